@@ -1,0 +1,61 @@
+# Every target sets up what it needs: a virtual environment from the lock, and through `lab prepare` the real
+# dependencies (a Debian root with Slurm, an AWS emulator, an OIDC provider), once, in a cache outside this tree.
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+VENV := .venv
+BIN := $(VENV)/bin
+MEMBERS := $(wildcard libs/* services/*) lab
+MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
+
+.PHONY: help demo up down status test lint bench-latency docs lock clean prepare
+.DEFAULT_GOAL := help
+
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+$(VENV)/.installed: requirements.lock pyproject.toml $(MEMBER_FILES)
+	@echo "==> Python environment in $(VENV) (once, and after changes of the lock)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' || { \
+	  echo "Python 3.12 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name another one: make PYTHON=/path/to/python3.13 ..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip sync --quiet --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps $(addprefix -e ,$(MEMBERS))
+	@touch $@
+
+prepare: $(VENV)/.installed ## Build or download what the lab needs, once, into the cache
+	@$(BIN)/lab prepare
+
+demo: prepare ## Real jobs from HTTP to workers that did not exist, and back to zero; writes demo.json
+	@$(BIN)/lab demo
+
+up: prepare ## Start everything on this machine and stay; Ctrl-C ends it
+	@$(BIN)/lab up
+
+down: $(VENV)/.installed ## End what `make up` started, whatever became of it
+	@$(BIN)/lab down
+
+status: $(VENV)/.installed ## Say what of the lab runs
+	@$(BIN)/lab status
+
+test: prepare ## All tests, on real NATS, DynamoDB, OIDC and Slurm
+	@$(BIN)/pytest -q
+
+lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files are up to date
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy libs services lab tests bench
+	@$(BIN)/python -m clusterra_contracts.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
+
+bench-latency: prepare ## Time from a submit to its worker and its run, against Slurm's own power saving
+	@$(BIN)/python bench/latency.py
+
+docs: $(VENV)/.installed ## Make the generated documents again
+	@$(BIN)/python -m clusterra_contracts.asyncapi > docs/asyncapi.json
+
+lock: $(VENV)/.installed ## Resolve the dependencies again
+	@$(BIN)/uv lock --quiet --upgrade
+	@$(BIN)/uv export --quiet --all-packages --all-groups --no-emit-workspace --no-header -o requirements.lock
+
+clean: ## Remove the environment; the cache stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

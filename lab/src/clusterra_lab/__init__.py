@@ -1,0 +1,1 @@
+"""Clusterra's real dependencies on one machine, each an async context manager."""

@@ -1,0 +1,1 @@
+"""Wire models, subjects and topology shared by all Clusterra services."""

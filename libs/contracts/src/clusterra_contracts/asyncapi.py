@@ -1,0 +1,87 @@
+"""The AsyncAPI 3.0 document of the bus, made from the table of messages.
+
+`python -m clusterra_contracts.asyncapi` prints it; `docs/asyncapi.json` is that output, and a test compares them.
+"""
+
+import inspect
+import json
+import re
+import sys
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from clusterra_contracts.messages import PUBLICATIONS, REQUESTS
+from clusterra_contracts.rpc import Reply
+
+_REFERENCES = "#/components/schemas/{model}"
+
+
+def document() -> dict[str, Any]:
+    """The document as plain JSON values."""
+    models: list[type[BaseModel]] = [p.message for p in PUBLICATIONS]
+    for request in REQUESTS:
+        models += [request.request, Reply[request.result]]  # type: ignore[name-defined]
+    unique = list(dict.fromkeys(models))
+    names, definitions = models_json_schema([(model, "serialization") for model in unique], ref_template=_REFERENCES)
+    references = {model: names[model, "serialization"] for model in unique}
+
+    channels: dict[str, Any] = {}
+    operations: dict[str, Any] = {}
+    for publication in PUBLICATIONS:
+        name = _channel_name(publication.address)
+        channels[name] = _channel(publication.address, {"message": publication.message}, references)
+        operations[f"{name}.send"] = {
+            "action": "send",
+            "channel": {"$ref": f"#/channels/{name}"},
+            "summary": f"{publication.sender} to {', '.join(publication.receivers)}",
+        }
+    for request in REQUESTS:
+        name = _channel_name(request.address)
+        reply = Reply[request.result]  # type: ignore[name-defined]
+        channels[name] = _channel(request.address, {"request": request.request, "reply": reply}, references)
+        operations[f"{name}.serve"] = {
+            "action": "receive",
+            "channel": {"$ref": f"#/channels/{name}"},
+            "summary": f"{request.server} answers {', '.join(request.clients)}",
+            "messages": [{"$ref": f"#/channels/{name}/messages/request"}],
+            "reply": {"messages": [{"$ref": f"#/channels/{name}/messages/reply"}]},
+        }
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Clusterra bus",
+            "version": "1",
+            "description": "Messages between Clusterra's services over NATS. Headers: Nats-Msg-Id, traceparent, "
+            "content-type, content-encoding, x-schema.",
+        },
+        "defaultContentType": "application/json",
+        "channels": channels,
+        "operations": operations,
+        "components": {"schemas": definitions["$defs"]},
+    }
+
+
+def _channel_name(address: str) -> str:
+    return re.sub(r"\.?\{\w+\}", "", address).replace("$KV.", "").strip(".")
+
+
+def _channel(address: str, messages: dict[str, type[BaseModel]], references: dict[type[BaseModel], Any]) -> Any:
+    return {
+        "address": address,
+        "parameters": {name: {} for name in re.findall(r"\{(\w+)\}", address)},
+        "messages": {
+            role: {
+                "title": model.__name__,
+                "summary": (inspect.getdoc(model) or "").partition("\n")[0],
+                "payload": references[model],
+            }
+            for role, model in messages.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    json.dump(document(), sys.stdout, indent=2, sort_keys=True)
+    sys.stdout.write("\n")

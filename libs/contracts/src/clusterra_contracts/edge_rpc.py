@@ -1,0 +1,34 @@
+"""`edge.<tenant>.<cluster>.log`: reading a job's output where it lies, on the customer's shared folder."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Base64Bytes, Field
+
+from clusterra_contracts.identity import JobId, Wire
+
+LOG_CHUNK_BYTES = 256 * 1024
+"""The most one reply carries: base64 keeps it under NATS' payload limit of 1 MiB."""
+
+
+class ReadLog(Wire):
+    """Read from `offset` (bytes). With `wait_seconds` an answer at the end of the file waits for more."""
+
+    schema_name: ClassVar[str] = "edge.log.v1"
+
+    job_id: JobId
+    uid: int
+    """The owner: a file of anybody else is not found."""
+    stream: Literal["stdout", "stderr"] = "stdout"
+    offset: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, Field(ge=1, le=LOG_CHUNK_BYTES)] = LOG_CHUNK_BYTES
+    wait_seconds: Annotated[float, Field(ge=0, le=30)] = 0.0
+
+
+class LogChunk(Wire):
+    """Bytes `offset` to `offset + len(data)` of a file that had `size` bytes when it was read."""
+
+    schema_name: ClassVar[str] = "edge.log-chunk.v1"
+
+    offset: int
+    size: int
+    data: Base64Bytes

@@ -1,0 +1,33 @@
+"""`history.<tenant>.<cluster>`: reading the event archive."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from clusterra_contracts.events import Event
+from clusterra_contracts.identity import Moment, Wire
+
+
+class ReadHistory(Wire):
+    """Read archived events in the order they happened (`newest_first` turns it round). None does not filter."""
+
+    schema_name: ClassVar[str] = "history.read.v1"
+
+    kinds: tuple[str, ...] | None = None
+    """Exact kinds (`job.failed`) or all of an entity (`job.*`)."""
+    subject: str | None = None
+    """The entity: a job id, a node, a worker."""
+    after: Moment | None = None
+    before: Moment | None = None
+    newest_first: bool = False
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    cursor: str | None = None
+
+
+class HistoryPage(Wire):
+    """One page; `cursor` reads on, None at the end."""
+
+    schema_name: ClassVar[str] = "history.page.v1"
+
+    events: tuple[Event, ...]
+    cursor: str | None = None

@@ -1,0 +1,64 @@
+"""Every message on the bus in one table: where it travels, what it is, and who sends it to whom."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from clusterra_contracts import edge_rpc, history_rpc, rpc, slurm_rpc, usage_rpc
+from clusterra_contracts.events import Event
+from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.identity import Wire
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.scale import DesiredState
+
+Service = Literal["gateway", "proxy", "scaler", "edge-agent", "events", "*"]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A message that is told to whoever listens. `address` has `{tenant}` and `{cluster}` in it."""
+
+    address: str
+    message: type[Wire]
+    sender: Service
+    receivers: tuple[Service, ...]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A message that is answered: by `Reply[result]`."""
+
+    address: str
+    request: type[Wire]
+    result: type[Wire]
+    server: Service
+    clients: tuple[Service, ...]
+
+
+PUBLICATIONS: tuple[Publication, ...] = (
+    Publication("job.pending.{tenant}.{cluster}", QueueSnapshot, "proxy", ("scaler",)),
+    Publication("scale.desired.{tenant}.{cluster}", DesiredState, "scaler", ("edge-agent",)),
+    Publication("heartbeat.{tenant}.{cluster}", Heartbeat, "edge-agent", ("scaler", "gateway")),
+    Publication("event.{tenant}.{cluster}.{kind}", Event, "*", ("events", "gateway")),
+    Publication("$KV.registry.{tenant}.{cluster}", ClusterBinding, "gateway", ("proxy", "scaler")),
+)
+
+
+def _slurm(operation: slurm_rpc.Operation, request: type[Wire], result: type[Wire], *clients: Service) -> Request:
+    return Request(f"slurm.{{tenant}}.{{cluster}}.{operation}", request, result, "proxy", clients)
+
+
+REQUESTS: tuple[Request, ...] = (
+    _slurm("submit", slurm_rpc.Submit, slurm_rpc.Submitted, "gateway"),
+    _slurm("get", slurm_rpc.GetJob, slurm_rpc.Job, "gateway"),
+    _slurm("list", slurm_rpc.ListJobs, slurm_rpc.JobPage, "gateway"),
+    _slurm("cancel", slurm_rpc.Cancel, rpc.Done, "gateway"),
+    _slurm("nodes", slurm_rpc.ListNodes, slurm_rpc.NodePage, "gateway"),
+    _slurm("drain", slurm_rpc.Drain, slurm_rpc.Drained, "scaler"),
+    _slurm("undrain", slurm_rpc.Undrain, rpc.Done, "scaler"),
+    _slurm("delete-node", slurm_rpc.DeleteNode, rpc.Done, "scaler"),
+    _slurm("diag", slurm_rpc.Diagnose, slurm_rpc.Diagnosis, "gateway"),
+    Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
+    Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
+    Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "scaler", ("gateway",)),
+)

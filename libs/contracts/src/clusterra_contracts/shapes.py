@@ -1,0 +1,56 @@
+"""The catalogue of worker shapes: what a worker has, what it costs, and what of it Slurm may hand out."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clusterra_contracts.identity import ShapeName, Wire
+
+Family = Literal["compute", "general", "memory"]
+Size = Literal["xs", "small", "medium", "large", "xlarge"]
+
+
+class WorkerSpec(Wire):
+    """What a worker registers with Slurm: enough for an edge to start one without knowing the catalogue."""
+
+    cpus: Annotated[int, Field(ge=1)]
+    memory_mib: Annotated[int, Field(ge=1, description="Slurm's RealMemory, in MiB")]
+    features: tuple[str, ...] = ()
+    gres: str = ""
+
+
+class Shape(Wire):
+    """A kind of worker that can be bought: `name` is `<family>-<size>`; prices are US dollars per hour."""
+
+    name: ShapeName
+    family: Family
+    size: Size
+    vcpu: Annotated[int, Field(ge=1)]
+    memory_gib: Annotated[float, Field(gt=0)]
+    usd_per_hour: Annotated[float, Field(ge=0)]
+
+    @property
+    def memory_mib(self) -> int:
+        """The memory in MiB."""
+        return int(self.memory_gib * 1024)
+
+    @property
+    def worker(self) -> WorkerSpec:
+        """What a worker of this shape registers; its features let a job ask for the family or the shape."""
+        return WorkerSpec(cpus=self.vcpu, memory_mib=self.memory_mib, features=(self.family, self.name))
+
+
+class Catalogue(Wire):
+    """All shapes a cluster may use."""
+
+    shapes: tuple[Shape, ...]
+
+    def __getitem__(self, name: str) -> Shape:
+        """The shape of this name. Raises KeyError."""
+        for shape in self.shapes:
+            if shape.name == name:
+                return shape
+        raise KeyError(name)
+
+    def __contains__(self, name: str) -> bool:
+        return any(shape.name == name for shape in self.shapes)

@@ -1,0 +1,135 @@
+"""One example of every message; the golden files are these, and newer code must read every golden file ever made."""
+
+from datetime import UTC, datetime
+
+from clusterra_contracts import edge_rpc, events, history_rpc, rpc, slurm_rpc, usage_rpc
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
+from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.scale import DesiredState, ShapeTarget
+from clusterra_contracts.shapes import Catalogue, Shape
+
+MOMENT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+LATER = datetime(2026, 3, 1, 12, 5, 0, tzinfo=UTC)
+REF = ClusterRef(tenant="acme", cluster="c1")
+ADA = SlurmUser(name="ada", uid=20001, gid=20001)
+OPERATOR = SlurmUser(name="clusterra-operator", uid=64031, gid=64031)
+SHAPE = Shape(name="general-small", family="general", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.1632)
+JOB_FACT = events.JobFact(
+    kind="job.running",
+    job_id="42_7",
+    name="align",
+    user="ada",
+    uid=20001,
+    partition="main",
+    state="RUNNING",
+    nodes=("general-small-x7k2p",),
+    submitted_at=MOMENT,
+    started_at=LATER,
+)
+JOB = slurm_rpc.Job(
+    job_id="42",
+    name="align",
+    user="ada",
+    uid=20001,
+    state="PENDING",
+    reason="Resources",
+    partition="main",
+    submitted_at=MOMENT,
+    standard_output="/mnt/efs/job_42.out",
+)
+VIEWER = slurm_rpc.Viewer(user=ADA)
+EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LATER)
+
+EXAMPLES: dict[str, Wire] = {
+    "job.pending.v1": QueueSnapshot(
+        generation=1772366400250,
+        taken_at=MOMENT,
+        pending=(
+            PendingJobs(
+                job_ids=("42", "43"),
+                count=21,
+                cpus=2,
+                memory_per_cpu_mib=4096,
+                partition="main",
+                uid=20001,
+                reason="Resources",
+                time_limit_seconds=3600,
+                first_submitted_at=MOMENT,
+            ),
+        ),
+        running=(
+            RunningJob(job_id="41", uid=20001, user="ada", nodes=("general-small-x7k2p",), cpus=2, started_at=MOMENT),
+        ),
+        nodes=(
+            NodeState(
+                name="general-small-x7k2p",
+                states=("MIXED",),
+                cpus=4,
+                cpus_allocated=2,
+                memory_mib=16384,
+                memory_allocated_mib=8192,
+                features=("general", "general-small"),
+                registered_at=MOMENT,
+            ),
+        ),
+    ),
+    "scale.desired.v1": DesiredState(
+        generation=7,
+        fence=3,
+        snapshot_generation=1772366400250,
+        decided_at=MOMENT,
+        targets=(
+            ShapeTarget(shape="general-small", worker=SHAPE.worker, replicas=2, victims=("general-small-a2b3c",)),
+        ),
+    ),
+    "heartbeat.v1": Heartbeat(
+        generation=1772366400251,
+        sent_at=MOMENT,
+        agent_version="0.1.0",
+        substrate="process",
+        applied=Applied(generation=7, fence=3, applied_at=MOMENT),
+        workers=(Worker(name="general-small-x7k2p", shape="general-small", phase="running", started_at=MOMENT),),
+    ),
+    "event.v1": EVENT,
+    "registry.cluster.v1": ClusterBinding(
+        name="Genomics",
+        slurmrestd_url="http://127.0.0.1:6820",
+        jwt_key="file:/run/secrets/jwt.key",
+        operator=OPERATOR,
+        catalogue=Catalogue(shapes=(SHAPE,)),
+    ),
+    "slurm.submit.v1": slurm_rpc.Submit(
+        user=ADA,
+        email="ada@acme.example",
+        script="#!/bin/bash\nhostname\n",
+        job=slurm_rpc.JobDescription(name="align", environment=("PATH=/usr/bin:/bin",), nodes="1"),
+        idempotency_key="4b8f0e2a-submit",
+    ),
+    "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
+    "slurm.get.v1": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
+    "slurm.job.v1": JOB,
+    "slurm.list.v1": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), limit=10),
+    "slurm.jobs.v1": slurm_rpc.JobPage(jobs=(JOB,), total=1),
+    "slurm.cancel.v1": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
+    "slurm.nodes.v1": slurm_rpc.ListNodes(),
+    "slurm.node-list.v1": slurm_rpc.NodePage(
+        nodes=(
+            slurm_rpc.Node(name="general-small-x7k2p", states=("IDLE",), cpus=4, cpus_allocated=0, memory_mib=16384),
+        )
+    ),
+    "slurm.drain.v1": slurm_rpc.Drain(node="general-small-x7k2p", reason="idle"),
+    "slurm.drained.v1": slurm_rpc.Drained(accepted_at=MOMENT),
+    "slurm.undrain.v1": slurm_rpc.Undrain(node="general-small-x7k2p"),
+    "slurm.delete-node.v1": slurm_rpc.DeleteNode(node="general-small-x7k2p"),
+    "slurm.diag.v1": slurm_rpc.Diagnose(),
+    "slurm.diagnosis.v1": slurm_rpc.Diagnosis(reachable=True, api_version="v0.0.45", slurm_version="26.05.5"),
+    "edge.log.v1": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
+    "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
+    "history.read.v1": history_rpc.ReadHistory(kinds=("job.*",), limit=50),
+    "history.page.v1": history_rpc.HistoryPage(events=(EVENT,)),
+    "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
+    "usage.v1": usage_rpc.Usage(burn_rate_usd_per_hour=0.0816, pending_bill_usd=0.0068, running_jobs=1, as_of=MOMENT),
+    "rpc.done.v1": rpc.Done(),
+}

@@ -1,0 +1,1 @@
+"""What every Clusterra service shares: settings, logs, bus, store, leases, lifecycle."""

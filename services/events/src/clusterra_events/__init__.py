@@ -1,0 +1,1 @@
+"""Archives every Clusterra event once and answers history."""

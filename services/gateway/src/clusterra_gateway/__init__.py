@@ -1,0 +1,1 @@
+"""Clusterra's HTTP interface: sessions, jobs, logs, events."""

@@ -1,0 +1,1 @@
+"""The only Clusterra code that speaks with slurmrestd."""

@@ -1,0 +1,1 @@
+"""Turns queue snapshots into the desired workers of a cluster."""
