@@ -1,0 +1,14 @@
+"""Where the lab keeps what it downloads or builds once and shares between labs."""
+
+import os
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """$CLUSTERRA_CACHE, else clusterra in $XDG_CACHE_HOME or in ~/.cache; made when missing."""
+    if given := os.environ.get("CLUSTERRA_CACHE"):
+        directory = Path(given)
+    else:
+        directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clusterra"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory.resolve()

@@ -1,0 +1,23 @@
+"""Secrets of the lab: random, each in a file that only its owner may read, the same again at the next start."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Put `text` into a file with mode 0600, replacing it whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
+    part.rename(path)
+
+
+def secret(path: Path) -> str:
+    """The secret in `path`; a random one of 256 bits is put there when the file does not exist."""
+    if not path.exists():
+        write_secret(path, secrets.token_urlsafe(32))
+    return path.read_text()

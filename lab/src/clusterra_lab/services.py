@@ -1,0 +1,112 @@
+"""The five services as they run in the lab: one table, and what must be done before they start."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.permissions import Permissions, control_plane, edge_agent
+
+from clusterra_lab.aws import Aws
+from clusterra_lab.fleet import Command
+from clusterra_lab.nats import NatsServer
+from clusterra_lab.oidc import Oidc, Person
+from clusterra_lab.secret_file import secret
+from clusterra_lab.slurm import Slurm
+
+CLUSTER = ClusterRef(tenant="acme", cluster="main")
+EMAIL_DOMAIN = "acme.example"
+PEOPLE = (
+    Person(subject="ada", email=f"ada@{EMAIL_DOMAIN}", name="Ada Lovelace"),
+    Person(subject="grace", email=f"grace@{EMAIL_DOMAIN}", name="Grace Hopper"),
+)
+CATALOGUE = Path(__file__).parents[3] / "catalog" / "shapes.yaml"
+IDLE_SECONDS = 5.0
+"""In the lab nobody pays for workers, but everybody waits for them to go."""
+
+NATS_USERS: Mapping[str, Permissions] = {
+    **{name: control_plane() for name in ("gateway", "proxy", "scaler", "events", "setup", "lab")},
+    "edge-agent": edge_agent(CLUSTER),
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the services are wired to."""
+
+    directory: Path
+    nats: NatsServer
+    aws: Aws
+    oidc: Oidc
+    slurm: Slurm
+    gateway_url: str
+
+
+def setup(parts: Parts) -> list[Command]:
+    """What is run to its end beside the start of the services; running it again changes nothing."""
+    file = parts.directory / "tenants.json"
+    file.write_text(json.dumps({"tenants": [_tenant(parts)]}, indent=2))
+    environment = {
+        **parts.nats.environment("setup"),
+        **parts.aws.environment(),
+        "CLUSTERRA_CATALOGUE_FILE": str(CATALOGUE),
+    }
+    return [Command("tenants and clusters", "clusterra_gateway.provision", environment, ["apply", str(file)])]
+
+
+def services(parts: Parts) -> list[Command]:
+    """The services; each finds the ports for its health routes in its environment beside this."""
+    session_key = parts.directory / "session-key"
+    secret(session_key)
+    own = {
+        "gateway": {
+            **parts.aws.environment(),
+            **parts.oidc.environment(),
+            "CLUSTERRA_HTTP_PORT": parts.gateway_url.rpartition(":")[2],
+            "CLUSTERRA_PUBLIC_URL": parts.gateway_url,
+            "CLUSTERRA_SESSION_KEY_FILE": str(session_key),
+            "CLUSTERRA_CATALOGUE_FILE": str(CATALOGUE),
+        },
+        "proxy": {},
+        "scaler": parts.aws.environment(),
+        "events": parts.aws.environment(),
+        "edge-agent": _edge_agent(parts),
+    }
+    return [
+        Command(name, f"clusterra_{name.replace('-', '_')}", {**parts.nats.environment(name), **environment})
+        for name, environment in own.items()
+    ]
+
+
+def _edge_agent(parts: Parts) -> dict[str, str]:
+    slurm = parts.slurm
+    return {
+        "CLUSTERRA_TENANT": CLUSTER.tenant,
+        "CLUSTERRA_CLUSTER": CLUSTER.cluster,
+        "CLUSTERRA_SHARED_DIR": str(slurm.shared_dir),
+        "CLUSTERRA_STATE_DIR": str(parts.directory / "edge-agent"),
+        "CLUSTERRA_WORKER_LAUNCHER": json.dumps(slurm.launcher),
+        "CLUSTERRA_SLURMD_CONF_SERVER": slurm.slurmctld,
+    }
+
+
+def _tenant(parts: Parts) -> dict[str, object]:
+    slurm = parts.slurm
+    return {
+        "id": CLUSTER.tenant,
+        "name": "Acme",
+        "domains": [EMAIL_DOMAIN],
+        "admins": [PEOPLE[0].email],
+        "clusters": [
+            {
+                "id": CLUSTER.cluster,
+                "name": "Main",
+                "slurmrestd_url": slurm.slurmrestd_url,
+                "jwt_key": f"file:{slurm.jwt_key_file}",
+                "operator": slurm.operator.model_dump(),
+                "shared_path": str(slurm.shared_path),
+                "policy": {"idle_seconds": IDLE_SECONDS},
+            }
+        ],
+    }

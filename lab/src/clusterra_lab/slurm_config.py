@@ -1,0 +1,217 @@
+"""The configuration of a Slurm control plane, as text. Paths are those of the root file system it runs in."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+HOST = "slurm"
+"""The name of the machine inside the cluster's namespaces."""
+
+ETC = "/etc/slurm"
+JWT_KEY = "jwt_hs256.key"
+SLURM_KEY = "slurm.key"
+STATE = "/var/spool/slurmctld"
+SPOOL = "/var/spool/slurmd"
+LOG = "/var/log/slurm"
+RESUME_LOG = "resume.log"
+
+MY_CNF = """\
+[mariadbd]
+user = mysql
+datadir = /var/lib/mysql
+socket = /run/mysqld/mysqld.sock
+pid-file = /run/mysqld/mariadbd.pid
+tmpdir = /tmp
+skip-networking
+skip-name-resolve
+performance_schema = OFF
+innodb_buffer_pool_size = 32M
+innodb_log_file_size = 8M
+innodb_undo_tablespaces = 0
+# A cluster may end by SIGKILL: what is committed must be with the kernel, which is enough.
+innodb_flush_log_at_trx_commit = 2
+# slurmdbd needs these two with MariaDB 11.8.
+innodb_snapshot_isolation = OFF
+innodb_lock_wait_timeout = 900
+
+[client]
+socket = /run/mysqld/mysqld.sock
+"""
+"""MariaDB: small, on a Unix socket only."""
+
+# Without `_only`, a token whose identity is incomplete would fall back to an account of the root file system.
+_AUTH = f"""\
+AuthType=auth/slurm
+AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key={ETC}/{JWT_KEY},use_jwt_client_ids_only"""
+
+_WORD = re.compile(r"[A-Za-z0-9_.:,-]+")
+
+
+class InvalidConfig(ValueError):
+    """A value would not be one value in Slurm's configuration syntax."""
+
+
+class NodeShape(NamedTuple):
+    """What workers of a kind have. A record of it makes Slurm accept jobs that need one while there is no worker."""
+
+    name: str
+    cpus: int
+    memory_mib: int
+    features: Sequence[str] = ()
+    gres: str = ""
+
+
+@dataclass(frozen=True)
+class PowerSaving:
+    """Slurm's own scaling from zero: `nodes` cloud nodes, and a ResumeProgram that only notes when it is called."""
+
+    nodes: int = 16
+    cpus: int = 4
+    memory_mib: int = 8192
+    features: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class SlurmConfig:
+    """One control plane: slurmctld, and slurmdbd unless it has `power_saving`. Raises InvalidConfig."""
+
+    name: str
+    slurmctld_port: int
+    slurmdbd_port: int
+    shapes: Sequence[NodeShape] = ()
+    power_saving: PowerSaving | None = None
+
+    def __post_init__(self) -> None:
+        words = [self.name, *(self.power_saving.features if self.power_saving else ())]
+        for shape in self.shapes:
+            words += [shape.name, *shape.features, *filter(None, [shape.gres])]
+        for word in words:
+            if not _WORD.fullmatch(word):
+                raise InvalidConfig(f"{word!r} cannot be a name in slurm.conf: use letters, digits and _ . : -")
+
+    def files(self) -> dict[str, str]:
+        """The content of each file of /etc/slurm by its name, without the keys."""
+        files = {
+            "slurm.conf": slurm_conf(self),
+            "cgroup.conf": "CgroupPlugin=disabled\n",
+            "gres.conf": "AutoDetect=off\n",
+        }
+        if self.power_saving:
+            return files | {
+                "resume": f'#!/bin/sh\necho "$(date +%s.%N) $1" >> {LOG}/{RESUME_LOG}\n',
+                "suspend": "#!/bin/sh\n",
+            }
+        return files | {"slurmdbd.conf": slurmdbd_conf(self)}
+
+
+def slurm_conf(config: SlurmConfig) -> str:
+    """slurm.conf(5).
+
+    Slurm looks for jobs to start once a second, and again in its backfill thread; the parameters let both do so at
+    each of these chances. Several slurmd share one address, each with a port and a spool folder of its own.
+    """
+    return f"""\
+ClusterName={config.name}
+SlurmctldHost={HOST}(127.0.0.1)
+SlurmctldPort={config.slurmctld_port}
+SlurmUser=slurm
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+TreeWidth=65533
+
+{_AUTH}
+CredType=cred/slurm
+DisableRootJobs=YES
+PrivateData=jobs,usage,users,accounts
+
+StateSaveLocation={STATE}
+SlurmdSpoolDir={SPOOL}/%n
+SlurmdLogFile={LOG}/%n.log
+SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+SlurmdPidFile=/run/slurmd-%n.pid
+MailProg=/bin/true
+
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
+MpiDefault=none
+PropagateResourceLimits=NONE
+
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=1024
+SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,max_sched_time=1
+MinJobAge=300
+MaxJobCount=20000
+MaxArraySize=10001
+KillWait=5
+
+GresTypes=gpu
+MaxNodeCount=2048
+SlurmdParameters=config_overrides
+SlurmdTimeout=30
+ReturnToService=2
+{_accounting(config)}
+{_nodes(config)}
+PartitionName=main Default=YES Nodes=ALL State=UP
+"""
+
+
+def slurmdbd_conf(config: SlurmConfig) -> str:
+    """slurmdbd.conf(5)."""
+    return f"""\
+DbdHost={HOST}
+DbdAddr=127.0.0.1
+DbdPort={config.slurmdbd_port}
+SlurmUser=slurm
+PidFile=/run/slurmdbd/slurmdbd.pid
+CommunicationParameters=NoInAddrAny
+
+{_AUTH}
+
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=slurm
+StorageLoc=slurm
+"""
+
+
+def _accounting(config: SlurmConfig) -> str:
+    if config.power_saving:
+        return ""
+    return f"""
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={config.slurmdbd_port}
+AccountingStorageTRES=gres/gpu
+AccountingStoreFlags=job_comment
+"""
+
+
+def _nodes(config: SlurmConfig) -> str:
+    if config.power_saving:
+        return _cloud(config.power_saving)
+    # FUTURE records are never shown and never allocated, but count when a job is admitted.
+    return "".join(f"NodeName=placeholder-{shape.name} {_resources(shape)} State=FUTURE\n" for shape in config.shapes)
+
+
+def _cloud(saving: PowerSaving) -> str:
+    shape = NodeShape("cloud", saving.cpus, saving.memory_mib, saving.features)
+    return f"""\
+ResumeProgram={ETC}/resume
+SuspendProgram={ETC}/suspend
+ResumeTimeout=600
+ResumeRate=0
+SuspendTime=600
+NodeName=cloud-[1-{saving.nodes}] {_resources(shape)} State=CLOUD
+"""
+
+
+def _resources(shape: NodeShape) -> str:
+    text = f"CPUs={shape.cpus} RealMemory={shape.memory_mib}"
+    if shape.features:
+        text += f" Feature={','.join(shape.features)}"
+    if shape.gres:
+        text += f" Gres={shape.gres}"
+    return text

@@ -1,0 +1,123 @@
+"""What one cluster keeps on disk. It survives the cluster: one that is started in the same folder goes on with it."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_lab import slurm_config
+from clusterra_lab.secret_file import secret
+from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SLURM_KEY, SlurmConfig
+from clusterra_lab.slurm_root import DATABASE
+
+SLURM_UID = 64030
+"""The account `slurm` of Debian's packages, by Debian policy the same everywhere."""
+
+SHARED_PATH = "/mnt/efs"
+_SLURM_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class SlurmDirectory:
+    """The folder of a cluster on this machine."""
+
+    path: Path
+
+    @property
+    def etc(self) -> Path:
+        """Configuration and keys."""
+        return self.path / "etc"
+
+    @property
+    def shared(self) -> Path:
+        """The folder that all nodes share; anybody may write."""
+        return self.path / "shared"
+
+    @property
+    def spool(self) -> Path:
+        """A folder for each slurmd, by its node's name: its own state, and the scripts of its jobs."""
+        return self.path / "spool"
+
+    @property
+    def logs(self) -> Path:
+        """Of the daemons, and of each slurmd by its node's name."""
+        return self.path / "log"
+
+    @property
+    def description(self) -> Path:
+        """How other processes find the running cluster."""
+        return self.path / "slurm.json"
+
+    @property
+    def _state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def _database(self) -> Path:
+        return self.path / "database"
+
+    @property
+    def mounts(self) -> dict[Path, str]:
+        """Where each folder is for the processes of the cluster."""
+        return {
+            self.etc: slurm_config.ETC,
+            self._state: slurm_config.STATE,
+            self.spool: slurm_config.SPOOL,
+            self.logs: slurm_config.LOG,
+            self._database: "/var/lib/mysql",
+            self.shared: SHARED_PATH,
+        }
+
+    def prepare(self, config: SlurmConfig, root: Path) -> None:
+        """Make what is missing, and write the configuration. Blocks while the database is copied (some 30 MB)."""
+        for folder in (self.etc, self._state, self.spool, self.logs, self.shared):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.shared.chmod(0o1777)
+        os.chown(self._state, SLURM_UID, SLURM_UID)
+        if not self._database.exists():
+            copy = self._database.with_suffix(".part")
+            shutil.rmtree(copy, ignore_errors=True)
+            _copy(root / DATABASE, copy)
+            copy.rename(self._database)
+        self._write_keys()
+        self._write_config(config)
+        self.description.unlink(missing_ok=True)
+
+    def _write_keys(self) -> None:
+        slurm_key, jwt_key = self.etc / SLURM_KEY, self.etc / JWT_KEY
+        if not slurm_key.exists():
+            slurm_key.touch(mode=0o600)
+            slurm_key.write_bytes(os.urandom(_SLURM_KEY_BYTES))
+        secret(jwt_key)
+        for key in (slurm_key, jwt_key):
+            os.chown(key, SLURM_UID, SLURM_UID)
+
+    def _write_config(self, config: SlurmConfig) -> None:
+        for name, content in config.files().items():
+            file = self.etc / name
+            file.write_text(content)
+            file.chmod(0o755 if content.startswith("#!") else 0o644)
+        if config.power_saving:
+            resumed = self.logs / RESUME_LOG
+            resumed.touch()
+            os.chown(resumed, SLURM_UID, SLURM_UID)
+        else:
+            # slurmdbd refuses a configuration that others can read.
+            slurmdbd_conf = self.etc / "slurmdbd.conf"
+            slurmdbd_conf.chmod(0o600)
+            os.chown(slurmdbd_conf, SLURM_UID, SLURM_UID)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder with the owners of all that is in it, which shutil does not keep."""
+
+    def copy(file: str, to: str) -> str:
+        shutil.copy2(file, to)
+        owner = os.stat(file)  # noqa: PTH116
+        os.chown(to, owner.st_uid, owner.st_gid)
+        return to
+
+    shutil.copytree(source, target, copy_function=copy)
+    for folder in (source, *(path for path in source.rglob("*") if path.is_dir())):
+        owner = folder.stat()
+        os.chown(target / folder.relative_to(source), owner.st_uid, owner.st_gid)

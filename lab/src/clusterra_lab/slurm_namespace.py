@@ -1,0 +1,109 @@
+"""Where one Slurm cluster lives: private pid, mount and host name namespaces over the shared root.
+
+All processes in them end with the first one, and that one with whoever opened them, also when it is killed. The mounts
+are seen from nowhere else, so none can be left behind.
+"""
+
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from clusterra_lab.debian_root import PRIVATE
+from clusterra_lab.process import Process, start, until
+from clusterra_lab.slurm_config import HOST
+
+INIT = "tini"
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+_OPEN_SECONDS = 20.0
+
+_OPEN = f"""\
+set -eu
+root=$1; shift
+mount --bind "$root" "$root"
+mount -o remount,bind,ro "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --bind /sys "$root/sys"
+for scratch in dev/shm run tmp var/tmp; do
+  mount -t tmpfs -o mode=1777 tmpfs "$root/$scratch"
+done
+while [ $# -gt 0 ]; do
+  mount --bind "$1" "$root$2"
+  shift 2
+done
+exec chroot "$root" sh -euc '
+  chmod 755 /run
+  hostname {HOST}
+  install --directory /run/slurm
+  install --directory --owner=slurm --group=slurm /run/slurmctld /run/slurmdbd
+  install --directory --owner=mysql --group=mysql /run/mysqld
+  exec {INIT} -- sleep infinity
+'
+"""
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """Open namespaces."""
+
+    init_pid: int
+    """Their first process, as this machine counts."""
+
+    @property
+    def launcher(self) -> tuple[str, ...]:
+        """Put before a command, runs it inside as root, with its environment and a PATH of the inside.
+
+        The launched process waits for the command, passes signals on and ends with its exit code. When it is killed,
+        the command is, too, unless the command changes its user.
+        """
+        return (
+            *(shutil.which("nsenter") or "nsenter", f"--target={self.init_pid}", "--mount", "--uts", "--pid"),
+            # Without a fork of nsenter itself: tini, still a process of the outside, then has the command as its child.
+            *("--no-fork", "--root", "--wd", "--", "/usr/bin/tini", "-s", "--"),
+            *("/usr/bin/setpriv", "--pdeathsig=KILL", "/usr/bin/env", f"PATH={PATH}"),
+        )
+
+
+@asynccontextmanager
+async def namespace(root: Path, folders: Mapping[Path, str], log: Path) -> AsyncIterator[Namespace]:
+    """Open namespaces over `root`, read-only, with folders of this machine at absolute paths in it.
+
+    /run, /tmp, /var/tmp and /dev/shm are empty and writable. Everything inside has ended when the block has. Raises
+    ProcessDied when the namespaces cannot be made, as without root.
+    """
+    mounts = [str(part) for folder, path in folders.items() for part in (folder, path)]
+    # PATH as in the root: its programs are what the script calls after it has changed into it.
+    holder = await start(
+        "slurm", [*PRIVATE, "--uts", "sh", "-c", _OPEN, "open", str(root), *mounts], log=log, env={"PATH": PATH}
+    )
+    try:
+        init = await until(lambda: _init(holder), seconds=_OPEN_SECONDS, what="the namespaces of Slurm", process=holder)
+        yield Namespace(init.pid)
+    finally:
+        await _close(holder)
+
+
+async def _close(holder: Process) -> None:
+    """End the first process inside: it is seen to be gone only when all the others are."""
+    inside = _children(holder)
+    for process in inside:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    if not inside:
+        holder.kill()
+    await holder.wait()
+
+
+def _init(holder: Process) -> psutil.Process | None:
+    return next((child for child in _children(holder) if child.name() == INIT), None)
+
+
+def _children(holder: Process) -> list[psutil.Process]:
+    try:
+        return psutil.Process(holder.pid).children()
+    except psutil.NoSuchProcess:
+        return []

@@ -1,0 +1,126 @@
+"""The Debian root with Slurm that all clusters of this machine share, read-only."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from clusterra_lab import debian_root
+from clusterra_lab.cache import cache_dir
+from clusterra_lab.debian_root import PRIVATE, RootNotBuilt, Workshop
+from clusterra_lab.process import until
+from clusterra_lab.progress import Progress, silent
+from clusterra_lab.slurm_config import HOST, MY_CNF
+
+GIVEN = "CLUSTERRA_SLURM_ROOT"
+"""Environment variable: the path of a root that was built before, on this machine or another."""
+
+DATABASE = "usr/share/clusterra/mariadb"
+"""In the root: an initialised data folder of MariaDB, to be copied for each cluster."""
+
+SUITE = "forky"
+PACKAGES = (
+    "slurmctld",
+    "slurmdbd",
+    "slurmrestd",
+    "slurmd",
+    "slurm-client",
+    "slurm-wlm-basic-plugins",
+    "slurm-wlm-jwt-plugin",
+    "slurm-wlm-mysql-plugin",
+    "mariadb-server",
+    "python3-minimal",
+    "tini",
+)
+_BUILD_SECONDS = 1800.0
+
+_FINISH = f"""\
+set -eu
+cd "$1"
+mkdir -p mnt/efs etc/slurm var/lib/mysql var/spool/slurmctld var/spool/slurmd var/log/slurm {DATABASE}
+mount -t proc proc proc
+mount --bind {DATABASE} var/lib/mysql
+export MY_CNF="$2"
+exec chroot . sh -eu <<'END'
+  echo '127.0.0.1 localhost {HOST}' > /etc/hosts
+  rm -rf /etc/mysql /var/lib/mariadb
+  mkdir /etc/mysql
+  printf '%s' "$MY_CNF" > /etc/mysql/my.cnf
+  install --directory --owner=mysql --group=mysql --mode=0700 /run/mysqld /var/lib/mysql
+  mariadb-install-db --skip-test-db --auth-root-authentication-method=socket
+  mariadbd --bootstrap <<'SQL'
+    FLUSH PRIVILEGES;
+    CREATE DATABASE slurm;
+    CREATE USER slurm@localhost IDENTIFIED VIA unix_socket;
+    GRANT ALL ON slurm.* TO slurm@localhost;
+SQL
+  rm -rf /run/mysqld
+END
+"""
+
+
+async def ensure_root(progress: Progress = silent) -> Path:
+    """The root of $CLUSTERRA_SLURM_ROOT, else the one in the cache, built when missing (about a minute).
+
+    Needs root, apt-get and util-linux to build. Raises RootNotBuilt.
+    """
+    if given := os.environ.get(GIVEN):
+        return _given(Path(given))
+    root = cache_dir() / f"slurm-root-{_recipe()}"
+    if not root.exists():
+        async with _alone(root, progress):
+            # The other builder may have finished while we waited.
+            if not root.exists():
+                await _build(root, progress)
+    return root
+
+
+def _given(root: Path) -> Path:
+    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", DATABASE):
+        if not (root / needed).exists():
+            raise RootNotBuilt(
+                f"{GIVEN}={root} is no root for Slurm: it has no {needed}. Unset {GIVEN} to have one built in "
+                f"{cache_dir()}, then give that one"
+            )
+    return root.resolve()
+
+
+def _recipe() -> str:
+    recipe = "\0".join((SUITE, *PACKAGES, _FINISH, MY_CNF, *debian_root.RECIPE))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:12]
+
+
+async def _build(root: Path, progress: Progress) -> None:
+    workshop = Workshop(root.with_suffix(".building"), root.with_suffix(".log"))
+    # Only a builder that was killed leaves one, and we hold its lock.
+    shutil.rmtree(workshop.folder, ignore_errors=True)
+    workshop.log.unlink(missing_ok=True)
+    try:
+        await debian_root.build(workshop, SUITE, PACKAGES, progress)
+        progress("the empty database into it")
+        await workshop.step([*PRIVATE, "sh", "-c", _FINISH, "finish", str(workshop.root), MY_CNF])
+        workshop.root.rename(root)
+    finally:
+        shutil.rmtree(workshop.folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _alone(root: Path, progress: Progress) -> AsyncIterator[None]:
+    with root.with_suffix(".lock").open("w") as lock:
+        if not _locked(lock.fileno()):
+            progress("waiting for another lab that builds the same Debian root")
+            await until(
+                lambda: _locked(lock.fileno()), seconds=_BUILD_SECONDS, what="the other lab's Debian root", every=0.2
+            )
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""Everything on this machine: the real dependencies and the five services on them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime import bus, topology
+from clusterra_runtime.client import Client
+from clusterra_runtime.settings import ServiceSettings
+
+from clusterra_lab.aws import Aws, aws_emulator
+from clusterra_lab.concurrency import at_once
+from clusterra_lab.curl import cookie_file
+from clusterra_lab.fleet import RunningService, fleet, run_setup
+from clusterra_lab.home import Home, Summary
+from clusterra_lab.leftovers import end_processes
+from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_lab.oidc import Oidc, oidc_provider
+from clusterra_lab.process import free_port
+from clusterra_lab.progress import Progress, silent
+from clusterra_lab.secret_file import write_secret
+from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, Parts, services, setup
+from clusterra_lab.slurm import Slurm, slurm_cluster
+from clusterra_lab.slurm_root import slurm_root
+from clusterra_lab.tools import tools_python
+from clusterra_lab.up import opened
+from clusterra_lab.user import logged_in
+
+COOKIES = "cookies.txt"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running lab. Each service may be killed, stopped and started again by itself."""
+
+    home: Home
+    nats: NatsServer
+    aws: Aws
+    oidc: Oidc
+    slurm: Slurm
+    services: dict[str, RunningService]
+    bus: Client
+    """May publish and subscribe everything."""
+    gateway_url: str
+    cluster: ClusterRef = CLUSTER
+
+    async def restart(self, name: str) -> None:
+        """Stop a service if it runs, start it and wait until it is ready."""
+        await self.services[name].restart()
+
+    async def log_in(self, authorization_url: str, email: str) -> str:
+        """A browser's way through the provider's form; the callback URL at the gateway. Raises LoginRefused."""
+        return await self.oidc.log_in(authorization_url, email)
+
+    @property
+    def summary(self) -> Summary:
+        """What its users want to know."""
+        cookies = self.home.directory / COOKIES
+        return Summary(
+            cookies=cookies if cookies.exists() else None,
+            addresses={
+                "gateway": self.gateway_url,
+                "NATS": self.nats.url,
+                "AWS": self.aws.endpoint_url,
+                "OIDC issuer": self.oidc.issuer,
+                "slurmrestd": self.slurm.slurmrestd_url,
+            },
+            health={name: service.health_url for name, service in self.services.items()},
+            logins={email: login.password_file for email, login in self.oidc.logins.items()},
+        )
+
+    async def ready_made_login(self, email: str = PEOPLE[0].email) -> None:
+        """Log a person in at the gateway and keep the session for curl. Raises LoginRefused, UnexpectedAnswer."""
+        async with logged_in(self.gateway_url, self.cluster.cluster, lambda url: self.log_in(url, email)) as user:
+            write_secret(self.home.directory / COOKIES, cookie_file(user.session.cookie_jar, "127.0.0.1"))
+
+
+@asynccontextmanager
+async def stack(directory: Path, *, progress: Progress = silent) -> AsyncIterator[Stack]:
+    """Start everything, in a folder of its own; nothing of it is left when the block ends. Raises LabProblem."""
+    async with opened(directory) as home, AsyncExitStack() as running:
+        where = home.directory
+        gateway_url = f"http://127.0.0.1:{free_port()}"
+        async with at_once() as starting:
+            nats = starting.create_task(
+                running.enter_async_context(nats_server(where / "nats", users=NATS_USERS, progress=progress))
+            )
+            aws = starting.create_task(running.enter_async_context(aws_emulator(where / "aws", progress=progress)))
+            oidc = starting.create_task(
+                running.enter_async_context(
+                    oidc_provider(
+                        where / "oidc",
+                        redirect_uris=[f"{gateway_url}/v1/auth/callback"],
+                        people=PEOPLE,
+                        progress=progress,
+                    )
+                )
+            )
+            slurm = starting.create_task(running.enter_async_context(slurm_cluster(where / "slurm", progress=progress)))
+        parts = Parts(where, nats.result(), aws.result(), oidc.result(), slurm.result(), gateway_url)
+        # Workers outlive their agent, but must be gone before Slurm goes.
+        running.push_async_callback(end_processes, where, only_strays=True)
+        client = await _bus(parts.nats)
+        running.push_async_callback(bus.close, client)
+        await topology.apply(client)
+        async with at_once() as starting:
+            starting.create_task(run_setup(setup(parts), where / "logs", progress))
+            started = starting.create_task(
+                running.enter_async_context(fleet(services(parts), where / "logs", progress))
+            )
+        yield Stack(home, parts.nats, parts.aws, parts.oidc, parts.slurm, started.result(), client, gateway_url)
+
+
+async def _bus(nats: NatsServer) -> Client:
+    where = nats.environment("lab")
+    return await bus.connect(
+        ServiceSettings(
+            nats_url=where["CLUSTERRA_NATS_URL"],
+            nats_user=where.get("CLUSTERRA_NATS_USER"),
+            nats_password_file=_path(where.get("CLUSTERRA_NATS_PASSWORD_FILE")),
+            nats_credentials_file=_path(where.get("CLUSTERRA_NATS_CREDENTIALS_FILE")),
+        ),
+        "lab",
+    )
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+async def prepared(progress: Progress = silent) -> None:
+    """Download and build what a lab needs, once, into the cache."""
+    await tools_python(progress)
+    await slurm_root(progress)

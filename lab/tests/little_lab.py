@@ -1,0 +1,43 @@
+"""`python little_lab.py FOLDER`: as `lab up`, with one small service in place of everything."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_lab.fleet import Command, fleet
+from clusterra_lab.home import Home, Summary
+from clusterra_lab.problem import LabProblem
+from clusterra_lab.up import opened, stay_up
+
+
+@dataclass
+class LittleLab:
+    home: Home
+    summary: Summary
+
+
+@asynccontextmanager
+async def little_lab(directory: Path) -> AsyncIterator[LittleLab]:
+    environment = {"PYTHONPATH": str(Path(__file__).parent), "COLOUR": "red", "WORKER": "1"}
+    greeter = Command("greeter", "little_service", environment)
+    async with opened(directory) as home, fleet([greeter], home.directory / "logs") as services:
+        health = {name: service.health_url for name, service in services.items()}
+        yield LittleLab(home, Summary(addresses=health, health=health))
+
+
+def tell(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(directory: Path) -> None:
+    try:
+        asyncio.run(stay_up(little_lab(directory), tell, lambda lab: tell(f"up: {lab.summary}")))
+    except LabProblem as problem:
+        sys.exit(str(problem))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,79 @@
+"""What is told while long steps run."""
+
+import asyncio
+import io
+import re
+
+import pytest
+from clusterra_lab.process import until
+from clusterra_lab.progress import console_progress
+from rich.console import Console
+
+
+def plain() -> tuple[Console, io.StringIO]:
+    text = io.StringIO()
+    return Console(file=text, width=80), text
+
+
+def test_without_a_terminal_each_step_is_a_line_when_it_begins_and_when_it_ends() -> None:
+    console, text = plain()
+    with console_progress(console) as progress:
+        progress("first")
+        progress("second")
+    assert re.sub(r"[0-9.]+ s", "N s", text.getvalue()).splitlines() == [
+        "  first ...",
+        "✓ first (N s)",
+        "  second ...",
+        "✓ second (N s)",
+    ]
+
+
+def test_a_step_that_fails_is_not_told_as_ended() -> None:
+    console, text = plain()
+
+    def fail() -> None:
+        with console_progress(console) as progress:
+            progress("breaks")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert "✓" not in text.getvalue()
+
+
+async def test_steps_of_several_tasks_run_side_by_side() -> None:
+    console, text = plain()
+    go_on = asyncio.Event()
+
+    async def slow() -> None:
+        progress("slow")
+        await go_on.wait()
+
+    async def quick() -> None:
+        progress("quick")
+
+    async def broken() -> None:
+        progress("broken")
+        raise RuntimeError
+
+    with console_progress(console) as progress:
+        waiting = asyncio.create_task(slow())
+        await asyncio.create_task(quick())
+        with pytest.raises(RuntimeError):
+            await asyncio.create_task(broken())
+        assert "✓ quick" in text.getvalue()
+        assert "✓ slow" not in text.getvalue()
+        go_on.set()
+        await waiting
+        await asyncio.sleep(0)
+        assert "✓ slow" in text.getvalue()
+    assert "✓ broken" not in text.getvalue()
+
+
+async def test_on_a_terminal_the_running_step_turns() -> None:
+    text = io.StringIO()
+    console = Console(file=text, width=80, force_terminal=True)
+    with console_progress(console) as progress:
+        progress("turning")
+        await until(lambda: "turning (0 s)" in text.getvalue(), seconds=5, what="a turning step")
+    assert "✓ turning" in text.getvalue()

@@ -1,0 +1,70 @@
+"""The tools' own virtual environment, with the real uv and a lock that asks for nothing."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from clusterra_lab import tools
+from clusterra_lab.cache import cache_dir
+from clusterra_lab.process import run
+from clusterra_lab.tools import ToolsNotInstalled, tools_python
+
+
+@pytest.fixture
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLUSTERRA_CACHE", str(tmp_path / "cache"))
+    lock = tmp_path / "tools.lock"
+    lock.write_text("# nothing\n")
+    monkeypatch.setattr(tools, "LOCK", lock)
+    return lock
+
+
+async def test_labs_that_start_together_install_once(lock: Path) -> None:
+    told: list[str] = []
+    first, second = await asyncio.gather(tools_python(told.append), tools_python(told.append))
+    assert first == second
+    assert sum("once" in step for step in told) == 1
+    assert await tools_python(told.append) == first
+    assert sum("once" in step for step in told) == 1
+    said = await run("tools", [str(first), "-c", "import sys; print(sys.prefix)"], log=lock.with_suffix(".log"))
+    assert said.tail() == str(first.parent.parent)
+    assert said.tail() != sys.prefix
+
+
+async def test_another_lock_is_another_environment(lock: Path) -> None:
+    before = await tools_python()
+    lock.write_text("# still nothing\n")
+    assert await tools_python() != before
+
+
+async def test_what_was_left_half_done_is_done_again(lock: Path) -> None:
+    python = await tools_python()
+    (python.parent.parent / "complete").unlink()
+    (python.parent.parent / "rubbish").touch()
+    assert await tools_python() == python
+    assert not (python.parent.parent / "rubbish").exists()
+
+
+async def test_what_cannot_be_installed_says_why(lock: Path) -> None:
+    lock.write_text("nothing @ file:///does/not/exist.whl --hash=sha256:" + "0" * 64 + "\n")
+    with pytest.raises(ToolsNotInstalled, match=r"(?s)uv pip ended with .*does/not/exist"):
+        await tools_python()
+
+
+def test_the_committed_lock_pins_everything_and_names_no_place() -> None:
+    lines = tools.LOCK.read_text().splitlines()
+    assert all("==" in line for line in lines if not line.startswith("    --hash=sha256:"))
+    assert not any("//" in line or line.startswith("#") for line in lines)
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("CLUSTERRA_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_dir() == tmp_path / ".cache" / "clusterra"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_dir() == tmp_path / "xdg" / "clusterra"
+    monkeypatch.setenv("CLUSTERRA_CACHE", str(tmp_path / "own"))
+    assert cache_dir() == tmp_path / "own"
+    assert cache_dir().is_dir()

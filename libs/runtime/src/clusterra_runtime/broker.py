@@ -1,0 +1,187 @@
+"""FastStream over our connection, for durable consumers. Only services that use one import this module."""
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import NoReturn
+
+import nats.errors
+import structlog
+from clusterra_contracts import subjects
+from clusterra_contracts.envelope import InvalidMessage, decode
+from clusterra_contracts.subjects import Subject, UnknownSubject
+from clusterra_contracts.topology import Consumer
+from faststream.exceptions import NackMessage, RejectMessage
+from faststream.middlewares import AckPolicy
+from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
+from faststream.nats.subscriber.usecases import PullStreamSubscriber
+from nats.aio.msg import Msg
+from pydantic import BaseModel
+
+from clusterra_runtime import bus, trace
+from clusterra_runtime.bus import BusUnavailable, MessageRefused, dead_letter
+from clusterra_runtime.client import Client
+from clusterra_runtime.metrics import HANDLED, family
+from clusterra_runtime.pull import Pull
+from clusterra_runtime.settings import ServiceSettings
+
+log = structlog.get_logger(__name__)
+
+WAIT_SECONDS = 30.0
+"""How long one pull request stands; a message or a renewed connection ends it at once."""
+LONGEST_PAUSE_SECONDS = 30.0
+
+
+class Broker(NatsBroker):
+    """A NatsBroker over our client, or over one that the service has already and keeps when the broker stops."""
+
+    def __init__(self, settings: ServiceSettings, service: str, client: Client | None) -> None:
+        super().__init__(
+            settings.nats_url.split(","),
+            ack_policy=AckPolicy.NACK_ON_ERROR,
+            apply_types=False,
+            graceful_timeout=settings.stop_grace_seconds,
+            logger=None,
+        )
+        self._settings = settings
+        self._service = service
+        self._given = client
+
+    @property
+    def client(self) -> Client:
+        """The connection; the broker must have been started."""
+        assert isinstance(self.connection, Client)  # noqa: S101 - `_connect` made it
+        return self.connection
+
+    async def _connect(self) -> Client:
+        client = self._given or await bus.connect(self._settings, self._service)
+        self.config.connect(client)
+        return client
+
+    async def stop(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_val: BaseException | None = None,
+        exc_tb: TracebackType | None = None,
+    ) -> None:
+        """Stop the subscribers, let their handlers finish, and close the connection unless it was given."""
+        if self._given is not None:
+            self._connection = None
+        await super().stop(exc_type, exc_val, exc_tb)
+
+
+def broker(settings: ServiceSettings, service: str, *, client: Client | None = None) -> Broker:
+    """The one way to make a broker. With `client` it shares that connection; it must then be stopped before it."""
+    return Broker(settings, service, client)
+
+
+def pause_seconds(deliveries: int) -> float:
+    """How long a message rests after its n-th failed delivery: 1, 2, 4, ... at most 30 s."""
+    return min(2.0 ** (deliveries - 1), LONGEST_PAUSE_SECONDS)
+
+
+class Durable[M: BaseModel]:
+    """A subscription to one durable consumer, which may be started and stopped any number of times.
+
+    A message is acknowledged after its handler, up to `batch_size` of them are handled at once, in no order. A
+    handler must be done within the consumer's `ack_wait`, or the message is delivered a second time.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        consumer: Consumer,
+        model: type[M],
+        handler: Callable[[Subject, M, int], Awaitable[None]],
+        batch_size: int,
+    ) -> None:
+        self._broker = broker
+        self._consumer = consumer
+        self._model = model
+        self._handler = handler
+        self._batch_size = batch_size
+        self._subscriber: PullStreamSubscriber | None = None
+
+    @property
+    def working(self) -> bool:
+        """Whether messages are being pulled from a consumer that exists: a condition of readiness."""
+        pull = self._subscriber.subscription if self._subscriber is not None else None
+        return isinstance(pull, Pull) and pull.served and self._broker.client.is_connected
+
+    async def start(self) -> None:
+        """Begin to pull; the broker must have been started. The consumer need not exist yet."""
+        if self._subscriber is not None:
+            return
+        subscriber = self._broker.subscriber(
+            self._consumer.filter_subject,
+            stream=JStream(self._consumer.stream, declare=False),
+            durable=self._consumer.name,
+            pull_sub=PullSub(batch_size=self._batch_size, timeout=WAIT_SECONDS),
+            decoder=_undecoded,
+            no_reply=True,
+            persistent=False,
+        )
+        subscriber(self._receive)
+        self._subscriber = subscriber
+        await subscriber.start()
+
+    async def stop(self) -> None:
+        """Pull no more and wait for the handlers that run."""
+        subscriber, self._subscriber = self._subscriber, None
+        if subscriber is None:
+            return
+        try:
+            await subscriber.stop()
+        except nats.errors.Error as error:
+            log.info("durable_not_unsubscribed", consumer=self._consumer.name, reason=str(error))
+
+    async def _receive(self, message: NatsMessage) -> None:
+        raw = message.raw_message
+        deliveries = raw.metadata.num_delivered
+        with trace.extract(raw.headers), structlog.contextvars.bound_contextvars(consumer=self._consumer.name):
+            try:
+                await self._handle(raw)
+            except (InvalidMessage, UnknownSubject) as error:
+                await self._bury(raw, str(error), "garbage")
+            except Exception as error:
+                log.exception("handler_failed", subject=raw.subject, deliveries=deliveries)
+                if deliveries >= self._consumer.max_deliver:
+                    await self._bury(raw, f"failed {deliveries} times, last: {type(error).__name__}", "given_up")
+                HANDLED.labels(family(raw.subject), "failed").inc()
+                raise NackMessage(delay=pause_seconds(deliveries)) from None
+        HANDLED.labels(family(raw.subject), "done").inc()
+
+    async def _handle(self, raw: Msg) -> None:
+        about = subjects.parse(raw.subject)
+        content = decode(self._model, raw.data, raw.headers)
+        with structlog.contextvars.bound_contextvars(tenant=about.ref.tenant, cluster=about.ref.cluster):
+            await self._handler(about, content, raw.metadata.sequence.stream)
+
+    async def _bury(self, raw: Msg, reason: str, outcome: str) -> NoReturn:
+        origin = f"{raw.metadata.stream}-{raw.metadata.sequence.stream}"
+        try:
+            await dead_letter(self._broker.client, raw.subject, raw.data, raw.headers, reason, origin=origin)
+        except (BusUnavailable, MessageRefused) as error:
+            log.error("dead_letter_lost", subject=raw.subject, reason=str(error))  # noqa: TRY400
+            raise NackMessage(delay=LONGEST_PAUSE_SECONDS) from error
+        HANDLED.labels(family(raw.subject), outcome).inc()
+        raise RejectMessage
+
+
+def durable[M: BaseModel](
+    broker: Broker,
+    consumer: Consumer,
+    model: type[M],
+    handler: Callable[[Subject, M, int], Awaitable[None]],
+    *,
+    batch_size: int = 64,
+) -> Durable[M]:
+    """Hand a consumer's messages to `handler` as (subject, message, stream sequence); call `start` on the result.
+
+    Raising InvalidMessage, or what cannot be read at all, sends the message to the dead letters at once. Any other
+    exception has it delivered again after 1, 2, 4, ... s, until the consumer's `max_deliver` sends it there too.
+    """
+    return Durable(broker, consumer, model, handler, batch_size)
+
+
+async def _undecoded(message: NatsMessage) -> NatsMessage:
+    return message

@@ -1,0 +1,195 @@
+"""The bus: NATS with our envelope, ids and traces. Core messages, durable messages, last values and dead letters."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import nats.errors
+import structlog
+from clusterra_contracts import subjects
+from clusterra_contracts.envelope import CONTENT_TYPE, MESSAGE_ID, InvalidMessage, Message, decode, encode
+from clusterra_contracts.subjects import Subject, UnknownSubject
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from pydantic import BaseModel
+
+from clusterra_runtime import trace
+from clusterra_runtime.client import BusUnavailable, Client
+from clusterra_runtime.direct import last
+from clusterra_runtime.metrics import DEAD_LETTERS, HANDLED, family
+from clusterra_runtime.settings import ServiceSettings
+
+__all__ = [
+    "BusUnavailable",
+    "Client",
+    "MessageRefused",
+    "close",
+    "connect",
+    "dead_letter",
+    "last",
+    "publish",
+    "publish_durable",
+    "store",
+    "subscribe",
+]
+
+log = structlog.get_logger(__name__)
+
+DURABLE_SECONDS = 15.0
+"""How long a durable publish is tried: a stream whose leader died has a new one after about 6 s."""
+ACK_SECONDS = 3.0
+REASON = "x-dead-letter-reason"
+ORIGIN = "x-dead-letter-subject"
+_LONGEST_REASON = 500
+_TRY_AGAIN_CODES = frozenset({408, 429, 500, 503})
+
+
+class MessageRefused(RuntimeError):
+    """The stream refused a message for good: too large, over a quota, or against an expected sequence."""
+
+    def __init__(self, subject: str, code: int, reason: str) -> None:
+        super().__init__(f"{subject}: refused by the stream: {reason} ({code})")
+        self.code = code
+        """JetStream's `err_code`: 10071 for a wrong last sequence, 10077 for a full subject."""
+
+
+async def connect(settings: ServiceSettings, service: str, *, inbox_prefix: str | None = None) -> Client:
+    """Connect to NATS, waiting for it as long as it takes. Use `client.is_connected` as a readiness check."""
+    client = Client()
+    await client.open(settings, service, inbox_prefix or f"_INBOX_{service}")
+    return client
+
+
+async def close(client: Client) -> None:
+    """Finish what is being handled, send what is left and close; also when NATS is away."""
+    await client.drain()
+
+
+async def publish(client: Client, subject: str, message: Message) -> None:
+    """Send to whoever listens now. While NATS is away up to 2 MiB wait for it; then BusUnavailable is raised."""
+    body, headers = encode(message)
+    trace.inject(headers)
+    try:
+        await client.publish(subject, body, headers=headers)
+    except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError) as error:
+        raise BusUnavailable(f"{subject}: not connected to NATS, and no more can wait for it") from error
+    except nats.errors.MaxPayloadError as error:
+        raise MessageRefused(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
+
+
+async def publish_durable(client: Client, subject: str, message: Message, *, message_id: str) -> int:
+    """Store a message in the stream of its subject, once per id, and return its stream sequence.
+
+    It is tried for 15 s with the same id. Raises BusUnavailable after that, MessageRefused when trying is useless.
+    """
+    body, headers = encode(message, message_id=message_id)
+    return await store(client, subject, body, headers)
+
+
+async def store(client: Client, subject: str, body: bytes, headers: Mapping[str, str]) -> int:
+    """Store a body in the stream of a subject and return its stream sequence; the headers should hold an id.
+
+    Raises as `publish_durable` does.
+    """
+    sent = dict(headers)
+    trace.inject(sent)
+    deadline = time.monotonic() + DURABLE_SECONDS
+    pause = 0.1
+    reason = "not connected to NATS"
+    while (left := deadline - time.monotonic()) > 0:
+        # Never into nats-py's buffer: what it holds is sent later, also when we have given up.
+        if not await client.wait_connected(left):
+            break
+        try:
+            async with client.while_connected(ACK_SECONDS):
+                answer = await client.request(subject, body, timeout=ACK_SECONDS, headers=sent)
+            return _sequence(subject, answer)
+        except nats.errors.NoRespondersError:
+            reason = "no stream takes this subject, or it has no leader"
+        except nats.errors.MaxPayloadError as error:
+            raise MessageRefused(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
+        except (_TryAgain, TimeoutError, nats.errors.Error) as error:
+            reason = str(error) or type(error).__name__
+        await asyncio.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+        pause = min(2 * pause, 1.0)
+    raise BusUnavailable(f"{subject}: not stored within {DURABLE_SECONDS:g} s ({reason}); send it again, same id")
+
+
+class _TryAgain(Exception):
+    pass
+
+
+def _sequence(subject: str, answer: Msg) -> int:
+    acknowledgement = json.loads(answer.data)
+    if error := acknowledgement.get("error"):
+        reason = str(error.get("description", "no reason given"))
+        if error.get("code") in _TRY_AGAIN_CODES and error.get("err_code") != 10077:
+            raise _TryAgain(reason)
+        raise MessageRefused(subject, int(error.get("err_code", 0)), reason)
+    return int(acknowledgement["seq"])
+
+
+async def dead_letter(
+    client: Client,
+    subject: str,
+    body: bytes,
+    headers: Mapping[str, str] | None,
+    reason: str,
+    *,
+    origin: str | None = None,
+) -> None:
+    """Keep a message that nobody can handle for the operators, once.
+
+    `origin` is its place, `<stream>-<sequence>`, when it came from a stream; else subject and body make the id, so
+    that the same garbage sent over and over is kept once per deduplication window. Raises as `publish_durable` does.
+    """
+    place = origin or hashlib.sha256(subject.encode() + b"\0" + body).hexdigest()[:32]
+    kept = {key: value for key, value in (headers or {}).items() if not key.lower().startswith("nats-")}
+    kept = {CONTENT_TYPE: "application/octet-stream"} | kept
+    kept |= {MESSAGE_ID: f"dlq-{place}", REASON: reason[:_LONGEST_REASON], ORIGIN: subject}
+    DEAD_LETTERS.labels(family(subject)).inc()
+    log.warning("dead_letter", subject=subject, reason=reason, bytes=len(body), origin=origin)
+    await store(client, subjects.dead_letter(subject), body, kept)
+
+
+async def subscribe[M: BaseModel](
+    client: Client,
+    subject: str,
+    model: type[M],
+    handler: Callable[[Subject, M], Awaitable[None]],
+) -> Subscription:
+    """Hand each message on a subject to `handler`, one after the other in their order.
+
+    What cannot be read goes to the dead letters. A handler that raises is logged; the message is lost to it, as is
+    what is sent while nobody is connected: use this for full states, and `last` for the one that was missed.
+    """
+
+    async def receive(message: Msg) -> None:
+        with trace.extract(message.headers):
+            try:
+                about = subjects.parse(message.subject)
+                content = decode(model, message.data, message.headers)
+            except (InvalidMessage, UnknownSubject) as error:
+                HANDLED.labels(family(message.subject), "garbage").inc()
+                client.work(bury(client, message, str(error)))
+                return
+            with structlog.contextvars.bound_contextvars(tenant=about.ref.tenant, cluster=about.ref.cluster):
+                try:
+                    await handler(about, content)
+                    outcome = "done"
+                except Exception:
+                    outcome = "failed"
+                    log.exception("handler_failed", subject=message.subject)
+            HANDLED.labels(family(message.subject), outcome).inc()
+
+    return await client.listen(subject, receive)
+
+
+async def bury(client: Client, message: Msg, reason: str) -> None:
+    """Send a core message to the dead letters; only a log line is left of it when they cannot be reached."""
+    try:
+        await dead_letter(client, message.subject, message.data, message.headers, reason)
+    except (BusUnavailable, MessageRefused) as error:
+        log.error("dead_letter_lost", subject=message.subject, reason=str(error))  # noqa: TRY400

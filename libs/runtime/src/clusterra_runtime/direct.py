@@ -1,0 +1,111 @@
+"""Direct get: reading a stream without a consumer, from any replica that has it (ADR-31)."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+import nats.errors
+from clusterra_contracts.envelope import decode
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from pydantic import BaseModel
+
+from clusterra_runtime.client import BusUnavailable, Client
+
+REQUEST_SECONDS = 5.0
+PAGE = 256
+_NOTHING = "404"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message as a stream keeps it."""
+
+    sequence: int
+    subject: str
+    body: bytes
+    headers: Mapping[str, str]
+
+
+async def last[M: BaseModel](client: Client, stream: str, subject: str, model: type[M]) -> tuple[M, int] | None:
+    """The last message on a subject of a stream and its sequence; None when there is none.
+
+    The subject stands in the request's own subject, which is what permissions can limit. Raises BusUnavailable and
+    InvalidMessage.
+    """
+    request = f"$JS.API.DIRECT.GET.{stream}.{subject}"
+    await _connected(client, request)
+    try:
+        async with client.while_connected(REQUEST_SECONDS):
+            answer = await client.request(request, timeout=REQUEST_SECONDS)
+    except nats.errors.NoRespondersError as error:
+        raise BusUnavailable(f"{request}: there is no such stream, or it allows no direct get") from error
+    except (nats.errors.Error, TimeoutError) as error:
+        raise BusUnavailable(f"{request}: no answer ({error or type(error).__name__})") from error
+    if (status := _status(answer)) == _NOTHING:
+        return None
+    if status is not None:
+        raise BusUnavailable(f"{request}: {_words(answer)}")
+    stored = _stored(answer)
+    return decode(model, stored.body, dict(stored.headers)), stored.sequence
+
+
+async def replay(client: Client, stream: str, subject_filter: str, *, after: int = 0) -> AsyncIterator[Stored]:
+    """All messages of a stream that match a filter and whose sequence is higher than `after`, in their order.
+
+    It ends at what was the stream's end. Raises BusUnavailable; it may be begun again after the last that came.
+    """
+    request = f"$JS.API.DIRECT.GET.{stream}"
+    await _connected(client, request)
+    inbox = client.new_inbox()
+    try:
+        answers = await client.subscribe(inbox)
+        try:
+            more = True
+            while more:
+                page = {"seq": after + 1, "batch": PAGE, "next_by_subj": subject_filter}
+                async with client.while_connected(REQUEST_SECONDS):
+                    await client.publish(request, json.dumps(page).encode(), inbox)
+                    found, more = await _page(answers, request)
+                for stored in found:
+                    after = stored.sequence
+                    yield stored
+        finally:
+            if not client.is_closed:
+                await answers.unsubscribe()
+    except (nats.errors.Error, TimeoutError) as error:
+        raise BusUnavailable(f"{request}: no answer ({error or type(error).__name__})") from error
+
+
+async def _connected(client: Client, request: str) -> None:
+    if not await client.wait_connected(REQUEST_SECONDS):
+        raise BusUnavailable(f"{request}: not connected to NATS")
+
+
+async def _page(answers: Subscription, request: str) -> tuple[list[Stored], bool]:
+    found: list[Stored] = []
+    while True:
+        answer = await answers.next_msg(None)
+        match _status(answer):
+            case None:
+                found.append(_stored(answer))
+            case "204":
+                return found, int((answer.headers or {}).get("Nats-Num-Pending", "0")) > 0
+            case "404":
+                return found, False
+            case _:
+                raise BusUnavailable(f"{request}: {_words(answer)}")
+
+
+def _status(answer: Msg) -> str | None:
+    return (answer.headers or {}).get("Status")
+
+
+def _words(answer: Msg) -> str:
+    headers = answer.headers or {}
+    return f"{headers.get('Status')} {headers.get('Description', '')}".rstrip()
+
+
+def _stored(answer: Msg) -> Stored:
+    headers = answer.headers or {}
+    return Stored(int(headers["Nats-Sequence"]), headers["Nats-Subject"], answer.data, headers)

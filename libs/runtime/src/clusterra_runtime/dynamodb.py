@@ -1,0 +1,233 @@
+"""The store on DynamoDB, or on whatever speaks its protocol at `AWS_ENDPOINT_URL`."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, override
+
+from clusterra_runtime.condition import holds
+from clusterra_runtime.dynamodb_client import Client, WriteRefused
+from clusterra_runtime.dynamodb_expression import AttributeValue, Expression, item_of, item_record, key_of, key_record
+from clusterra_runtime.dynamodb_tables import create_table
+from clusterra_runtime.item import Item, Key, canonical
+from clusterra_runtime.page import Page, SortRange, continue_after, cursor_after
+from clusterra_runtime.store import (
+    Check,
+    ConditionFailed,
+    Delete,
+    Index,
+    Put,
+    Store,
+    Table,
+    Update,
+    Write,
+    settle,
+    token_record,
+)
+
+_READ_AHEAD = 25
+_SINGLE = {Put: "put_item", Update: "update_item", Delete: "delete_item"}
+_TRANSACTED = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    write: Write
+    found: Item | None
+    expired: bool
+
+    @property
+    def in_vain(self) -> bool:
+        """Whether the write may happen as soon as the expired item is gone."""
+        return self.expired and holds(self.write.condition, None)
+
+    def failure(self) -> ConditionFailed | None:
+        """The error to tell; None when but for an expired item the write could happen."""
+        return None if self.in_vain else ConditionFailed(self.write, None if self.expired else self.found)
+
+
+class DynamoDBStore(Store):
+    """Tables of DynamoDB. Open it with `async with`, once per process.
+
+    `table_prefix` tells the tables of several installations in one account apart; `clock` gives epoch seconds.
+    """
+
+    def __init__(self, *, table_prefix: str = "", clock: Callable[[], float] = time.time) -> None:
+        self._client = Client()
+        self._prefix = table_prefix
+        self._clock = clock
+
+    @override
+    async def __aenter__(self) -> Self:
+        await self._client.open()
+        return self
+
+    @override
+    async def __aexit__(self, *error: object) -> None:
+        await self._client.close()
+
+    @override
+    async def create_tables(self, *tables: Table) -> None:
+        await asyncio.gather(*(create_table(self._client, table, self._name(table)) for table in tables))
+
+    @override
+    async def get(self, table: Table, key: Key) -> Item | None:
+        answer = await self._client.call(
+            "get_item", TableName=self._name(table), Key=key_record(key), ConsistentRead=True
+        )
+        return self._live(answer.get("Item"))
+
+    @override
+    async def write(self, write: Put | Update) -> Item:
+        answer = await self._write(write)
+        if isinstance(write, Put):
+            return _put_item(write)
+        return item_of(answer["Attributes"])
+
+    @override
+    async def delete(self, delete: Delete) -> None:
+        await self._write(delete)
+
+    @override
+    async def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sort: SortRange | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Page:
+        after = continue_after(pk, sort, cursor)
+        expression = Expression()
+        request: dict[str, Any] = {
+            "TableName": self._name(table),
+            "KeyConditionExpression": expression.keys(("pk", pk), "sk", sort),
+            "ScanIndexForward": not descending,
+            "ConsistentRead": True,
+            **expression.placeholders(),
+        }
+        if after is not None:
+            request["ExclusiveStartKey"] = key_record(after)
+        found: list[Item] = []
+        while limit is None or len(found) <= limit:
+            if limit is not None:
+                # One more than wanted tells whether a page follows; some more than that make up for expired ones.
+                request["Limit"] = max(limit + 1 - len(found), _READ_AHEAD)
+            answer = await self._client.call("query", **request)
+            found += [item for record in answer["Items"] if (item := self._live(record)) is not None]
+            if "LastEvaluatedKey" not in answer:
+                break
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        page = found[:limit]
+        return Page(tuple(page), cursor_after(page[-1].key) if len(found) > len(page) else None)
+
+    @override
+    async def query_index(
+        self, table: Table, index: Index, partition: str, *, sort: SortRange | None = None, limit: int = 1000
+    ) -> list[Key]:
+        expression = Expression()
+        request: dict[str, Any] = {
+            "TableName": self._name(table),
+            "IndexName": index.name,
+            "KeyConditionExpression": expression.keys((index.partition, partition), index.sort, sort),
+            **expression.placeholders(),
+        }
+        found: list[Key] = []
+        while len(found) < limit:
+            answer = await self._client.call("query", **request, Limit=limit - len(found))
+            found += [key_of(record) for record in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                break
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return found
+
+    @override
+    async def transact(self, writes: Sequence[Write], *, token: str) -> None:
+        record = token_record(writes, token, self._clock())
+        every: list[Write] = [*writes, record]
+        while True:
+            items = [{_TRANSACTED[type(write)]: self._request(write)} for write in every]
+            try:
+                await self._client.call("transact_write_items", TransactItems=items)
+            except WriteRefused as refused:
+                found = refused.found
+            else:
+                return
+            refusals = [
+                None if one is None else self._refusal(write, one) for write, one in zip(every, found, strict=True)
+            ]
+            failures = [None if refusal is None else refusal.failure() for refusal in refusals]
+            if any(failures):
+                settle(record, failures)
+                return
+            await self._remove_expired([refusal for refusal in refusals if refusal is not None])
+
+    async def _write(self, write: Put | Update | Delete) -> Any:
+        returned = {"ReturnValues": "ALL_NEW"} if isinstance(write, Update) else {}
+        while True:
+            try:
+                return await self._client.call(_SINGLE[type(write)], **self._request(write), **returned)
+            except WriteRefused as refused:
+                (found,) = refused.found
+            refusal = self._refusal(write, found or {})
+            if (failure := refusal.failure()) is not None:
+                raise failure
+            await self._remove_expired([refusal])
+
+    async def _remove_expired(self, refusals: Sequence[_Refusal]) -> None:
+        """Clear the way of a write from items that have expired, which DynamoDB may hold for days."""
+        for refusal in refusals:
+            if refusal.found is not None:
+                await self._remove(refusal.write.table, refusal.found)
+
+    async def _remove(self, table: Table, item: Item) -> None:
+        expression = Expression()
+        condition = expression.unchanged(item)
+        try:
+            await self._client.call(
+                "delete_item",
+                TableName=self._name(table),
+                Key=key_record(item.key),
+                ConditionExpression=condition,
+                **expression.placeholders(),
+            )
+        except WriteRefused:
+            return  # Somebody else removed or replaced it: the write that is tried again will see.
+
+    def _refusal(self, write: Write, record: Mapping[str, AttributeValue]) -> _Refusal:
+        item = item_of(record) if record else None
+        return _Refusal(write, item, expired=item is not None and self._expired(item))
+
+    def _request(self, write: Write) -> dict[str, Any]:
+        expression = Expression()
+        request: dict[str, Any] = {
+            "TableName": self._name(write.table),
+            "ConditionExpression": expression.live(write.condition, int(self._clock())),
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        if isinstance(write, Put):
+            request["Item"] = item_record(_put_item(write))
+        else:
+            request["Key"] = key_record(write.key)
+        if isinstance(write, Update):
+            request["UpdateExpression"] = expression.update(write)
+        return request | expression.placeholders()
+
+    def _live(self, record: Mapping[str, AttributeValue] | None) -> Item | None:
+        if record is None:
+            return None
+        item = item_of(record)
+        return None if self._expired(item) else item
+
+    def _expired(self, item: Item) -> bool:
+        return item.expires_at is not None and item.expires_at <= self._clock()
+
+    def _name(self, table: Table) -> str:
+        return self._prefix + table.name
+
+
+def _put_item(put: Put) -> Item:
+    return Item(put.key, canonical(put.attributes), put.version, put.expires_at)

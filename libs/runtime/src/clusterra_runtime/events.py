@@ -1,0 +1,27 @@
+"""Telling facts: each becomes one CloudEvent in the EVENT stream, however often it is told."""
+
+from datetime import datetime
+
+from clusterra_contracts import subjects
+from clusterra_contracts.events import Fact, event_of
+from clusterra_contracts.identity import ClusterRef
+
+from clusterra_runtime.bus import publish_durable
+from clusterra_runtime.client import Client
+
+
+class EventPublisher:
+    """Tells the facts of one service."""
+
+    def __init__(self, client: Client, service: str) -> None:
+        self._client = client
+        self._service = service
+
+    async def tell(self, ref: ClusterRef, fact: Fact, *, version: str, time: datetime) -> None:
+        """Store the event of a fact; `version` tells it from others of its kind for the same entity.
+
+        Telling it again within the stream's deduplication window changes nothing; after that, the archive knows
+        its id. Raises as `bus.publish_durable` does.
+        """
+        event = event_of(self._service, ref, fact, version=version, time=time)
+        await publish_durable(self._client, subjects.event(ref, fact.kind), event, message_id=event.id)

@@ -1,0 +1,119 @@
+"""`/livez`, `/readyz` and `/metrics`, from a thread of their own: a stuck event loop cannot answer for itself."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from threading import Thread
+
+import orjson
+
+from clusterra_runtime.metrics import exposition
+from clusterra_runtime.settings import ServiceSettings
+
+TURN_SECONDS = 0.5
+READY_SECONDS = 2.0
+_JSON = "application/json"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # HTTPServer would ask the DNS for its own name here, which can take its time.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "health", self.server_address[1]
+
+
+class HealthServer:
+    """Answers probes and scrapes for one event loop.
+
+    `failing` names the conditions of readiness that are not met; it runs on the loop.
+    """
+
+    def __init__(self, settings: ServiceSettings, failing: Callable[[], list[str]]) -> None:
+        self._stuck_seconds = settings.stuck_seconds
+        self._failing = failing
+        self._loop = asyncio.get_running_loop()
+        self._turned = time.monotonic()
+        self._beat: asyncio.TimerHandle | None = None
+        self._server = _Server((settings.health_host, settings.health_port), self._handler())
+        self._thread = Thread(target=self._server.serve_forever, name="health", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """`host:port`, with the port that was taken."""
+        host, port = self._server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._turn()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer no more; returns once the port is free."""
+        if self._beat is not None:
+            self._beat.cancel()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _turn(self) -> None:
+        self._turned = time.monotonic()
+        self._beat = self._loop.call_later(TURN_SECONDS, self._turn)
+
+    def live(self) -> tuple[HTTPStatus, dict[str, object]]:
+        """Whether the event loop turns."""
+        turn = time.monotonic() - self._turned
+        alive = turn <= self._stuck_seconds
+        return _status(alive), {"live": alive, "turn_seconds": round(turn, 3)}
+
+    def ready(self) -> tuple[HTTPStatus, dict[str, object]]:
+        """Whether every condition is met, and those that are not."""
+        answer: Future[list[str]] = Future()
+
+        try:
+            self._loop.call_soon_threadsafe(lambda: answer.set_result(self._failing()))
+            failing = answer.result(READY_SECONDS)
+        except (TimeoutError, RuntimeError):
+            failing = ["event loop"]
+        return _status(not failing), {"ready": not failing, "failing": failing}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        health = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 5.0
+
+            def do_GET(self) -> None:
+                match self.path.partition("?")[0]:
+                    case "/livez":
+                        status, body = health.live()
+                        self._answer(status, orjson.dumps(body), _JSON)
+                    case "/readyz":
+                        status, body = health.ready()
+                        self._answer(status, orjson.dumps(body), _JSON)
+                    case "/metrics":
+                        self._answer(HTTPStatus.OK, *exposition())
+                    case _:
+                        self._answer(HTTPStatus.NOT_FOUND, b"/livez, /readyz or /metrics", "text/plain")
+
+            def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
+                self.send_response(status)
+                self.send_header("content-type", content_type)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it
+                """Probes are not worth a line each."""
+
+        return Handler
+
+
+def _status(good: bool) -> HTTPStatus:
+    return HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE

@@ -1,0 +1,206 @@
+"""The outbox: what is written is told, also when the process dies in between or NATS is away.
+
+A write carries its messages in the written item itself, so both happen or none. They are published at once and then
+taken out of the item; what is left behind by a crash or an outage is sent by a relay. Messages of one item are sent
+in the order in which they were written. A message may be sent twice: JetStream drops the repetition by its id within
+its window, and later ones are the consumer's to recognise.
+"""
+
+import asyncio
+import random
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated, Self
+
+import structlog
+from clusterra_contracts.envelope import MESSAGE_ID, Message, encode
+from prometheus_client import Counter
+from pydantic import BaseModel, ConfigDict, Field
+
+from clusterra_runtime import trace
+from clusterra_runtime.condition import VersionIs
+from clusterra_runtime.item import Attributes, InvalidItem, Item, Key, Value
+from clusterra_runtime.page import Between
+from clusterra_runtime.store import ConditionFailed, Index, Put, Store, StoreError, Table, Update
+
+log = structlog.get_logger(__name__)
+
+OUTBOX = Index("outbox", partition="ob_shard", sort="ob_at")
+"""Belongs to every table whose items carry messages. Only items with unsent ones are in it."""
+SHARDS = 2
+"""Over how many of the index's partitions the unsent messages of a table are spread; each takes 500 writes a second."""
+PUBLISH_SECONDS = 2.0
+"""How long a writer waits for NATS before it leaves its messages to the relay."""
+RELAY_EVERY_SECONDS = 1.5
+RELAY_AFTER_SECONDS = 5.0
+"""The age from which unsent messages count as left behind."""
+_RELAY_AT_ONCE = 16
+_ATTRIBUTES = ("outbox", OUTBOX.partition, OUTBOX.sort)
+
+SENT = Counter("clusterra_outbox_messages_total", "Messages of the outbox, by who sent them", ("sender", "outcome"))
+
+type Publish = Callable[[str, bytes, Mapping[str, str]], Awaitable[object]]
+"""Stores a message (subject, body, headers) in its stream and returns then; raises when it may not be stored."""
+
+
+class OutboxMessage(BaseModel):
+    """One message of a write. `event_id` is the same however often it is sent: `<entity>:<version>:<kind>`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    event_id: Annotated[str, Field(min_length=1)]
+    subject: Annotated[str, Field(min_length=1)]
+    body: bytes
+    headers: Mapping[str, str] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, event_id: str, subject: str, message: Message) -> Self:
+        """A wire message in its envelope, inside the present trace."""
+        body, headers = encode(message, message_id=event_id)
+        trace.inject(headers)
+        return cls(event_id=event_id, subject=subject, body=body, headers=headers)
+
+
+class _Carrier(BaseModel):
+    """What an item holds for the outbox."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    outbox: tuple[OutboxMessage, ...] = ()
+
+
+def with_messages(
+    write: Put | Update, messages: Sequence[OutboxMessage], *, now: float, superseding: bool = False
+) -> Put | Update:
+    """The same write, carrying messages; for use in transactions. `now` is in epoch seconds.
+
+    `superseding` drops the unsent messages of earlier writes: for full states, of which only the last one matters, so
+    that an outage does not pile them up. Their readers compare generations, as a writer that was held up may send late.
+    An item that exists is changed by an Update, as a Put would drop them too. Raises InvalidItem.
+    """
+    entries: list[Value] = [message.model_dump() for message in messages]
+    place: dict[str, Value] = {OUTBOX.partition: _shard(write.key), OUTBOX.sort: _moment(now)}
+    if isinstance(write, Put):
+        if write.version != 1:
+            raise InvalidItem("a put would drop messages that are not sent yet: use an Update")
+        return replace(write, attributes={**write.attributes, **place, "outbox": entries})
+    if write.keep_version:
+        raise InvalidItem("a write with messages makes a new version: leave keep_version out")
+    if superseding:
+        return replace(write, set={**write.set, **place, "outbox": entries})
+    return replace(write, set={**write.set, **place}, append={**write.append, "outbox": entries})
+
+
+def without_messages(attributes: Attributes) -> dict[str, Value]:
+    """An item's attributes without what the outbox keeps in them."""
+    return {name: value for name, value in attributes.items() if name not in _ATTRIBUTES}
+
+
+class Outbox:
+    """Writes that tell. Open it with `async with`; closing waits for its last bookkeeping.
+
+    Guarantees: once a write returned, or only happened, each of its messages reaches its stream at least once, as
+    long as some replica runs `relay` on the table; never before an earlier one of the same item. An item with unsent
+    messages must neither be deleted nor expire.
+    """
+
+    def __init__(self, store: Store, publish: Publish, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._publish = publish
+        self._clock = clock
+        self._clearing: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        while self._clearing:
+            await asyncio.wait(self._clearing)
+
+    async def write(self, write: Put | Update, messages: Sequence[OutboxMessage], *, superseding: bool = False) -> Item:
+        """Write one item, send its messages and return it. Raises what `Store.write` raises.
+
+        That NATS did not take the messages in time is no error: the write stands and the relay sends them.
+        """
+        now = self._clock()
+        item = await self._store.write(with_messages(write, messages, now=now, superseding=superseding))
+        await self._send(write.table, item, "writer")
+        return replace(item, attributes=without_messages(item.attributes))
+
+    async def send(self, table: Table, key: Key) -> None:
+        """Send the messages that an item carries: to be called after a transaction that wrote some."""
+        item = await self._store.get(table, key)
+        if item is not None:
+            await self._send(table, item, "writer")
+
+    async def relay(self, *tables: Table) -> None:
+        """Send what was left behind, until cancelled. Any number of replicas may do so."""
+        while True:
+            for table in tables:
+                try:
+                    await self.relay_once(table)
+                except StoreError as error:
+                    log.warning("outbox_not_read", table=table.name, reason=str(error))
+            # Replicas that were started together shall not ask together.
+            await asyncio.sleep(RELAY_EVERY_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+
+    async def relay_once(self, table: Table) -> int:
+        """Send what was left behind in one table, and return how many items were cleared of it."""
+        limit = asyncio.Semaphore(_RELAY_AT_ONCE)
+        before = _moment(self._clock() - RELAY_AFTER_SECONDS)
+
+        async def send(key: Key) -> bool:
+            async with limit:
+                item = await self._store.get(table, key)
+                # The index may lag behind, and a writer may be at it again.
+                left_at = None if item is None else item.attributes.get(OUTBOX.sort)
+                if item is None or not isinstance(left_at, str) or left_at > before:
+                    return False
+                return await self._send(table, item, "relay")
+
+        keys = [
+            key
+            for shard in range(SHARDS)
+            for key in await self._store.query_index(table, OUTBOX, str(shard), sort=Between("0", before))
+        ]
+        return sum(await asyncio.gather(*(send(key) for key in keys)))
+
+    async def _send(self, table: Table, item: Item, sender: str) -> bool:
+        """Send all messages of an item in order; those of earlier writes may still be among them."""
+        try:
+            for message in _Carrier.model_validate(item.attributes).outbox:
+                async with asyncio.timeout(PUBLISH_SECONDS):
+                    await self._publish(
+                        message.subject, message.body, {**message.headers, MESSAGE_ID: message.event_id}
+                    )
+                SENT.labels(sender, "sent").inc()
+        except Exception as error:
+            # Whatever it was, the message is safe in the item and will be tried again.
+            SENT.labels(sender, "left").inc()
+            log.warning("outbox_left_to_relay", table=table.name, sender=sender, reason=repr(error))
+            return False
+        clearing = asyncio.create_task(self._clear(table, item))
+        self._clearing.add(clearing)
+        clearing.add_done_callback(self._clearing.discard)
+        return True
+
+    async def _clear(self, table: Table, item: Item) -> None:
+        """Take what was sent out of the item, unless it was written again: then that writer sends and clears all."""
+        clear = Update(table, item.key, remove=_ATTRIBUTES, condition=VersionIs(item.version), keep_version=True)
+        try:
+            await self._store.write(clear)
+        except ConditionFailed:
+            log.debug("outbox_written_again", table=table.name)
+        except StoreError as error:
+            log.warning("outbox_not_cleared", table=table.name, reason=str(error))
+
+
+def _shard(key: Key) -> str:
+    return str(zlib.crc32(f"{key.pk}\0{key.sk}".encode()) % SHARDS)
+
+
+def _moment(epoch_seconds: float) -> str:
+    return datetime.fromtimestamp(epoch_seconds, UTC).isoformat(timespec="milliseconds")

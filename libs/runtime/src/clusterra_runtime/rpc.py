@@ -1,0 +1,174 @@
+"""Request and reply on the bus, with typed requests, typed results and typed errors."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import overload
+
+import nats.errors
+import structlog
+from clusterra_contracts import subjects
+from clusterra_contracts.envelope import InvalidMessage, Message, decode, encode
+from clusterra_contracts.identity import TenantRef, Wire
+from clusterra_contracts.rpc import Reply, RpcError
+from clusterra_contracts.subjects import Subject, UnknownSubject
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from pydantic import BaseModel
+
+from clusterra_runtime import trace
+from clusterra_runtime.bus import bury
+from clusterra_runtime.client import Client
+from clusterra_runtime.metrics import RPC_SECONDS, family
+
+log = structlog.get_logger(__name__)
+
+
+class RpcFailed(Exception):
+    """A request that failed: handlers raise it to answer so, `call` raises what was answered."""
+
+    def __init__(self, error: RpcError) -> None:
+        super().__init__(f"{error.kind}: {error.detail}")
+        self.error = error
+
+
+async def call[T: Wire](
+    client: Client, subject: str, request: Message, result: type[T], *, timeout_seconds: float = 5.0
+) -> T:
+    """Send a request and wait for its result.
+
+    Raises RpcFailed: with the answered error; of kind `unavailable` when nobody serves the subject, nobody answers
+    in time or there is no connection; of kind `invalid` when the request is too large or the reply is none.
+    """
+    body, headers = encode(request)
+    trace.inject(headers)
+    deadline = time.monotonic() + timeout_seconds
+    # Not into nats-py's buffer: it would be sent after the caller was told that it failed.
+    if not await client.wait_connected(timeout_seconds):
+        raise RpcFailed(_unavailable(f"{subject}: not connected to the bus"))
+    try:
+        async with client.while_connected(deadline - time.monotonic()):
+            answer = await client.request(subject, body, timeout=timeout_seconds, headers=headers)
+    except nats.errors.NoRespondersError:
+        raise RpcFailed(_unavailable(f"{subject}: nobody serves it at the moment")) from None
+    except TimeoutError:
+        raise RpcFailed(_unavailable(f"{subject}: no answer within {timeout_seconds:g} s")) from None
+    except nats.errors.MaxPayloadError:
+        raise RpcFailed(RpcError(kind="invalid", detail=f"{subject}: the request is too large")) from None
+    except nats.errors.ConnectionReconnectingError:
+        raise RpcFailed(_unavailable(f"{subject}: the connection was lost before the answer")) from None
+    except nats.errors.Error as error:
+        raise RpcFailed(_unavailable(f"{subject}: {error}")) from error
+    try:
+        reply = decode(Reply[result], answer.data, answer.headers)  # type: ignore[valid-type]
+    except InvalidMessage as error:
+        raise RpcFailed(RpcError(kind="invalid", detail=f"{subject}: {error}")) from error
+    if reply.error is not None:
+        raise RpcFailed(reply.error)
+    assert reply.result is not None  # noqa: S101 - the model holds one of both
+    return reply.result
+
+
+@overload
+async def serve[M: BaseModel, T: Wire](
+    client: Client,
+    subject: str,
+    request: type[M],
+    handler: Callable[[Subject, M], Awaitable[T]],
+    *,
+    queue: str = ...,
+    concurrency: int = ...,
+) -> Subscription: ...
+@overload
+async def serve[M: BaseModel, T: Wire](
+    client: Client,
+    subject: str,
+    request: type[M],
+    handler: Callable[[TenantRef, M], Awaitable[T]],
+    *,
+    queue: str = ...,
+    concurrency: int = ...,
+    parse: Callable[[str], TenantRef],
+) -> Subscription: ...
+async def serve[S, M: BaseModel, T: Wire](
+    client: Client,
+    subject: str,
+    request: type[M],
+    handler: Callable[[S, M], Awaitable[T]],
+    *,
+    queue: str = "",
+    concurrency: int = 64,
+    parse: Callable[[str], S] = subjects.parse,  # type: ignore[assignment]
+) -> Subscription:
+    """Answer the requests on a subject, at most `concurrency` at once; those with the same `queue` share them.
+
+    A request that cannot be read is answered `invalid` and kept as a dead letter; RpcFailed is answered as it is;
+    any other exception is logged and answered `unavailable` without its text. `parse` reads the subject:
+    `subjects.parse_usage` for those that are about a tenant.
+    """
+    places = asyncio.Semaphore(concurrency)
+
+    async def answer(message: Msg) -> None:
+        started = time.perf_counter()
+        with trace.extract(message.headers):
+            try:
+                reply = await _answer(message, request, handler, parse)
+                garbage = None
+            except (InvalidMessage, UnknownSubject) as error:
+                garbage = str(error)
+                reply = Reply[T](error=RpcError(kind="invalid", detail=garbage))
+            finally:
+                places.release()
+            outcome = reply.error.kind if reply.error else "ok"
+            await _respond(client, message, reply)
+            RPC_SECONDS.labels(family(message.subject), outcome).observe(time.perf_counter() - started)
+            if garbage is not None:
+                await bury(client, message, garbage)
+
+    async def receive(message: Msg) -> None:
+        await places.acquire()
+        client.work(answer(message))
+
+    return await client.listen(subject, receive, queue)
+
+
+async def _answer[S, M: BaseModel, T: Wire](
+    message: Msg, model: type[M], handler: Callable[[S, M], Awaitable[T]], parse: Callable[[str], S]
+) -> Reply[T]:
+    about = parse(message.subject)
+    request = decode(model, message.data, message.headers)
+    ref = about.ref if isinstance(about, Subject) else about
+    with structlog.contextvars.bound_contextvars(
+        tenant=getattr(ref, "tenant", None), cluster=getattr(ref, "cluster", None)
+    ):
+        try:
+            return Reply(result=await handler(about, request))
+        except RpcFailed as failed:
+            return Reply(error=failed.error)
+        except Exception:
+            log.exception("request_failed", subject=message.subject)
+            return Reply(
+                error=RpcError(
+                    kind="unavailable",
+                    detail="the request failed for a reason that is not yours",
+                    hint=f"try again; the logs have more about trace {trace.trace_id()}",
+                )
+            )
+
+
+async def _respond[T: Wire](client: Client, message: Msg, reply: Reply[T]) -> None:
+    if not message.reply:
+        return
+    body, headers = encode(reply)
+    trace.inject(headers)
+    try:
+        await client.publish(message.reply, body, headers=headers)
+    except nats.errors.MaxPayloadError:
+        error = RpcError(kind="invalid", detail="the answer is too large", hint="ask for a smaller page")
+        await _respond(client, message, Reply[T](error=error))
+    except nats.errors.Error as error:
+        log.warning("reply_not_sent", subject=message.subject, reason=str(error))
+
+
+def _unavailable(detail: str) -> RpcError:
+    return RpcError(kind="unavailable", detail=detail, hint="try again in a moment")

@@ -1,0 +1,39 @@
+"""Secrets are configured as references and read where they are used; their values never travel."""
+
+import os
+from pathlib import Path
+
+from clusterra_contracts.registry import SecretReference
+
+_read: dict[Path, tuple[tuple[int, int, int], bytes]] = {}
+
+
+class SecretUnavailable(RuntimeError):
+    """A secret cannot be read. The text names the reference, which is no secret, and what to do."""
+
+
+def read_secret(reference: SecretReference) -> bytes:
+    """The value behind a reference, without white space around it; `file:/path` is read again once the file changes.
+
+    Raises SecretUnavailable.
+    """
+    scheme, _, place = reference.partition(":")
+    if scheme != "file":
+        raise SecretUnavailable(
+            f"{scheme}: secrets are not supported here; mount the secret as a file and refer to it as file:/path"
+        )
+    path = Path(place)
+    try:
+        status = path.stat()
+        version = (status.st_mtime_ns, status.st_size, status.st_ino)
+        known = _read.get(path)
+        if known is None or known[0] != version:
+            known = version, path.read_bytes().strip()
+            _read[path] = known
+    except OSError as error:
+        raise SecretUnavailable(
+            f"{reference} cannot be read ({os.strerror(error.errno or 0)}): the file must exist and be readable by us"
+        ) from None
+    if not known[1]:
+        raise SecretUnavailable(f"{reference} is empty: write the secret into the file")
+    return known[1]

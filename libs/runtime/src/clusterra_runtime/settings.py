@@ -1,0 +1,52 @@
+"""What every service is told by its environment (`CLUSTERRA_*`); a service adds its own fields in a subclass."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _instance() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+class ServiceSettings(BaseSettings):
+    """Settings of any service. Secrets are named by file, so that they never stand in an environment or a log."""
+
+    model_config = SettingsConfigDict(env_prefix="CLUSTERRA_", frozen=True, extra="ignore")
+
+    nats_url: str = "nats://127.0.0.1:4222"
+    """One address, or several of one NATS cluster with commas between them; never with a password in it."""
+    nats_user: str | None = None
+    nats_password_file: Path | None = None
+    """Read again at every connect, so that it may be replaced at any time."""
+    nats_credentials_file: Path | None = None
+    """A `.creds` file of an operator-mode user; read again at every connect."""
+
+    health_host: str = "127.0.0.1"
+    health_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """0 takes any free port; the log tells which."""
+
+    log_level: str = "INFO"
+    stop_delay_seconds: Annotated[float, Field(ge=0)] = 0.5
+    """Between "not ready" and the first thing that stops, so that nobody is still sent here."""
+    stop_grace_seconds: Annotated[float, Field(gt=0)] = 20.0
+    """From the first signal to the end of the process."""
+    stuck_seconds: Annotated[float, Field(gt=0)] = 5.0
+    """An event loop whose turn takes longer than this is not alive."""
+
+    instance: str = Field(default_factory=_instance)
+    """The unique name of this replica."""
+
+    @model_validator(mode="after")
+    def _one_way_to_log_in(self) -> Self:
+        if (self.nats_user is None) != (self.nats_password_file is None):
+            raise ValueError("nats_user and nats_password_file belong together: set both or none")
+        if self.nats_user is not None and self.nats_credentials_file is not None:
+            raise ValueError("set either nats_user with nats_password_file or nats_credentials_file, not both")
+        if "@" in self.nats_url:
+            raise ValueError("nats_url must hold no user or password: set nats_user and nats_password_file")
+        return self

@@ -1,0 +1,234 @@
+"""`python -m clusterra_runtime.topology apply|check`: make a NATS server's streams, consumers and buckets as declared.
+
+The declaration is `clusterra_contracts.topology`. Applying it twice changes nothing the second time; what the server
+has beyond the declaration is left alone, and nothing is ever deleted.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import nats.errors
+import structlog
+from clusterra_contracts.topology import BUCKETS, CONSUMERS, STREAMS, Bucket, Consumer, Stream
+
+from clusterra_runtime import logs
+from clusterra_runtime.bus import close, connect
+from clusterra_runtime.client import Client
+from clusterra_runtime.settings import ServiceSettings
+
+log = structlog.get_logger(__name__)
+
+REQUEST_SECONDS = 5.0
+RETRY_SECONDS = 1.0
+BUCKET_DEDUPLICATION_SECONDS = 120.0
+_NOT_FOUND = 404
+_UNAVAILABLE = 503
+
+type Config = dict[str, Any]
+
+
+class TopologyConflict(RuntimeError):
+    """The server refuses a change, such as of a stream's storage. Somebody must delete the old object first."""
+
+
+class NotReady(RuntimeError):
+    """JetStream does not answer yet."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs between a declared object and the server's. `fields` maps a name to what was and what shall be."""
+
+    what: str
+    created: bool
+    fields: dict[str, tuple[Any, Any]]
+
+    def __str__(self) -> str:
+        if self.created:
+            return f"+ {self.what}"
+        return "\n".join(
+            [f"~ {self.what}", *(f"    {name}: {old} -> {new}" for name, (old, new) in self.fields.items())]
+        )
+
+
+def stream_config(stream: Stream, replicas: int = 1) -> Config:
+    """A stream as JetStream's API spells it; times are nanoseconds there."""
+    config: Config = {
+        "name": stream.name,
+        "description": stream.description,
+        "subjects": list(stream.subjects),
+        "retention": "limits",
+        "discard": "old",
+        "storage": stream.storage,
+        "num_replicas": replicas,
+        "max_age": _nanoseconds(stream.max_age_seconds),
+        "max_bytes": stream.max_bytes,
+        "max_msgs_per_subject": stream.max_messages_per_subject,
+        "duplicate_window": _nanoseconds(stream.deduplication_seconds),
+        "allow_direct": True,
+    }
+    if stream.transform is not None:
+        source, destination = stream.transform
+        config["subject_transform"] = {"src": source, "dest": destination}
+    return config
+
+
+def bucket_config(bucket: Bucket, replicas: int = 1) -> Config:
+    """The stream behind a key-value bucket, as the clients' KV layer makes it; entries may have a time to live."""
+    return {
+        "name": f"KV_{bucket.name}",
+        "description": bucket.description,
+        "subjects": [f"$KV.{bucket.name}.>"],
+        "retention": "limits",
+        "discard": "new",
+        "storage": bucket.storage,
+        "num_replicas": replicas,
+        "max_msgs_per_subject": 1,
+        "duplicate_window": _nanoseconds(BUCKET_DEDUPLICATION_SECONDS),
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "allow_msg_ttl": True,
+        "deny_delete": True,
+    }
+
+
+def consumer_config(consumer: Consumer) -> Config:
+    """A durable pull consumer as JetStream's API spells it."""
+    return {
+        "name": consumer.name,
+        "durable_name": consumer.name,
+        "filter_subject": consumer.filter_subject,
+        "deliver_policy": consumer.deliver,
+        "ack_policy": "explicit",
+        "replay_policy": "instant",
+        "ack_wait": _nanoseconds(consumer.ack_wait_seconds),
+        "max_ack_pending": consumer.max_ack_pending,
+        "max_deliver": consumer.max_deliver,
+    }
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """An object of the topology with its three requests."""
+
+    what: str
+    config: Config
+    info: str
+    create: str
+    update: str
+    stream: str | None = None
+
+    def body(self, config: Config) -> bytes:
+        request = config if self.stream is None else {"stream_name": self.stream, "config": config}
+        return json.dumps(request).encode()
+
+
+def _declared(replicas: int) -> Iterable[_Declared]:
+    streams = [stream_config(stream, replicas) for stream in STREAMS]
+    for config in streams + [bucket_config(bucket, replicas) for bucket in BUCKETS]:
+        name = config["name"]
+        yield _Declared(
+            f"stream {name}", config, f"STREAM.INFO.{name}", f"STREAM.CREATE.{name}", f"STREAM.UPDATE.{name}"
+        )
+    for consumer in CONSUMERS:
+        place = f"{consumer.stream}.{consumer.name}"
+        put = f"CONSUMER.CREATE.{place}.{consumer.filter_subject}"
+        yield _Declared(
+            f"consumer {consumer.stream}/{consumer.name}",
+            consumer_config(consumer),
+            f"CONSUMER.INFO.{place}",
+            put,
+            put,
+            consumer.stream,
+        )
+
+
+async def apply(client: Client, *, replicas: int = 1, change: bool = True) -> list[Change]:
+    """Create and update what differs, and return it; with `change=False` only return it.
+
+    Raises TopologyConflict when the server refuses a change and NotReady when JetStream does not answer.
+    """
+    found = [await _match(client, declared, change=change) for declared in _declared(replicas)]
+    return [made for made in found if made is not None]
+
+
+async def _match(client: Client, declared: _Declared, *, change: bool) -> Change | None:
+    info = await _request(client, declared.info)
+    if info is None:
+        if change:
+            await _request(client, declared.create, declared.body(declared.config))
+        return Change(declared.what, created=True, fields={})
+    current: Config = info["config"]
+    fields = {name: (current.get(name), value) for name, value in declared.config.items() if current.get(name) != value}
+    if not fields:
+        return None
+    if change:
+        await _request(client, declared.update, declared.body(current | declared.config))
+    return Change(declared.what, created=False, fields=fields)
+
+
+async def _request(client: Client, subject: str, body: bytes = b"") -> dict[str, Any] | None:
+    try:
+        answer = await client.request(f"$JS.API.{subject}", body, timeout=REQUEST_SECONDS)
+    except nats.errors.Error as error:
+        raise NotReady(f"{subject}: JetStream does not answer ({error or type(error).__name__})") from error
+    content: dict[str, Any] = json.loads(answer.data)
+    problem = content.get("error")
+    if problem is None:
+        return content
+    if problem.get("code") == _NOT_FOUND:
+        return None
+    if problem.get("code") == _UNAVAILABLE:
+        raise NotReady(f"{subject}: {problem.get('description')}")
+    raise TopologyConflict(
+        f"{subject}: {problem.get('description')} ({problem.get('err_code')}); delete the old one first"
+    )
+
+
+async def _run(settings: ServiceSettings, *, replicas: int, change: bool) -> list[Change]:
+    client = await connect(settings, "topology")
+    try:
+        while True:
+            try:
+                return await apply(client, replicas=replicas, change=change)
+            except NotReady as error:
+                log.warning("topology_waits", reason=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+    finally:
+        await close(client)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command: prints what differs; `check` returns 1 when anything does, a refused change returns 2."""
+    parser = argparse.ArgumentParser(prog="python -m clusterra_runtime.topology", description=__doc__)
+    parser.add_argument("action", choices=("apply", "check"))
+    parser.add_argument("--replicas", type=int, default=1, help="copies of each stream: 3 in production")
+    parser.add_argument("--nats-url", help="the environment's CLUSTERRA_NATS_URL by default")
+    parser.add_argument("--nats-user", help="CLUSTERRA_NATS_USER by default")
+    parser.add_argument("--nats-password-file", help="CLUSTERRA_NATS_PASSWORD_FILE by default")
+    parser.add_argument("--nats-credentials-file", help="CLUSTERRA_NATS_CREDENTIALS_FILE by default")
+    given = vars(parser.parse_args(arguments))
+    action, replicas = given.pop("action"), given.pop("replicas")
+    settings = ServiceSettings(**{name: value for name, value in given.items() if value is not None})
+    try:
+        changes = asyncio.run(_run(settings, replicas=replicas, change=action == "apply"))
+    except TopologyConflict as error:
+        sys.stdout.write(f"{error}\n")
+        return 2
+    sys.stdout.writelines(f"{change}\n" for change in changes)
+    sys.stdout.write("changed\n" if changes and action == "apply" else "differs\n" if changes else "as declared\n")
+    return 1 if changes and action == "check" else 0
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000_000)
+
+
+if __name__ == "__main__":
+    logs.configure("topology", "WARNING")
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""A real nats-server with the declared topology: one for all tests that leave it alone, own ones for the others."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.identity import ClusterRef
+from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_runtime import bus, topology
+from clusterra_runtime.client import Client
+from clusterra_runtime.settings import ServiceSettings
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    context = nats_server(tmp_path_factory.mktemp("nats"))
+    with asyncio.Runner() as runner:
+        server = runner.run(context.__aenter__())
+        runner.run(declare(server.url))
+        yield server
+        runner.run(context.__aexit__(None, None, None))
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with nats_server(tmp_path / "nats") as own:
+        await declare(own.url)
+        yield own
+
+
+async def declare(url: str) -> None:
+    client = await bus.connect(ServiceSettings(nats_url=url), "topology")
+    await topology.apply(client)
+    await bus.close(client)
+
+
+@pytest.fixture
+def settings(shared_server: NatsServer) -> ServiceSettings:
+    return ServiceSettings(nats_url=shared_server.url)
+
+
+@pytest.fixture
+async def client(settings: ServiceSettings) -> AsyncIterator[Client]:
+    async with connected(settings) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def connected(settings: ServiceSettings, service: str = "test") -> AsyncIterator[Client]:
+    connection = await bus.connect(settings, service)
+    try:
+        yield connection
+    finally:
+        await bus.close(connection)
+
+
+@pytest.fixture
+def ref() -> ClusterRef:
+    """A cluster that no other test uses."""
+    return ClusterRef(tenant=f"t{uuid.uuid4().hex[:12]}", cluster="c1")
+
+
+class Usage:
+    """What this process has used of a CPU since it was made."""
+
+    def __init__(self) -> None:
+        self._started, self._used = time.monotonic(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def share(self) -> float:
+        return (time.process_time() - self._used) / self.seconds

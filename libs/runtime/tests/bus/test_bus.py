@@ -1,0 +1,187 @@
+import asyncio
+import gzip
+from datetime import UTC, datetime
+from random import Random
+from string import ascii_lowercase, digits
+
+import pytest
+import structlog
+from clusterra_contracts import subjects
+from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.events import Event, NodeFact
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.queue import PendingJobs, QueueSnapshot
+from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.subjects import Subject
+from clusterra_lab.process import until
+from clusterra_runtime import bus, trace
+from clusterra_runtime.client import BusUnavailable, Client
+from clusterra_runtime.direct import PAGE, Stored, last, replay
+from clusterra_runtime.events import EventPublisher
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def desired(generation: int) -> DesiredState:
+    return DesiredState(generation=generation, fence=1, snapshot_generation=1, decided_at=NOW, targets=())
+
+
+def snapshot(pending: tuple[PendingJobs, ...] = ()) -> QueueSnapshot:
+    return QueueSnapshot(generation=1, taken_at=NOW, pending=pending, running=(), nodes=())
+
+
+async def stored(client: Client, stream: str, subject: str) -> list[Stored]:
+    return [message async for message in replay(client, stream, subject)]
+
+
+async def test_messages_are_handled_in_their_order_inside_the_senders_trace(client: Client, ref: ClusterRef) -> None:
+    seen: list[tuple[ClusterRef, int, str | None, object]] = []
+
+    async def handler(about: Subject, message: DesiredState) -> None:
+        bound = structlog.contextvars.get_contextvars()
+        seen.append((about.ref, message.generation, trace.trace_id(), (bound["tenant"], bound["cluster"])))
+
+    await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, handler)
+    with trace.extract(None):
+        sent_in = trace.trace_id()
+        for generation in range(1, 6):
+            await bus.publish(client, subjects.scale_desired(ref), desired(generation))
+    await until(lambda: len(seen) == 5, seconds=5, what="five messages")
+    assert sent_in is not None
+    assert seen == [(ref, generation, sent_in, (ref.tenant, ref.cluster)) for generation in range(1, 6)]
+
+
+async def test_a_handler_that_raises_does_not_end_its_subscription(client: Client, ref: ClusterRef) -> None:
+    seen: list[int] = []
+
+    async def handler(_about: Subject, message: DesiredState) -> None:
+        seen.append(message.generation)
+        if message.generation == 1:
+            raise RuntimeError("the first one is too much")
+
+    await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, handler)
+    for generation in (1, 2):
+        await bus.publish(client, subjects.scale_desired(ref), desired(generation))
+    await until(lambda: seen == [1, 2], seconds=5, what="both messages")
+
+
+async def test_garbage_becomes_one_dead_letter_and_never_reaches_the_handler(client: Client, ref: ClusterRef) -> None:
+    seen: list[int] = []
+
+    async def handler(_about: Subject, message: DesiredState) -> None:
+        seen.append(message.generation)
+
+    subject = subjects.scale_desired(ref)
+    await bus.subscribe(client, subject, DesiredState, handler)
+    for _ in range(3):
+        await client.publish(subject, b"\xff not json", headers={"x-schema": "?"})
+    await bus.publish(client, subject, desired(7))
+    await until(lambda: seen == [7], seconds=5, what="the good message")
+
+    async def kept() -> list[Stored]:
+        return await stored(client, "DLQ", subjects.dead_letter(subject))
+
+    (letter,) = await until(kept, seconds=5, what="the dead letter")
+    assert letter.body == b"\xff not json"
+    assert letter.headers[bus.ORIGIN] == subject
+    assert letter.headers["x-schema"] == "?"
+    assert "DesiredState" in letter.headers[bus.REASON]
+
+
+async def test_a_durable_message_is_stored_once_per_id(client: Client, ref: ClusterRef) -> None:
+    facts = EventPublisher(client, "test")
+    fact = NodeFact(kind="node.registered", node="n1")
+    for _ in range(2):
+        await facts.tell(ref, fact, version="1", time=NOW)
+    await facts.tell(ref, fact, version="2", time=NOW)
+    kept = await stored(client, "EVENT", subjects.events_of(ref))
+    assert [Event.model_validate_json(message.body).id.split(":")[2] for message in kept] == ["1", "2"]
+
+
+async def test_a_message_for_which_there_is_no_stream_is_given_up(
+    client: Client, ref: ClusterRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "DURABLE_SECONDS", 0.5)
+    with pytest.raises(BusUnavailable, match="no stream"):
+        await bus.publish_durable(client, f"nowhere.{ref.tenant}", desired(1), message_id="1")
+
+
+async def test_what_the_stream_refuses_for_good_is_not_tried_again(client: Client, ref: ClusterRef) -> None:
+    subject = subjects.scale_desired(ref)
+    await bus.publish_durable(client, subject, desired(1), message_id=f"{ref.key}:1")
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(bus.MessageRefused) as refused:
+        await bus.store(client, subject, b"{}", {"Nats-Expected-Last-Subject-Sequence": "0"})
+    assert refused.value.code == 10071
+    assert asyncio.get_running_loop().time() - started < 2
+
+
+async def test_the_last_message_of_a_subject(client: Client, ref: ClusterRef) -> None:
+    subject = subjects.scale_desired(ref)
+    assert await last(client, "SCALE", subject, DesiredState) is None
+    sequences = [
+        await bus.publish_durable(client, subject, desired(generation), message_id=f"{ref.key}:{generation}")
+        for generation in (1, 2)
+    ]
+    assert await last(client, "SCALE", subject, DesiredState) == (desired(2), sequences[1])
+    await client.publish(subject, b"garbage")
+    await client.flush()
+    with pytest.raises(InvalidMessage):
+        await last(client, "SCALE", subject, DesiredState)
+    with pytest.raises(BusUnavailable):
+        await last(client, "NOSUCH", subject, DesiredState)
+
+
+async def test_a_snapshot_over_the_payload_limit_travels_compressed(client: Client, ref: ClusterRef) -> None:
+    ids = tuple(str(number) for number in range(1_000_000, 1_120_000))
+    jobs = PendingJobs(
+        job_ids=ids, count=len(ids), cpus=1, partition="main", uid=2000, reason="Resources", first_submitted_at=NOW
+    )
+    big = snapshot((jobs,))
+    assert len(big.model_dump_json()) > client.max_payload
+    await bus.publish_durable(client, subjects.job_pending(ref), big, message_id=f"{ref.key}:1")
+    found = await last(client, "JOB", subjects.job_partitioned(ref), QueueSnapshot)
+    assert found is not None
+    assert found[0] == big
+
+
+async def test_a_message_that_cannot_be_made_small_enough_is_refused(client: Client, ref: ClusterRef) -> None:
+    body = gzip.compress(b"x")
+    with pytest.raises(bus.MessageRefused, match="payload limit"):
+        await bus.store(client, subjects.heartbeat(ref), body * (client.max_payload // len(body) + 1), {})
+
+
+async def test_replay_pages_through_all_that_matches_and_goes_on_after_a_sequence(
+    client: Client, ref: ClusterRef
+) -> None:
+    total = PAGE * 2 + 3
+    subject = subjects.event(ref, "node.down")
+    sequences = await asyncio.gather(
+        *(bus.store(client, subject, str(number).encode(), {}) for number in range(total)),
+    )
+    everything = await stored(client, "EVENT", subjects.events_of(ref))
+    assert [message.sequence for message in everything] == sorted(sequences)
+    rest = [message async for message in replay(client, "EVENT", subject, after=sorted(sequences)[-3])]
+    assert [message.sequence for message in rest] == sorted(sequences)[-2:]
+
+
+async def test_the_partition_is_the_one_that_the_server_computes(client: Client) -> None:
+    random = Random(1)
+    refs = [ClusterRef(tenant=random_id(random), cluster=random_id(random)) for _ in range(300)]
+    for ref in refs:
+        await client.publish(subjects.job_pending(ref), b"{}")
+    await client.flush()
+
+    async def all_stored() -> dict[ClusterRef, str] | None:
+        kept = [message.subject async for message in replay(client, "JOB", "job.partition.>")]
+        found = {subjects.parse(subject).ref: subject for subject in kept}
+        return found if found.keys() >= set(refs) else None
+
+    found = await until(all_stored, seconds=5, what="all snapshots")
+    assert {ref: found[ref] for ref in refs} == {ref: subjects.job_partitioned(ref) for ref in refs}
+    assert {subjects.job_partition(ref) for ref in refs} == set(range(subjects.JOB_PARTITIONS))
+
+
+def random_id(random: Random) -> str:
+    letters = ascii_lowercase + digits
+    return random.choice(letters) + "".join(random.choices(letters + "-", k=random.randrange(39)))

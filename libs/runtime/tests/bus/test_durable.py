@@ -1,0 +1,273 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from clusterra_contracts import subjects
+from clusterra_contracts.events import Event, NodeFact, event_of
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.subjects import Subject
+from clusterra_contracts.topology import CONSUMERS, Consumer
+from clusterra_lab.nats import NatsServer
+from clusterra_lab.process import until
+from clusterra_runtime import broker as broker_module
+from clusterra_runtime import bus, topology, trace
+from clusterra_runtime.broker import Broker, Durable, broker, durable
+from clusterra_runtime.client import Client
+from clusterra_runtime.direct import Stored, replay
+from clusterra_runtime.metrics import UNSERVED_PULLS
+from clusterra_runtime.settings import ServiceSettings
+
+from .conftest import Usage, connected
+
+type Handler = Callable[[Subject, Event, int], Awaitable[None]]
+
+
+def consumer_of(ref: ClusterRef, max_deliver: int = 10) -> Consumer:
+    return Consumer("EVENT", f"test-{ref.tenant}", subjects.events_of(ref), max_deliver=max_deliver)
+
+
+async def create(client: Client, consumer: Consumer) -> None:
+    subject = f"$JS.API.CONSUMER.CREATE.{consumer.stream}.{consumer.name}.{consumer.filter_subject}"
+    body = {"stream_name": consumer.stream, "config": topology.consumer_config(consumer)}
+    answer = json.loads((await client.request(subject, json.dumps(body).encode(), timeout=5)).data)
+    assert "error" not in answer, answer
+
+
+async def tell(client: Client, ref: ClusterRef, version: int) -> int:
+    event = event_of("test", ref, NodeFact(kind="node.down", node="n1"), version=str(version), time=now())
+    return await bus.publish_durable(client, subjects.event(ref, event.kind), event, message_id=event.id)
+
+
+async def unsettled(client: Client, consumer: Consumer) -> tuple[int, int]:
+    """How many messages wait for an acknowledgement, and how many for their delivery."""
+    info = await client.jetstream().consumer_info(consumer.stream, consumer.name)
+    return info.num_ack_pending or 0, info.num_pending or 0
+
+
+async def all_settled(client: Client, consumer: Consumer) -> None:
+    async def settled() -> bool:
+        return await unsettled(client, consumer) == (0, 0)
+
+    await until(settled, seconds=2, what="the acknowledgements")
+
+
+async def letters(client: Client, ref: ClusterRef) -> list[Stored]:
+    return [letter async for letter in replay(client, "DLQ", f"dlq.{subjects.events_of(ref)}")]
+
+
+@asynccontextmanager
+async def handled_by(
+    settings: ServiceSettings, consumer: Consumer, handler: Handler, client: Client | None = None
+) -> AsyncIterator[tuple[Broker, Durable[Event]]]:
+    bus_broker = broker(settings, "test", client=client)
+    await bus_broker.start()
+    subscription = durable(bus_broker, consumer, Event, handler)
+    await subscription.start()
+    try:
+        yield bus_broker, subscription
+    finally:
+        await subscription.stop()
+        await bus_broker.stop()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_module, "pause_seconds", lambda _deliveries: 0.02)
+
+
+async def test_a_message_is_handled_at_once_and_acknowledged(
+    settings: ServiceSettings, client: Client, ref: ClusterRef
+) -> None:
+    seen: list[tuple[ClusterRef, str, int, str | None]] = []
+
+    async def handler(about: Subject, event: Event, sequence: int) -> None:
+        seen.append((about.ref, event.kind, sequence, trace.trace_id()))
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    async with handled_by(settings, consumer, handler) as (_, subscription):
+        await until(lambda: subscription.working, seconds=2, what="the subscription")
+        expected: list[tuple[ClusterRef, str, int, str | None]] = []
+        for version in range(3):
+            with trace.extract(None):
+                expected.append((ref, "node.down", await tell(client, ref, version), trace.trace_id()))
+                # Far less than the time a pull request stands: a message ends its wait.
+                await until(lambda: seen == expected, seconds=1, what="the message")
+        await all_settled(client, consumer)
+
+
+async def test_a_backlog_is_handled_once_each(settings: ServiceSettings, client: Client, ref: ClusterRef) -> None:
+    seen: list[int] = []
+
+    async def handler(_about: Subject, _event: Event, sequence: int) -> None:
+        seen.append(sequence)
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    sequences = await asyncio.gather(*(tell(client, ref, version) for version in range(500)))
+    async with handled_by(settings, consumer, handler):
+        await until(lambda: len(seen) >= 500, seconds=10, what="all messages")
+    assert sorted(seen) == sorted(sequences)
+
+
+async def test_garbage_becomes_one_dead_letter_at_once(
+    settings: ServiceSettings, client: Client, ref: ClusterRef
+) -> None:
+    seen: list[int] = []
+
+    async def handler(_about: Subject, _event: Event, sequence: int) -> None:
+        seen.append(sequence)
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    async with handled_by(settings, consumer, handler):
+        garbage = await bus.store(client, subjects.event(ref, "node.down"), b"\x00{", {"x-schema": "event.v1"})
+        good = await tell(client, ref, 1)
+        await until(lambda: seen == [good], seconds=2, what="the good message")
+        (letter,) = await until(lambda: letters(client, ref), seconds=2, what="the dead letter")
+    assert letter.headers["Nats-Msg-Id"] == f"dlq-EVENT-{garbage}"
+    assert letter.body == b"\x00{"
+    info = await client.jetstream().consumer_info("EVENT", consumer.name)
+    assert (info.num_redelivered, info.num_ack_pending) == (0, 0)
+
+
+async def test_a_handler_that_fails_thrice_gets_the_message_a_fourth_time(
+    settings: ServiceSettings, client: Client, ref: ClusterRef, quick: None
+) -> None:
+    tries = 0
+
+    async def handler(_about: Subject, _event: Event, _sequence: int) -> None:
+        nonlocal tries
+        tries += 1
+        if tries <= 3:
+            raise ConnectionError("the store is away")
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    async with handled_by(settings, consumer, handler):
+        await tell(client, ref, 1)
+        await until(lambda: tries == 4, seconds=3, what="the fourth delivery")
+        await all_settled(client, consumer)
+    assert await letters(client, ref) == []
+
+
+async def test_a_handler_that_always_fails_gives_the_message_to_the_dead_letters(
+    settings: ServiceSettings, client: Client, ref: ClusterRef, quick: None
+) -> None:
+    tries = 0
+
+    async def handler(_about: Subject, _event: Event, _sequence: int) -> None:
+        nonlocal tries
+        tries += 1
+        raise ConnectionError("the password is xyzzy")
+
+    consumer = consumer_of(ref, max_deliver=3)
+    await create(client, consumer)
+    async with handled_by(settings, consumer, handler):
+        await tell(client, ref, 1)
+        (letter,) = await until(lambda: letters(client, ref), seconds=3, what="the dead letter")
+        assert tries == 3
+        assert letter.headers[bus.REASON] == "failed 3 times, last: ConnectionError"
+        await all_settled(client, consumer)
+    assert tries == 3
+
+
+def test_the_pauses_between_deliveries_grow_to_a_limit() -> None:
+    pauses = [broker_module.pause_seconds(deliveries) for deliveries in range(1, 11)]
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]
+
+
+async def test_stopping_waits_for_handlers_and_it_can_start_again(
+    settings: ServiceSettings, client: Client, ref: ClusterRef
+) -> None:
+    entered = asyncio.Event()
+    go = asyncio.Event()
+    finished: list[int] = []
+
+    async def handler(_about: Subject, _event: Event, sequence: int) -> None:
+        entered.set()
+        await go.wait()
+        finished.append(sequence)
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    async with handled_by(settings, consumer, handler, client) as (_, subscription):
+        first = await tell(client, ref, 1)
+        await entered.wait()
+        stopping = asyncio.create_task(subscription.stop())
+        await until(lambda: not subscription.working, seconds=1, what="the stop")
+        second = await tell(client, ref, 2)
+        assert not stopping.done()
+        go.set()
+        await stopping
+        assert finished == [first]
+        await subscription.start()
+        await until(lambda: finished == [first, second], seconds=2, what="the second message")
+    assert client.is_connected
+
+
+async def test_it_survives_the_death_of_the_server(server: NatsServer, ref: ClusterRef) -> None:
+    seen: list[int] = []
+
+    async def handler(_about: Subject, _event: Event, sequence: int) -> None:
+        seen.append(sequence)
+
+    settings = ServiceSettings(nats_url=server.url)
+    consumer = consumer_of(ref)
+    async with connected(settings) as client:
+        await create(client, consumer)
+        async with handled_by(settings, consumer, handler) as (_, subscription):
+
+            async def die(death: int) -> None:
+                before = await tell(client, ref, death * 2)
+                await until(lambda: before in seen, seconds=2, what="the message before")
+                usage = Usage()
+                await server.kill()
+                await until(lambda: not subscription.working, seconds=5, what="the lost connection")
+                await until(lambda: usage.seconds > 1, seconds=5, what="some tries to reconnect")
+                assert usage.share < 0.5
+                await server.restart()
+                after = await tell(client, ref, death * 2 + 1)
+                # Far less than the time a pull request stands: the renewed connection ends its wait.
+                await until(lambda: after in seen, seconds=4, what="the message after")
+
+            for death in range(2):
+                await die(death)
+
+
+async def test_without_its_consumer_it_asks_slowly_and_goes_on_once_it_is_there(server: NatsServer) -> None:
+    seen: list[int] = []
+
+    async def handler(_about: Subject, _event: Event, sequence: int) -> None:
+        seen.append(sequence)
+
+    settings = ServiceSettings(nats_url=server.url)
+    ref = ClusterRef(tenant="acme", cluster="c1")
+    (consumer,) = (declared for declared in CONSUMERS if declared.stream == "EVENT")
+    unserved = UNSERVED_PULLS.labels(f"EVENT/{consumer.name}")
+    async with connected(settings) as client, handled_by(settings, consumer, handler) as (_, subscription):
+        sequence = await tell(client, ref, 1)
+        await until(lambda: sequence in seen, seconds=2, what="the message before")
+        await client.jetstream().delete_consumer("EVENT", consumer.name)
+        usage, before = Usage(), unserved._value.get()
+        await until(lambda: unserved._value.get() - before >= 3, seconds=10, what="some unanswered requests")
+        assert (unserved._value.get() - before) / usage.seconds < 6
+        assert usage.share < 0.5
+        assert not subscription.working
+        await topology.apply(client)
+        sequence = await tell(client, ref, 2)
+        await until(lambda: sequence in seen, seconds=5, what="the message after")
+        assert subscription.working
+
+
+async def test_it_can_be_stopped_while_the_server_is_away(server: NatsServer, ref: ClusterRef) -> None:
+    async def handler(_about: Subject, _event: Event, _sequence: int) -> None:
+        return
+
+    settings = ServiceSettings(nats_url=server.url)
+    (consumer,) = (declared for declared in CONSUMERS if declared.stream == "EVENT")
+    async with asyncio.timeout(5), handled_by(settings, consumer, handler) as (_, subscription):
+        await server.kill()
+        await until(lambda: not subscription.working, seconds=5, what="the lost connection")

@@ -1,0 +1,122 @@
+from collections.abc import AsyncIterator
+
+import pytest
+from clusterra_contracts.identity import ClusterRef, SlurmUser
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_lab.nats import NatsServer
+from clusterra_lab.process import until
+from clusterra_runtime.client import Client
+from clusterra_runtime.direct import Stored, replay
+from clusterra_runtime.registry import Registry, delete_binding, put_binding
+from clusterra_runtime.settings import ServiceSettings
+
+from .conftest import connected
+
+SHAPE = Shape(name="general-small", family="general", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.16)
+
+
+def binding(version: int = 1) -> ClusterBinding:
+    return ClusterBinding(
+        name="Genomics",
+        slurmrestd_url="http://127.0.0.1:6820",
+        jwt_key="file:/run/secrets/jwt.key",
+        operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
+        catalogue=Catalogue(shapes=(SHAPE,)),
+        version=version,
+    )
+
+
+@pytest.fixture
+async def registry(client: Client) -> AsyncIterator[Registry]:
+    registry = Registry()
+    await registry.start(client)
+    yield registry
+    await registry.stop()
+
+
+async def test_it_follows_what_is_put_and_deleted(client: Client, registry: Registry, ref: ClusterRef) -> None:
+    changes: list[int | None] = []
+
+    def changed(about: ClusterRef, found: ClusterBinding | None) -> None:
+        if about == ref:
+            changes.append(found.version if found else None)
+
+    registry.on_change.append(changed)
+    await put_binding(client, ref, binding(1))
+    await until(lambda: registry.get(ref) == binding(1), seconds=2, what="the first version")
+    await put_binding(client, ref, binding(2))
+    await until(lambda: registry.get(ref) == binding(2), seconds=2, what="the second version")
+    await delete_binding(client, ref)
+    await until(lambda: ref not in registry.clusters, seconds=2, what="its removal")
+    assert changes == [1, 2, None]
+
+
+async def test_it_starts_with_what_is_there(settings: ServiceSettings, client: Client, ref: ClusterRef) -> None:
+    gone = ClusterRef(tenant=ref.tenant, cluster="gone")
+    await put_binding(client, ref, binding())
+    await put_binding(client, gone, binding())
+    await delete_binding(client, gone)
+    registry = Registry()
+    await registry.start(client)
+    assert registry.get(ref) == binding()
+    assert gone not in registry.clusters
+    await registry.stop()
+
+
+async def test_garbage_keeps_the_last_good_binding(client: Client, registry: Registry, ref: ClusterRef) -> None:
+    await put_binding(client, ref, binding())
+    await until(lambda: registry.get(ref), seconds=2, what="the binding")
+    await client.publish(f"$KV.registry.{ref.key}", b'{"name": 7}')
+    await client.publish("$KV.registry.NO.such", b"{}")
+
+    async def letters() -> list[Stored]:
+        found = [letter async for letter in replay(client, "DLQ", "dlq.$KV.registry.>")]
+        return found if len(found) == 2 else []
+
+    await until(letters, seconds=5, what="two dead letters")
+    assert registry.get(ref) == binding()
+
+
+async def test_a_raising_callback_disturbs_nobody(client: Client, registry: Registry, ref: ClusterRef) -> None:
+    seen: list[ClusterRef] = []
+
+    def broken(_ref: ClusterRef, _binding: ClusterBinding | None) -> None:
+        raise RuntimeError("not today")
+
+    registry.on_change += [broken, lambda about, _binding: seen.append(about)]
+    await put_binding(client, ref, binding())
+    await until(lambda: ref in seen, seconds=2, what="the second callback")
+
+
+async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer, ref: ClusterRef) -> None:
+    async with connected(ServiceSettings(nats_url=server.url)) as client:
+        registry = Registry()
+        await registry.start(client)
+        await put_binding(client, ref, binding(1))
+        await until(lambda: registry.get(ref), seconds=2, what="the first version")
+        await server.kill()
+        await until(lambda: not client.is_connected, seconds=5, what="the lost connection")
+        await server.restart()
+        async with connected(ServiceSettings(nats_url=server.url), "gateway") as gateway:
+            await put_binding(gateway, ref, binding(2))
+        await until(lambda: registry.get(ref) == binding(2), seconds=3, what="the second version")
+        await registry.stop()
+
+
+async def test_a_bucket_that_was_made_anew_is_read_anew(server: NatsServer, ref: ClusterRef) -> None:
+    other = ClusterRef(tenant=ref.tenant, cluster="c2")
+    async with connected(ServiceSettings(nats_url=server.url)) as client:
+        registry = Registry()
+        await put_binding(client, ref, binding(1))
+        await put_binding(client, ref, binding(2))
+        await registry.start(client)
+        jetstream = client.jetstream()
+        kept = (await jetstream.stream_info("KV_registry")).config
+        await jetstream.delete_stream("KV_registry")
+        await jetstream.add_stream(kept)
+        await put_binding(client, other, binding(1))
+        await client.force_reconnect()
+        await until(lambda: registry.get(other), seconds=5, what="the new bucket's cluster")
+        await until(lambda: registry.get(ref) is None, seconds=5, what="the old cluster's end")
+        await registry.stop()

@@ -1,0 +1,177 @@
+import asyncio
+import json
+import os
+
+import pytest
+from clusterra_contracts import subjects
+from clusterra_contracts.identity import ClusterRef, TenantRef
+from clusterra_contracts.rpc import Done, RpcError
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain
+from clusterra_contracts.subjects import Subject
+from clusterra_contracts.usage_rpc import ReadUsage, Usage
+from clusterra_lab.process import until
+from clusterra_runtime import bus, rpc, trace
+from clusterra_runtime.client import Client
+from clusterra_runtime.direct import Stored, replay
+from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.settings import ServiceSettings
+
+NODE = DeleteNode(node="n1")
+
+
+async def done(_about: Subject, _request: DeleteNode) -> Done:
+    return Done()
+
+
+async def failure(client: Client, subject: str, request: DeleteNode = NODE) -> RpcError:
+    with pytest.raises(RpcFailed) as failed:
+        await rpc.call(client, subject, request, Done, timeout_seconds=0.5)
+    return failed.value.error
+
+
+async def test_a_request_is_answered_in_the_callers_trace(client: Client, ref: ClusterRef) -> None:
+    seen: list[tuple[ClusterRef, str, str | None]] = []
+
+    async def handler(about: Subject, request: DeleteNode) -> Done:
+        seen.append((about.ref, request.node, trace.trace_id()))
+        return Done()
+
+    await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
+    with trace.extract(None):
+        assert await rpc.call(client, subjects.slurm(ref, "delete-node"), NODE, Done) == Done()
+        assert seen == [(ref, "n1", trace.trace_id())]
+
+
+async def test_a_typed_failure_comes_back_as_it_is(client: Client, ref: ClusterRef) -> None:
+    error = RpcError(kind="conflict", detail="it runs something", hint="drain it first", code=2001)
+
+    async def handler(_about: Subject, _request: DeleteNode) -> Done:
+        raise RpcFailed(error)
+
+    await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
+    assert await failure(client, subjects.slurm(ref, "delete-node")) == error
+
+
+async def test_an_unexpected_failure_tells_nothing_of_its_inside(client: Client, ref: ClusterRef) -> None:
+    async def handler(_about: Subject, _request: DeleteNode) -> Done:
+        raise RuntimeError("the password is xyzzy")
+
+    await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
+    with trace.extract(None):
+        error = await failure(client, subjects.slurm(ref, "delete-node"))
+        assert error.kind == "unavailable"
+        assert "xyzzy" not in error.model_dump_json()
+        assert str(trace.trace_id()) in error.hint
+
+
+async def test_nobody_there_and_no_answer_are_unavailable(client: Client, ref: ClusterRef) -> None:
+    assert "nobody serves it" in (await failure(client, subjects.slurm(ref, "delete-node"))).detail
+    await client.subscribe(subjects.slurm(ref, "delete-node"))
+    error = await failure(client, subjects.slurm(ref, "delete-node"))
+    assert error.kind == "unavailable"
+    assert "no answer" in error.detail
+
+
+async def test_garbage_is_answered_invalid_and_kept_once(client: Client, ref: ClusterRef) -> None:
+    subject = subjects.slurm(ref, "delete-node")
+    await rpc.serve(client, subject, DeleteNode, done)
+    for _ in range(2):
+        answer = await client.request(subject, b'{"node": 5}')
+        assert json.loads(answer.data)["error"]["kind"] == "invalid"
+
+    async def letters() -> list[Stored]:
+        return [letter async for letter in replay(client, "DLQ", subjects.dead_letter(subject))]
+
+    (letter,) = await until(letters, seconds=5, what="the dead letter")
+    assert letter.body == b'{"node": 5}'
+
+
+async def test_a_subject_with_no_valid_ids_is_garbage_too(client: Client) -> None:
+    await rpc.serve(client, "slurm.*.*.delete-node", DeleteNode, done, queue="any")
+    answer = await client.request("slurm.UPPER.c1.delete-node", NODE.model_dump_json().encode())
+    assert json.loads(answer.data)["error"]["kind"] == "invalid"
+
+
+async def test_a_reply_that_is_none_is_invalid(client: Client, ref: ClusterRef) -> None:
+    subject = subjects.slurm(ref, "delete-node")
+
+    async def nonsense(message: object) -> None:
+        await message.respond(b"{}")  # type: ignore[attr-defined]
+
+    await client.subscribe(subject, cb=nonsense)
+    assert (await failure(client, subject)).kind == "invalid"
+
+
+async def test_an_answer_over_the_payload_limit_becomes_an_error(client: Client, ref: ClusterRef) -> None:
+    class Page(Done):
+        schema_name = "test.page.v1"
+        noise: str
+
+    async def handler(_about: Subject, _request: DeleteNode) -> Page:
+        return Page(noise=os.urandom(client.max_payload).hex())
+
+    await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
+    error = await failure(client, subjects.slurm(ref, "delete-node"))
+    assert (error.kind, error.detail) == ("invalid", "the answer is too large")
+
+
+async def test_requests_run_beside_each_other_up_to_the_limit(client: Client, ref: ClusterRef) -> None:
+    running = 0
+    most = 0
+    go = asyncio.Event()
+
+    async def handler(_about: Subject, _request: DeleteNode) -> Done:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await go.wait()
+        running -= 1
+        return Done()
+
+    subject = subjects.slurm(ref, "delete-node")
+    await rpc.serve(client, subject, DeleteNode, handler, concurrency=3)
+    calls = [asyncio.create_task(rpc.call(client, subject, NODE, Done)) for _ in range(8)]
+    await until(lambda: running == 3, seconds=5, what="three running requests")
+    go.set()
+    assert await asyncio.gather(*calls) == [Done()] * 8
+    assert most == 3
+
+
+async def test_a_queue_shares_requests_and_tenant_subjects_are_parsed(client: Client, ref: ClusterRef) -> None:
+    seen: list[TenantRef] = []
+
+    async def handler(about: TenantRef, _request: ReadUsage) -> Usage:
+        seen.append(about)
+        return Usage(burn_rate_usd_per_hour=1.5, pending_bill_usd=0.0, running_jobs=1)
+
+    tenant = TenantRef(tenant=ref.tenant)
+    for _ in range(2):
+        await rpc.serve(client, "usage.*", ReadUsage, handler, queue="scaler", parse=subjects.parse_usage)
+    usage = await rpc.call(client, subjects.usage(tenant), ReadUsage(), Usage)
+    assert usage.burn_rate_usd_per_hour == 1.5
+    assert seen == [tenant]
+
+
+async def test_closing_finishes_the_requests_that_run(
+    settings: ServiceSettings, client: Client, ref: ClusterRef
+) -> None:
+    server = await bus.connect(settings, "server")
+    entered = asyncio.Event()
+    go = asyncio.Event()
+
+    async def handler(_about: Subject, request: Drain) -> Done:
+        entered.set()
+        await go.wait()
+        return await rpc.call(server, subjects.slurm(ref, "delete-node"), DeleteNode(node=request.node), Done)
+
+    await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, done)
+    await rpc.serve(server, subjects.slurm(ref, "drain"), Drain, handler)
+    running = asyncio.create_task(rpc.call(client, subjects.slurm(ref, "drain"), Drain(node="n1", reason="test"), Done))
+    await entered.wait()
+    closing = asyncio.create_task(bus.close(server))
+    await until(
+        lambda: not [sub for sub in server._served if not sub._closed], seconds=5, what="the server to take no more"
+    )
+    go.set()
+    assert await running == Done()
+    await closing

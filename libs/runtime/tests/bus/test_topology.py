@@ -1,0 +1,99 @@
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.topology import BUCKETS, CONSUMERS, STREAMS
+from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_lab.process import start, until
+from clusterra_runtime import topology
+from clusterra_runtime.client import Client
+from clusterra_runtime.settings import ServiceSettings
+from clusterra_runtime.topology import TopologyConflict
+from nats.js.api import StorageType
+
+from .conftest import connected
+
+
+async def test_everything_is_created_once_and_found_as_declared_afterwards(tmp_path: Path) -> None:
+    async with nats_server(tmp_path) as server, connected(ServiceSettings(nats_url=server.url)) as client:
+        announced = await topology.apply(client, change=False)
+        created = await topology.apply(client)
+        assert announced == created
+        assert len(created) == len(STREAMS) + len(BUCKETS) + len(CONSUMERS)
+        assert all(change.created for change in created)
+        assert await topology.apply(client, change=False) == []
+        assert await topology.apply(client) == []
+
+
+async def test_what_somebody_changed_is_put_right_and_named(server: NatsServer) -> None:
+    async with connected(ServiceSettings(nats_url=server.url)) as client:
+        await request(client, "STREAM.UPDATE.EVENT", max_age=700 * 10**9, metadata={"team": "ops"})
+        await request(client, "CONSUMER.CREATE.JOB.scaler-3.job.partition.3.*.*", ack_wait=5 * 10**9)
+        changes = {change.what: change.fields for change in await topology.apply(client)}
+        assert changes == {
+            "stream EVENT": {"max_age": (700 * 10**9, 72 * 3600 * 10**9)},
+            "consumer JOB/scaler-3": {"ack_wait": (5 * 10**9, 30 * 10**9)},
+        }
+        assert await topology.apply(client) == []
+        event = await request(client, "STREAM.INFO.EVENT")
+        assert event["config"]["metadata"]["team"] == "ops"
+
+
+async def test_what_the_server_refuses_to_change_is_a_conflict(tmp_path: Path) -> None:
+    async with nats_server(tmp_path) as server, connected(ServiceSettings(nats_url=server.url)) as client:
+        await client.jetstream().add_stream(name="SCALE", subjects=["scale.desired.*.*"], storage=StorageType.MEMORY)
+        with pytest.raises(TopologyConflict, match="SCALE"):
+            await topology.apply(client)
+
+
+async def test_an_entry_of_the_leases_bucket_can_have_a_time_to_live(client: Client, ref: ClusterRef) -> None:
+    acknowledged = await client.request(f"$KV.leases.{ref.key}", b"me", headers={"Nats-TTL": "1"}, timeout=2)
+    assert "error" not in json.loads(acknowledged.data)
+    kept = await client.request(f"$JS.API.DIRECT.GET.KV_leases.$KV.leases.{ref.key}", timeout=2)
+    assert kept.data == b"me"
+
+    async def expired() -> bool:
+        answer = await client.request(f"$JS.API.DIRECT.GET.KV_leases.$KV.leases.{ref.key}", timeout=2)
+        return (answer.headers or {}).get("Status") == "404"
+
+    await until(expired, seconds=5, what="the end of its time")
+
+
+async def test_the_command_waits_for_the_server_and_tells_what_it_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with nats_server(tmp_path / "nats") as server:
+        await server.kill()
+        argv = [sys.executable, "-m", "clusterra_runtime.topology", "apply", "--nats-url", server.url]
+        early = await start("early", argv, log=tmp_path / "early.log")
+        await until(lambda: "nats_error" in early.log.read_text(), seconds=20, what="the first try", process=early)
+        await server.restart()
+        assert await early.wait() == 0
+        assert "+ stream JOB\n" in early.log.read_text()
+
+        check = ["check", "--nats-url", server.url]
+        assert await asyncio.to_thread(topology.main, check) == 0
+        assert capsys.readouterr().out.endswith("as declared\n")
+        async with connected(ServiceSettings(nats_url=server.url)) as client:
+            await request(client, "STREAM.UPDATE.DLQ", description="ours now")
+        assert await asyncio.to_thread(topology.main, check) == 1
+        assert "~ stream DLQ\n    description: ours now ->" in capsys.readouterr().out
+
+
+async def request(client: Client, subject: str, **change: Any) -> dict[str, Any]:
+    """Ask JetStream's API; what changes goes over what the object has."""
+    kind, _, *names = subject.split(".")
+    body: dict[str, Any] = {}
+    if change:
+        info = {"STREAM": f"STREAM.INFO.{names[0]}", "CONSUMER": f"CONSUMER.INFO.{'.'.join(names[:2])}"}[kind]
+        body = (await request(client, info))["config"] | change
+        if kind == "CONSUMER":
+            body = {"stream_name": names[0], "config": body}
+    answer = await client.request(f"$JS.API.{subject}", json.dumps(body).encode() if body else b"", timeout=2)
+    content: dict[str, Any] = json.loads(answer.data)
+    assert "error" not in content, content
+    return content

@@ -1,0 +1,43 @@
+"""A process that competes for leases and tells on standard output what it has: for tests that kill or freeze it."""
+
+import asyncio
+import json
+import sys
+import time
+
+import nats
+
+from clusterra_runtime.lease import Lease, Leases, Pace
+
+FROZEN_SECONDS = 1.0
+
+
+def tell(event: str, **fields: object) -> None:
+    print(json.dumps({"event": event, "at": time.monotonic(), **fields}), flush=True)
+
+
+async def work(lease: Lease) -> None:
+    tell("acquired", partition=lease.partition, fence=lease.fence)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        tell("ended", partition=lease.partition, fence=lease.fence)
+
+
+async def notice_freezing(leases: Leases) -> None:
+    before = time.monotonic()
+    while True:
+        await asyncio.sleep(0.01)
+        if time.monotonic() - before > FROZEN_SECONDS:
+            tell("thawed", held=sorted(leases.held))
+        before = time.monotonic()
+
+
+async def main(url: str, partitions: int, pace: Pace) -> None:
+    client = await nats.connect(url)
+    leases = Leases(client.jetstream(), "scaler", partitions, work, instance="process", pace=pace)
+    await asyncio.gather(leases.run(), notice_freezing(leases))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), Pace(**json.loads(sys.argv[3]))))

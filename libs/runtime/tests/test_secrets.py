@@ -1,0 +1,44 @@
+import os
+from pathlib import Path
+
+import pytest
+from clusterra_runtime.secrets import SecretUnavailable, read_secret
+
+
+def test_a_file_is_read_without_the_white_space_around_it(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b" k\x00y \n")
+    assert read_secret(f"file:{tmp_path}/key") == b"k\x00y"
+
+
+def test_it_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"first")
+    assert read_secret(f"file:{key}") == b"first"
+    status = key.stat()
+    replacement = tmp_path / "new"
+    replacement.write_bytes(b"other")
+    os.utime(replacement, ns=(status.st_atime_ns, status.st_mtime_ns))
+    replacement.rename(key)
+    assert read_secret(f"file:{key}") == b"other"
+
+
+def test_a_file_that_does_not_change_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"first")
+    read_secret(f"file:{key}")
+    monkeypatch.setattr(Path, "read_bytes", lambda _path: pytest.fail("it was read again"))
+    assert read_secret(f"file:{key}") == b"first"
+
+
+def test_a_missing_or_empty_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SecretUnavailable, match=f"{tmp_path}/none cannot be read"):
+        read_secret(f"file:{tmp_path}/none")
+    (tmp_path / "empty").write_bytes(b"\n")
+    with pytest.raises(SecretUnavailable, match="is empty"):
+        read_secret(f"file:{tmp_path}/empty")
+
+
+@pytest.mark.parametrize("reference", ["kubernetes:slurm/jwt", "aws-secretsmanager:arn", "plain"])
+def test_other_schemes_tell_which_one_works(reference: str) -> None:
+    with pytest.raises(SecretUnavailable, match="file:/path"):
+        read_secret(reference)

@@ -1,0 +1,227 @@
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from clusterra_lab.process import Process, start, until
+from clusterra_runtime.service import App, Service
+from clusterra_runtime.settings import ServiceSettings
+
+TINY = Path(__file__).with_name("tiny_service.py")
+SETTINGS = ServiceSettings(stop_delay_seconds=0.01, stop_grace_seconds=2, stuck_seconds=0.5)
+
+
+async def tiny(directory: Path, behaviour: str) -> Process:
+    environment = {"CLUSTERRA_STOP_DELAY_SECONDS": "0.05", "CLUSTERRA_INSTANCE": "tiny-7"}
+    return await start("tiny", [sys.executable, str(TINY), behaviour], log=directory / "tiny.log", env=environment)
+
+
+def lines(process: Process) -> list[dict[str, Any]]:
+    """Its log, of which every line must be a JSON object; the last one may be unfinished."""
+    return [json.loads(line) for line in process.log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def fetch(address: str, path: str) -> tuple[int, Any]:
+    host, _, port = address.partition(":")
+    connection = HTTPConnection(host, int(port), timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+        return answer.status, json.loads(body) if answer.headers[
+            "content-type"
+        ] == "application/json" else body.decode()
+    finally:
+        connection.close()
+
+
+async def probe(service: Service, path: str) -> tuple[int, Any]:
+    return await asyncio.to_thread(fetch, service.health, path)
+
+
+def app_of(
+    *, before: Awaitable[None] | None = None, after: Callable[[], Awaitable[None]] | None = None, **background: Any
+) -> App:
+    @asynccontextmanager
+    async def app(service: Service) -> AsyncIterator[None]:
+        if before is not None:
+            await before
+        for name, run in background.items():
+            service.background(name, run)
+        yield
+        if after is not None:
+            await after()
+
+    return app
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def living(app: App, settings: ServiceSettings = SETTINGS) -> AsyncIterator[tuple[Service, "asyncio.Task[int]"]]:
+    service = Service("test", settings)
+    life = asyncio.create_task(service.live(app))
+    await until(lambda: life.done() or service.health, seconds=5, what="the health server")
+    yield service, life
+    if not life.done():
+        os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(life, 5)
+
+
+async def test_a_process_ends_with_0_after_sigterm_and_tells_its_life_in_json(tmp_path: Path) -> None:
+    process = await tiny(tmp_path, "works")
+    await until(
+        lambda: [entry for entry in lines(process) if entry["event"] == "service_started"],
+        seconds=20,
+        what="its start",
+        process=process,
+    )
+    address = lines(process)[0]["health"]
+    assert (await asyncio.to_thread(fetch, address, "/readyz"))[0] == HTTPStatus.OK
+    process.signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 10) == 0
+    entries = lines(process)
+    events = [entry["event"] for entry in entries]
+    assert events == ["service_starting", "service_started", "service_stopping", "closed", "service_stopped"]
+    for entry in entries:
+        assert list(entry)[:3] == ["ts", "level", "event"]
+        assert (entry["service"], entry["instance"]) == ("tiny", "tiny-7")
+    assert "xyzzy" not in process.log.read_text()
+
+
+async def test_a_process_ends_with_1_when_a_background_task_dies(tmp_path: Path) -> None:
+    process = await tiny(tmp_path, "dies")
+    assert await asyncio.wait_for(process.wait(), 20) == 1
+    (died,) = [entry for entry in lines(process) if entry["event"] == "background_task_died"]
+    assert died["task"] == "work"
+    assert "the work cannot go on" in died["exception"]
+    assert "closed" in [entry["event"] for entry in lines(process)]
+
+
+async def test_it_serves_health_readiness_and_metrics() -> None:
+    async with living(app_of(work=forever)) as (service, _):
+        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
+        assert await probe(service, "/readyz") == (HTTPStatus.OK, {"ready": True, "failing": []})
+        status, metrics = await probe(service, "/metrics")
+        assert status == HTTPStatus.OK
+        assert "process_resident_memory_bytes" in metrics
+        assert (await probe(service, "/else"))[0] == HTTPStatus.NOT_FOUND
+
+
+async def test_a_background_task_that_ends_by_itself_ends_the_service() -> None:
+    async def brief() -> None:
+        return
+
+    async with living(app_of(work=forever, brief=brief)) as (_, life):
+        assert await asyncio.wait_for(life, 5) == 1
+
+
+async def test_a_background_task_that_cancels_itself_ends_the_service_but_one_may_be_cancelled() -> None:
+    async def odd() -> None:
+        await asyncio.sleep(0.05)
+        raise asyncio.CancelledError
+
+    async with living(app_of(odd=odd)) as (_, life):
+        assert await asyncio.wait_for(life, 5) == 1
+    async with living(app_of(work=forever)) as (service, life):
+        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        service.background("more", forever).cancel()
+        await asyncio.sleep(0)
+        assert not service.failing()
+    assert life.result() == 0
+
+
+async def test_background_tasks_are_cancelled_before_the_app_closes() -> None:
+    order: list[str] = []
+
+    async def work() -> None:
+        try:
+            await forever()
+        finally:
+            order.append("work cancelled")
+
+    async def closed() -> None:
+        order.append("app closed")
+
+    async with living(app_of(after=closed, work=work)) as (service, life):
+        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        os.kill(os.getpid(), signal.SIGINT)
+        assert await asyncio.wait_for(life, 5) == 0
+    assert order == ["work cancelled", "app closed"]
+
+
+async def test_an_app_that_cannot_start_ends_with_1() -> None:
+    async def fail() -> None:
+        raise RuntimeError("no key, no start")
+
+    async with living(app_of(before=fail())) as (_, life):
+        assert await asyncio.wait_for(life, 5) == 1
+
+
+async def test_while_it_starts_it_is_alive_but_not_ready_and_can_be_stopped() -> None:
+    async with living(app_of(before=forever())) as (service, life):
+        assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
+        assert await probe(service, "/readyz") == (503, {"ready": False, "failing": ["started"]})
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await asyncio.wait_for(life, 5) == 0
+
+
+async def test_a_failing_or_raising_condition_makes_it_unready() -> None:
+    async with living(app_of()) as (service, _):
+        lucky = False
+        service.ready_when("luck", lambda: lucky)
+        await until(lambda: service.failing() == ["luck"], seconds=2, what="the start")
+        assert await probe(service, "/readyz") == (503, {"ready": False, "failing": ["luck"]})
+        lucky = True
+        assert (await probe(service, "/readyz"))[0] == HTTPStatus.OK
+        service.ready_when("broken", lambda: 1 / 0 > 0)
+        assert (await probe(service, "/readyz"))[1]["failing"] == ["broken (ZeroDivisionError)"]
+
+
+async def test_it_is_unready_as_soon_as_it_stops() -> None:
+    slow = SETTINGS.model_copy(update={"stop_delay_seconds": 0.5})
+    async with living(app_of(), slow) as (service, life):
+        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: service.failing() == ["started"], seconds=0.4, what="unreadiness")
+        assert not life.done()
+
+
+async def test_one_that_does_not_close_in_its_grace_time_ends_with_1() -> None:
+    brief = SETTINGS.model_copy(update={"stop_grace_seconds": 0.2})
+    async with living(app_of(after=forever), brief) as (service, life):
+        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await asyncio.wait_for(life, 2) == 1
+
+
+async def test_a_stuck_event_loop_is_not_alive_until_it_turns_again() -> None:
+    async with living(app_of()) as (service, _):
+        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        answers: list[int] = []
+
+        def watch() -> None:
+            while HTTPStatus.SERVICE_UNAVAILABLE not in answers:
+                answers.append(fetch(service.health, "/livez")[0])
+
+        watching = asyncio.create_task(asyncio.to_thread(watch))
+        await asyncio.sleep(0)
+        time.sleep(1.2)  # noqa: ASYNC251 - this is what must be noticed
+        await asyncio.wait_for(watching, 1)
+        assert answers[0] == HTTPStatus.OK
+
+        async def alive() -> bool:
+            return (await probe(service, "/livez"))[0] == HTTPStatus.OK
+
+        await until(alive, seconds=2, what="a turn of the loop")

@@ -1,0 +1,75 @@
+"""Heartbeats: the full state of the edge, every 5 s and at once when something changed."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+from clusterra_contracts import subjects
+from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat, Worker
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime import bus
+from clusterra_runtime.clock import generation
+
+from clusterra_edge_agent.changes import Changes
+from clusterra_edge_agent.substrate import Substrate, SubstrateUnavailable
+
+log = structlog.get_logger(__name__)
+
+
+class Heartbeats:
+    """Sends the heartbeats of one cluster. While NATS is away none is kept for later: it would be old by then."""
+
+    def __init__(
+        self,
+        client: bus.Client,
+        ref: ClusterRef,
+        substrate: Substrate,
+        applied: Callable[[], Applied | None],
+        version: str,
+    ) -> None:
+        self._client = client
+        self._subject = subjects.heartbeat(ref)
+        self._substrate = substrate
+        self._applied = applied
+        self._version = version
+        self._generation = 0
+
+    async def run(self, *changes: Changes) -> None:
+        """Send one at every change and after each connect, at the latest every 5 s; runs until cancelled."""
+        due = asyncio.Event()
+        for source in changes:
+            source.listen(due)
+        forget = self._client.on_reconnect(due.set)
+        try:
+            while True:
+                due.clear()
+                if self._client.is_connected:
+                    await self._send()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT_SECONDS):
+                        await due.wait()
+        finally:
+            forget()
+
+    async def _send(self) -> None:
+        self._generation = generation(self._generation)
+        heartbeat = Heartbeat(
+            generation=self._generation,
+            sent_at=now(),
+            agent_version=self._version,
+            substrate=self._substrate.kind,
+            applied=self._applied(),
+            workers=await self._workers(),
+        )
+        try:
+            await bus.publish(self._client, self._subject, heartbeat)
+        except (bus.BusUnavailable, bus.MessageRefused) as error:
+            log.warning("heartbeat_not_sent", reason=str(error))
+
+    async def _workers(self) -> tuple[Worker, ...] | None:
+        try:
+            return await self._substrate.workers()
+        except SubstrateUnavailable as error:
+            log.warning("workers_not_listed", reason=str(error))
+            return None

@@ -1,0 +1,94 @@
+"""The files that hold a job's output. Jobs and users write to the shared folder: nothing in it is trusted."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from clusterra_contracts.identity import JobId
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+"""NONBLOCK, for opening a FIFO that somebody put there would wait for its writer."""
+_NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
+"""What opening answers for something that is not there, is a link, a socket, or closed to us."""
+
+
+class NoSuchOutput(Exception):
+    """There is no such file that belongs to the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file lies: in the shared folder itself or in one right below it."""
+
+    folder: str | None
+    name: str
+
+
+def find(shared_dir: Path, job_id: JobId, stream: Literal["stdout", "stderr"], uid: int) -> Place:
+    """Where this output of a job is: `job_<id>.out` before `slurm-<id>.out` (`.err`), flat before one folder down.
+
+    Only a regular file that `uid` owns counts: those of others are passed over as if they were not there, so that
+    nobody can hide another's output behind a file of the same name. Raises NoSuchOutput, OSError.
+    """
+    suffix = "out" if stream == "stdout" else "err"
+    names = (f"job_{job_id}.{suffix}", f"slurm-{job_id}.{suffix}")
+    with _directory(shared_dir) as root:
+        for folder in _folders(root):
+            for name in names:
+                place = Place(folder, name)
+                try:
+                    with _opened_at(root, place, uid):
+                        return place
+                except NoSuchOutput:
+                    continue
+    raise NoSuchOutput
+
+
+def read(shared_dir: Path, place: Place, uid: int, offset: int, limit: int) -> tuple[bytes, int]:
+    """At most `limit` bytes from `offset` on, none beyond the end, and the size. Raises NoSuchOutput, OSError."""
+    with _directory(shared_dir) as root, _opened_at(root, place, uid) as file:
+        size = os.fstat(file).st_size
+        length = min(limit, size - offset)
+        return (os.pread(file, length, offset) if length > 0 else b""), size
+
+
+def _folders(root: int) -> Iterator[str | None]:
+    yield None
+    with os.scandir(root) as entries:
+        yield from sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+
+
+@contextmanager
+def _directory(path: Path) -> Iterator[int]:
+    directory = os.open(path, _DIRECTORY)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def _opened_at(root: int, place: Place, uid: int) -> Iterator[int]:
+    opened: list[int] = []
+    try:
+        try:
+            if place.folder is not None:
+                opened.append(os.open(place.folder, _DIRECTORY | os.O_NOFOLLOW, dir_fd=root))
+            opened.append(os.open(place.name, _FILE, dir_fd=opened[-1] if opened else root))
+        except OSError as error:
+            if error.errno in _NOT_OURS:
+                raise NoSuchOutput from None
+            raise
+        found = os.fstat(opened[-1])
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != uid:
+            raise NoSuchOutput
+        yield opened[-1]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)

@@ -1,0 +1,31 @@
+"""Which servers listen, as the kernel tells it: asking them by a connection would leave errors in their logs."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_LISTEN = "0A"
+
+
+def listening(ports: Mapping[int, int]) -> frozenset[int]:
+    """Of `ports` (pid to TCP port) the pids whose port is listened on in the network namespace of that process."""
+    open_ports: dict[int, frozenset[int]] = {}
+    found = set()
+    for pid, port in ports.items():
+        try:
+            namespace = os.stat(f"/proc/{pid}/ns/net").st_ino  # noqa: PTH116 - a magic link is no path
+            if namespace not in open_ports:
+                open_ports[namespace] = frozenset(_open_ports(pid))
+        except OSError:
+            continue
+        if port in open_ports[namespace]:
+            found.add(pid)
+    return frozenset(found)
+
+
+def _open_ports(pid: int) -> Iterator[int]:
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split(None, 4)
+            if state == _LISTEN:
+                yield int(local.rpartition(":")[2], 16)

@@ -1,0 +1,49 @@
+"""What has to be done so that the workers become what is desired. Pure.
+
+- Only named victims are removed, and only from the shape that names them.
+- A shape that is not listed is left alone; `targets=None` is no opinion at all.
+- What is on its way out, or has ended by itself, counts as no worker.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.identity import ShapeName, WorkerName
+from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.shapes import WorkerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start `count` more workers of a shape."""
+
+    shape: ShapeName
+    spec: WorkerSpec
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove this worker: it is drained and idle."""
+
+    name: WorkerName
+
+
+type Action = Start | Remove
+
+
+def reconcile(desired: DesiredState, workers: Sequence[Worker]) -> tuple[Action, ...]:
+    """The actions that lead from `workers` to `desired`: starts first, since jobs wait for them."""
+    starts: list[Action] = []
+    removals: list[Action] = []
+    for target in {target.shape: target for target in desired.targets or ()}.values():
+        present = [
+            worker.name for worker in workers if worker.shape == target.shape and worker.phase in ("booting", "running")
+        ]
+        victims = [name for name in present if name in target.victims]
+        missing = target.replicas - (len(present) - len(victims))
+        if missing > 0:
+            starts.append(Start(target.shape, target.worker, missing))
+        removals.extend(Remove(name) for name in victims)
+    return (*starts, *removals)

@@ -1,0 +1,57 @@
+"""What an edge-agent is told by its environment (`CLUSTERRA_*`)."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from clusterra_contracts.identity import ClusterRef, Id
+from clusterra_runtime.settings import ServiceSettings
+from pydantic import Field, StringConstraints, model_validator
+
+
+class Settings(ServiceSettings):
+    """One agent serves one cluster. Tuples are JSON lists in the environment."""
+
+    tenant: Id
+    cluster: Id
+    substrate: Literal["process"] = "process"
+
+    shared_dir: Path
+    """The cluster's shared folder as this agent sees it; jobs write their output there."""
+    state_dir: Path
+    """This agent's own folder, kept over its restarts: the workers it started, and what it obeyed last."""
+
+    worker_launcher: tuple[str, ...] = ()
+    """Put before slurmd, such as `["chroot", "/srv/slurm"]`. It stays in slurmd's session until slurmd ends."""
+    slurmd_path: str = "slurmd"
+    """slurmd, as seen through the launcher."""
+    slurmd_conf: str | None = None
+    """A slurm.conf, as seen through the launcher. Exactly one of this and `slurmd_conf_server` is set."""
+    slurmd_conf_server: Annotated[str, StringConstraints(pattern=r"^[^:\s]+:[0-9]+$")] | None = None
+    """slurmctld as `host:port`, to fetch the configuration from."""
+    slurmd_spool: str | None = None
+    """The spool folder of one slurmd as this agent sees it, with `{worker}` for its name; removed with the worker."""
+    slurmd_first_port: Annotated[int, Field(ge=1, le=65535)] = 17001
+    slurmd_ports: Annotated[int, Field(ge=1, le=65535)] = 1000
+    """How many ports there are from the first one on; also the most workers there can be."""
+    slurmd_grace_seconds: Annotated[float, Field(gt=0)] = 10.0
+    """From SIGTERM to SIGKILL of a worker that is removed."""
+
+    @property
+    def ref(self) -> ClusterRef:
+        """The cluster."""
+        return ClusterRef(tenant=self.tenant, cluster=self.cluster)
+
+    @property
+    def slurmd_port_range(self) -> range:
+        """The ports for workers."""
+        return range(self.slurmd_first_port, self.slurmd_first_port + self.slurmd_ports)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.slurmd_conf is None) == (self.slurmd_conf_server is None):
+            raise ValueError("set exactly one of CLUSTERRA_SLURMD_CONF and CLUSTERRA_SLURMD_CONF_SERVER")
+        if self.slurmd_spool is not None and "{worker}" not in self.slurmd_spool:
+            raise ValueError("CLUSTERRA_SLURMD_SPOOL must hold {worker}: it is removed with one worker")
+        if self.slurmd_port_range.stop > 65536:
+            raise ValueError("CLUSTERRA_SLURMD_FIRST_PORT + CLUSTERRA_SLURMD_PORTS must not go beyond port 65535")
+        return self

@@ -1,0 +1,48 @@
+"""The command line of a worker's slurmd."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterra_contracts.identity import WorkerName
+from clusterra_contracts.shapes import WorkerSpec
+
+_CONF_VALUE = re.compile(r"^[A-Za-z0-9_.:-]+$")
+
+
+class InvalidSpec(ValueError):
+    """A worker's specification would not be one value in Slurm's configuration syntax."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slurmd:
+    """How slurmd is called here; paths are as seen through the launcher."""
+
+    launcher: Sequence[str]
+    """What runs before slurmd and becomes it, or waits for it in the same session: `nsenter`, `chroot`."""
+    path: str
+    conf: str | None
+    """A slurm.conf, or None to fetch it from `conf_server`."""
+    conf_server: str | None
+    """slurmctld as `host:port`."""
+
+    def argv(self, name: WorkerName, port: int, spec: WorkerSpec) -> list[str]:
+        """A dynamic node in the foreground, with the resources of its shape. Raises InvalidSpec.
+
+        Resources beyond the machine's need `SlurmdParameters=config_overrides` in slurm.conf.
+        """
+        source = ["-f", self.conf] if self.conf else ["--conf-server", str(self.conf_server)]
+        return [*self.launcher, self.path, "-D", "-Z", "-N", name, *source, "--conf", node_conf(port, spec)]
+
+
+def node_conf(port: int, spec: WorkerSpec) -> str:
+    """The node line of a worker, as `--conf` takes it. Raises InvalidSpec."""
+    for value in (*spec.features, *spec.gres.split(",")):
+        if value and not _CONF_VALUE.match(value):
+            raise InvalidSpec(f"{value!r} cannot be a feature or a generic resource of a node")
+    parts = [f"CPUs={spec.cpus}", f"RealMemory={spec.memory_mib}", f"Port={port}"]
+    if spec.features:
+        parts.append(f"Feature={','.join(spec.features)}")
+    if spec.gres:
+        parts.append(f"Gres={spec.gres}")
+    return " ".join(parts)

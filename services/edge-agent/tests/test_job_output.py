@@ -1,0 +1,142 @@
+"""Whose files are read as job output, and from where. Root is needed to make files of other users."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.edge_rpc import ReadLog
+from clusterra_edge_agent import job_output
+from clusterra_edge_agent.job_output import NoSuchOutput, Place
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+ME = os.getuid()
+STRANGER = ME + 1
+needs_root = pytest.mark.skipif(ME != 0, reason="only root can make files of another user")
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    return folder
+
+
+def text(shared: Path, job_id: str = "7", uid: int = ME) -> str:
+    place = job_output.find(shared, job_id, "stdout", uid)
+    return job_output.read(shared, place, uid, 0, 1000)[0].decode()
+
+
+def test_the_places_in_their_order(shared: Path) -> None:
+    (shared / "alice").mkdir()
+    places = [Path("job_7.out"), Path("slurm-7.out"), Path("alice/job_7.out"), Path("alice/slurm-7.out")]
+    for place in reversed(places):
+        (shared / place).write_text(str(place))
+        assert text(shared) == str(place)
+    (shared / "slurm-7.err").write_text("error")
+    assert job_output.find(shared, "7", "stderr", ME) == Place(None, "slurm-7.err")
+
+
+def test_an_array_task_has_a_file_of_its_own(shared: Path) -> None:
+    (shared / "job_7_3.out").write_text("task")
+    assert text(shared, "7_3") == "task"
+    with pytest.raises(NoSuchOutput):
+        text(shared, "7")
+
+
+def test_two_folders_down_is_too_deep(shared: Path) -> None:
+    (shared / "a" / "b").mkdir(parents=True)
+    (shared / "a" / "b" / "job_7.out").write_text("deep")
+    with pytest.raises(NoSuchOutput):
+        text(shared)
+
+
+@needs_root
+def test_files_of_others_are_passed_over(shared: Path) -> None:
+    (shared / "alice").mkdir()
+    (shared / "job_7.out").write_text("planted")
+    os.chown(shared / "job_7.out", STRANGER, STRANGER)
+    with pytest.raises(NoSuchOutput):
+        text(shared)
+    (shared / "alice" / "job_7.out").write_text("mine")
+    assert text(shared) == "mine"
+    assert text(shared, uid=STRANGER) == "planted"
+
+
+def plant_link(path: Path) -> None:
+    secret = path.parent.parent / "secret"
+    secret.write_text("secret")
+    path.symlink_to(secret)
+
+
+def plant_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+@pytest.mark.parametrize("plant", [plant_link, plant_socket, os.mkfifo, os.mkdir, lambda path: path.symlink_to(path)])
+def test_only_regular_files_are_read_and_nothing_blocks(shared: Path, plant: Callable[[Path], None]) -> None:
+    plant(shared / "job_7.out")
+    with pytest.raises(NoSuchOutput):
+        text(shared)
+    (shared / "slurm-7.out").write_text("real")
+    assert text(shared) == "real"
+
+
+def test_links_to_folders_are_not_followed(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "job_7.out").write_text("secret")
+    (shared / "link").symlink_to(tmp_path / "elsewhere")
+    (shared / "up").symlink_to("..")
+    with pytest.raises(NoSuchOutput):
+        text(shared)
+    with pytest.raises(NoSuchOutput):
+        job_output.read(shared, Place("link", "job_7.out"), ME, 0, 10)
+
+
+def test_a_file_that_becomes_a_link_is_gone(shared: Path) -> None:
+    (shared / "job_7.out").write_text("mine")
+    place = job_output.find(shared, "7", "stdout", ME)
+    (shared / "job_7.out").unlink()
+    plant_link(shared / "job_7.out")
+    with pytest.raises(NoSuchOutput):
+        job_output.read(shared, place, ME, 0, 10)
+
+
+def test_a_shared_folder_that_is_not_there_is_no_missing_output(shared: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        text(shared / "unmounted")
+
+
+TRAVERSALS = [
+    *("../../etc/passwd", "..", ".", "", "/", "/etc/passwd", "7/../8", "..\\7", "7\\..\\8", "7\n", "7\0", "7 ", " 7"),
+    *("%2e%2e%2f7", "7_", "_7", "7_8_9", "7_-1", "-1", "0", "07", "+7", "7.0", "7e1", "٧", "７", "*", ">", "7*", "a"),
+    *("7" * 11, "1_" + "2" * 8, "~root", "$HOME", "{7}", "job_7", "7.out"),
+]
+
+
+@pytest.mark.parametrize("job_id", TRAVERSALS)
+def test_no_id_that_could_lead_elsewhere_is_a_request(job_id: str) -> None:
+    with pytest.raises(ValidationError):
+        ReadLog(job_id=job_id, uid=ME)
+
+
+@given(st.text())
+def test_every_id_that_passes_is_digits_and_at_most_one_underscore(job_id: str) -> None:
+    try:
+        request = ReadLog(job_id=job_id, uid=ME)
+    except ValidationError:
+        return
+    assert request.job_id.replace("_", "", 1).isascii()
+    assert request.job_id.replace("_", "", 1).isdigit()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=60), offset=st.integers(0, 80) | st.just(2**70), limit=st.integers(1, 80))
+def test_any_part_of_the_file_and_nothing_beyond_its_end(shared: Path, content: bytes, offset: int, limit: int) -> None:
+    (shared / "job_7.out").write_bytes(content)
+    data, size = job_output.read(shared, Place(None, "job_7.out"), ME, offset, limit)
+    assert (data, size) == (content[offset : offset + limit], len(content))

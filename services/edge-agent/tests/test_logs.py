@@ -1,0 +1,123 @@
+"""Waiting for output that is still to be written."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.edge_rpc import LogChunk, ReadLog
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc import Reply
+from clusterra_contracts.subjects import Subject
+from clusterra_edge_agent import logs as logs_module
+from clusterra_edge_agent.logs import Logs
+from clusterra_runtime.rpc import RpcFailed
+
+ABOUT = Subject("edge", ClusterRef(tenant="acme", cluster="c1"), "log")
+
+
+@pytest.fixture
+async def logs(tmp_path: Path) -> AsyncIterator[Logs]:
+    logs = Logs(tmp_path)
+    yield logs
+    logs.close()
+
+
+def request(uid: int, **fields: object) -> ReadLog:
+    return ReadLog.model_validate({"job_id": "7", "uid": uid, **fields})
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    file = tmp_path / "job_7.out"
+    file.write_bytes(b"one\n")
+    return file
+
+
+async def test_what_is_there_is_answered_at_once(logs: Logs, output: Path) -> None:
+    async with asyncio.timeout(5):
+        chunk = await logs.read(ABOUT, request(output.stat().st_uid, wait_seconds=30))
+    assert (chunk.offset, chunk.size, chunk.data) == (0, 4, b"one\n")
+
+
+async def test_bytes_survive_the_wire(logs: Logs, output: Path) -> None:
+    content = bytes(range(256)) + base64.b64encode(b"looks like base64")
+    output.write_bytes(content)
+    chunk = await logs.read(ABOUT, request(output.stat().st_uid))
+    sent = Reply(result=chunk).model_dump_json()
+    assert base64.b64decode(json.loads(sent)["result"]["data"]) == content
+    assert Reply[LogChunk].model_validate_json(sent).result == LogChunk.model_construct(
+        offset=0, size=len(content), data=content
+    )
+
+
+async def test_a_reader_at_the_end_waits_until_more_is_written(logs: Logs, output: Path) -> None:
+    reading = asyncio.create_task(logs.read(ABOUT, request(output.stat().st_uid, offset=4, wait_seconds=30)))
+    done, _ = await asyncio.wait([reading], timeout=3 * logs_module.LOOK_SECONDS)
+    assert not done
+    with output.open("ab") as file:
+        file.write(b"two\n")
+    async with asyncio.timeout(5):
+        chunk = await reading
+    assert (chunk.offset, chunk.size, chunk.data) == (4, 8, b"two\n")
+
+
+@pytest.mark.parametrize("offset", [4, 5, 10**15])
+async def test_without_more_the_answer_is_empty_when_the_time_is_over(logs: Logs, output: Path, offset: int) -> None:
+    loop = asyncio.get_running_loop()
+    asked = loop.time()
+    chunk = await logs.read(ABOUT, request(output.stat().st_uid, offset=offset, wait_seconds=0.3))
+    assert 0.25 < loop.time() - asked < 5
+    assert (chunk.offset, chunk.size, chunk.data) == (offset, 4, b"")
+
+
+async def test_an_offset_beyond_the_end_of_a_file_that_was_written_anew(logs: Logs, output: Path) -> None:
+    output.write_bytes(b"")
+    chunk = await logs.read(ABOUT, request(output.stat().st_uid, offset=4))
+    assert (chunk.offset, chunk.size, chunk.data) == (4, 0, b"")
+
+
+async def test_missing_output_and_that_of_others_are_not_found(logs: Logs, output: Path) -> None:
+    for asked in (request(output.stat().st_uid + 1), request(output.stat().st_uid, job_id="8")):
+        with pytest.raises(RpcFailed) as failed:
+            await logs.read(ABOUT, asked)
+        assert failed.value.error.kind == "not_found"
+
+
+async def test_output_that_vanishes_while_somebody_waits_is_not_found(logs: Logs, output: Path) -> None:
+    reading = asyncio.create_task(logs.read(ABOUT, request(output.stat().st_uid, offset=4, wait_seconds=30)))
+    await asyncio.wait([reading], timeout=logs_module.LOOK_SECONDS)
+    output.unlink()
+    with pytest.raises(RpcFailed) as failed:
+        async with asyncio.timeout(5):
+            await reading
+    assert failed.value.error.kind == "not_found"
+
+
+async def test_an_unreadable_shared_folder_is_unavailable(tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "unmounted")
+    with pytest.raises(RpcFailed) as failed:
+        await logs.read(ABOUT, request(1000))
+    logs.close()
+    assert failed.value.error.kind == "unavailable"
+
+
+async def test_only_so_many_wait_and_all_are_answered_at_the_end(
+    logs: Logs, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs_module, "MAX_WAITING", 3)
+    asked = request(output.stat().st_uid, offset=4, wait_seconds=30)
+    readers = [asyncio.create_task(logs.read(ABOUT, asked)) for _ in range(5)]
+    refused, waiting = await asyncio.wait(readers, timeout=1, return_when=asyncio.FIRST_COMPLETED)
+    while len(refused) < 2:
+        more, waiting = await asyncio.wait(waiting, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        assert more
+        refused |= more
+    kinds = [error.error.kind for reader in refused if isinstance(error := reader.exception(), RpcFailed)]
+    assert kinds == ["unavailable", "unavailable"]
+    assert (await logs.read(ABOUT, request(output.stat().st_uid))).data == b"one\n", "who does not wait is served"
+    logs.end_waits()
+    async with asyncio.timeout(5):
+        assert [chunk.data for chunk in await asyncio.gather(*waiting)] == [b""] * 3

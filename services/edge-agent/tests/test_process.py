@@ -1,0 +1,312 @@
+"""The process substrate; real processes stand in for slurmd: they listen on the port they are given, or fail."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from clusterra_contracts.heartbeat import Worker, WorkerPhase
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent.process import ProcessSubstrate
+from clusterra_edge_agent.records import WorkerRecord
+from clusterra_edge_agent.slurmd import Slurmd
+from clusterra_edge_agent.state import StateUnreadable
+from clusterra_edge_agent.substrate import StartRefused
+from clusterra_lab.process import free_port, until
+
+SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))
+LISTENER = """
+import re, signal, socket, sys
+port = int(re.search(r"Port=(\\d+)", " ".join(sys.argv)).group(1))
+server = socket.create_server(("127.0.0.1", port))
+signal.pause()
+"""
+LISTENS = (sys.executable, "-S", "-c", LISTENER)
+SLEEPS = ("sh", "-c", "exec sleep 1000", "sh")
+FAILS = ("sh", "-c", "echo no key; exit 3", "sh")
+WITH_A_STEP = """
+# As with a real slurmd, which is in a group of its own here: its step is in a session of its own and names no worker,
+# there the job names its node, and has started something with a clean environment.
+set -m
+setsid env -u CLUSTERRA_WORKER sh -c 'SLURMD_NODENAME=$0 sh -c "env -u SLURMD_NODENAME sleep 1000; :"; :' $5 &
+sleep 1000
+:
+"""
+STEPS = ("sh", "-c", WITH_A_STEP, "sh")
+DEAF = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done", "sh")
+
+
+class Host:
+    """A folder and ports for the substrates of one test, which come and go as agents do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = range(first := free_port(), first + 8)
+
+    @asynccontextmanager
+    async def substrate(
+        self, launcher: tuple[str, ...], *, grace_seconds: float = 5.0
+    ) -> AsyncIterator[ProcessSubstrate]:
+        slurmd = Slurmd(launcher, "slurmd", None, "127.0.0.1:6817")
+        spool = str(self.folder / "spool-{worker}")
+        substrate = ProcessSubstrate(slurmd, self.folder, ports=self.ports, spool=spool, grace_seconds=grace_seconds)
+        substrate.adopt()
+        boots = asyncio.create_task(substrate.watch_boots())
+        try:
+            yield substrate
+        finally:
+            boots.cancel()
+            substrate.close()
+
+    def processes(self) -> list[psutil.Process]:
+        """All that this test's substrates started and that still run."""
+        ours = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("EDGE_TEST") == str(self.folder) and process.status() != psutil.STATUS_ZOMBIE:
+                    ours.append(process)
+            except psutil.Error:
+                continue
+        return ours
+
+    async def kill_all(self) -> None:
+        for process in self.processes():
+            process.kill()
+        await until(lambda: not self.processes(), seconds=10, what="the end of all workers")
+
+
+@pytest.fixture
+async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    monkeypatch.setenv("EDGE_TEST", str(tmp_path))
+    host = Host(tmp_path)
+    yield host
+    monkeypatch.delenv("EDGE_TEST")
+    await host.kill_all()
+
+
+async def reached(substrate: ProcessSubstrate, condition: Callable[[tuple[Worker, ...]], object]) -> tuple[Worker, ...]:
+    async def look() -> tuple[Worker, ...] | None:
+        workers = await substrate.workers()
+        return (workers or (),) if condition(workers) else None  # type: ignore[return-value]
+
+    await until(look, seconds=10, what="the workers", every=0.01)
+    return await substrate.workers()
+
+
+def phases(*expected: WorkerPhase) -> Callable[[tuple[Worker, ...]], bool]:
+    return lambda workers: sorted(worker.phase for worker in workers) == sorted(expected)
+
+
+async def tell(substrate: ProcessSubstrate) -> list[str]:
+    told = []
+    while untold := substrate.untold():
+        told.append(f"{untold[0].fact.kind} {untold[0].fact.worker}")
+        await substrate.told(untold[0])
+    return told
+
+
+async def test_workers_boot_and_run_each_on_a_port_of_its_own(host: Host) -> None:
+    async with host.substrate(LISTENS) as substrate:
+        names = {await substrate.start("compute-xs", SPEC) for _ in range(3)}
+        assert {worker.phase for worker in await substrate.workers()} == {"booting"}
+        workers = await reached(substrate, phases("running", "running", "running"))
+        assert {worker.name for worker in workers} == names
+        assert all(name.startswith("compute-xs-") and len(name) == len("compute-xs-") + 5 for name in names)
+        assert sorted(await tell(substrate)) == sorted(f"worker.started {name}" for name in names)
+
+
+async def test_a_removed_worker_is_asked_to_end_and_leaves_nothing_behind(host: Host) -> None:
+    async with host.substrate(LISTENS) as substrate:
+        name = await substrate.start("compute-xs", SPEC)
+        other = await substrate.start("compute-xs", SPEC)
+        (host.folder / f"spool-{name}" / "deep").mkdir(parents=True)
+        await reached(substrate, phases("running", "running"))
+        await substrate.remove(name)
+        await substrate.remove(name)
+        workers = await reached(substrate, lambda workers: len(workers) == 1)
+        assert workers[0].name == other
+        assert await tell(substrate) == [f"worker.started {name}", f"worker.stopped {name}", f"worker.started {other}"]
+        assert not (host.folder / f"spool-{name}").exists()
+        assert [file.name for file in (host.folder / "workers").iterdir()] == [f"{other}.json"]
+        assert [file.name for file in (host.folder / "logs").iterdir()] == [f"{other}.log"]
+        assert len(host.processes()) == 1
+
+
+async def test_one_that_does_not_end_is_killed_after_the_grace_time(host: Host) -> None:
+    async with host.substrate(DEAF, grace_seconds=0.2) as substrate:
+        name = await substrate.start("compute-xs", SPEC)
+        log = host.folder / "logs" / f"{name}.log"
+        await until(lambda: "ready" in log.read_text(), seconds=5, what="the trap")
+        await substrate.remove(name)
+        assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
+        await reached(substrate, phases())
+        assert await tell(substrate) == [f"worker.started {name}", f"worker.stopped {name}"]
+
+
+async def test_a_worker_that_ends_by_itself_is_failed_until_that_is_told_and_its_shape_waits(host: Host) -> None:
+    async with host.substrate(FAILS) as substrate:
+        name = await substrate.start("compute-xs", SPEC)
+        workers = await reached(substrate, phases("failed"))
+        assert workers[0].reason == "it ended by itself with exit code 3"
+        with pytest.raises(StartRefused, match="failed 1 times in a row") as refused:
+            await substrate.start("compute-xs", SPEC)
+        assert 0 < refused.value.retry_after_seconds <= 1
+        assert await tell(substrate) == [f"worker.started {name}", f"worker.failed {name}"]
+        assert await substrate.workers() == ()
+        assert (host.folder / "logs" / "compute-xs.failed.log").read_text() == "no key\n"
+        assert await substrate.start("general-xs", SPEC), "another shape does not wait"
+
+
+@pytest.mark.parametrize("victim", ["launcher", "slurmd"])
+async def test_the_steps_of_a_worker_do_not_outlive_it(host: Host, victim: str) -> None:
+    async with host.substrate(STEPS) as substrate:
+        name = await substrate.start("compute-xs", SPEC)
+        await substrate.start("compute-xs", SPEC)
+        await until(lambda: len(host.processes()) == 10, seconds=5, what="launcher, slurmd, step and job of both")
+        leader = next(record.process.pid for record in records(host) if record.name == name)
+        session = [process for process in host.processes() if os.getsid(process.pid) == leader]
+        next(process for process in session if (process.pid == leader) == (victim == "launcher")).kill()
+        await reached(substrate, phases("failed", "booting"))
+        assert len(host.processes()) == 5, "those of the other worker"
+
+
+async def test_the_next_agent_adopts_what_runs_and_sees_its_end(host: Host) -> None:
+    async with host.substrate(SLEEPS) as substrate:
+        names = [await substrate.start("compute-xs", SPEC) for _ in range(3)]
+        await tell(substrate)
+        pids = {process.pid for process in host.processes()}
+    assert {process.pid for process in host.processes()} == pids, "they outlive their substrate"
+    async with host.substrate(SLEEPS) as substrate:
+        assert sorted(worker.name for worker in await substrate.workers()) == sorted(names)
+        assert substrate.untold() == ()
+        host.processes()[0].kill()
+        workers = await reached(substrate, phases("booting", "booting", "failed"))
+        failed = next(worker for worker in workers if worker.phase == "failed")
+        assert await tell(substrate) == [f"worker.failed {failed.name}"]
+
+
+async def test_what_ended_while_no_agent_watched_is_told_by_the_next(host: Host) -> None:
+    async with host.substrate(SLEEPS) as substrate:
+        name = await substrate.start("compute-xs", SPEC)
+    await host.kill_all()
+    async with host.substrate(SLEEPS) as substrate:
+        await reached(substrate, phases("failed"))
+    async with host.substrate(SLEEPS) as substrate:
+        assert await tell(substrate) == [f"worker.started {name}", f"worker.failed {name}"]
+    async with host.substrate(SLEEPS) as substrate:
+        assert substrate.untold() == ()
+
+
+async def test_a_removal_is_finished_by_the_next_agent(host: Host) -> None:
+    async with host.substrate(DEAF, grace_seconds=60) as substrate:
+        name = await substrate.start("compute-xs", SPEC)
+        log = host.folder / "logs" / f"{name}.log"
+        await until(lambda: "ready" in log.read_text(), seconds=5, what="the trap")
+        await substrate.remove(name)
+    async with host.substrate(DEAF, grace_seconds=0.1) as substrate:
+        assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
+        await reached(substrate, phases())
+        assert await tell(substrate) == [f"worker.started {name}", f"worker.stopped {name}"]
+
+
+KILLED_AGENTS = """
+import asyncio, os, random, signal, sys, time
+from pathlib import Path
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent.process import ProcessSubstrate
+from clusterra_edge_agent.slurmd import Slurmd
+
+async def agent(ready):
+    folder, first = Path(sys.argv[1]), int(sys.argv[2])
+    slurmd = Slurmd(("sh", "-c", "exec sleep 1000", "sh"), "slurmd", None, "127.0.0.1:6817")
+    substrate = ProcessSubstrate(slurmd, folder, ports=range(first, first + 1000))
+    substrate.adopt()
+    os.write(ready, b"!")
+    while True:
+        await substrate.start("compute-xs", WorkerSpec(cpus=1, memory_mib=512))
+
+chance = random.Random(3)
+for _ in range(60):
+    seen, ready = os.pipe()
+    if (pid := os.fork()) == 0:
+        asyncio.run(agent(ready))
+    os.read(seen, 1)
+    # A start takes 2 to 5 ms, so this is at any point of one of the first.
+    time.sleep(chance.uniform(0, 0.02))
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(seen), os.close(ready)
+"""
+
+
+async def test_whenever_a_starting_agent_is_killed_there_is_one_record_for_each_process(host: Host) -> None:
+    command = [sys.executable, "-c", KILLED_AGENTS, str(host.folder), str(host.ports.start)]
+    agents = await asyncio.create_subprocess_exec(*command)
+    async with asyncio.timeout(60):
+        assert await agents.wait() == 0
+    async with host.substrate(SLEEPS) as substrate:
+        before = len(records(host))
+        await until(lambda: {p.pid for p in host.processes()} == on_record(host), seconds=10, what="one record each")
+        phases = [worker.phase for worker in await substrate.workers()]
+        assert before > 10
+        assert phases.count("booting") == len(host.processes())
+        assert phases.count("failed") < 20, "killed between the record and the release"
+        ports = [record.port for record in records(host)]
+        assert len(ports) == len(set(ports))
+
+
+def all_records(host: Host) -> list[WorkerRecord]:
+    files = (host.folder / "workers").glob("*.json")
+    return [WorkerRecord.model_validate_json(file.read_text()) for file in files]
+
+
+def records(host: Host) -> list[WorkerRecord]:
+    return [record for record in all_records(host) if record.end is None]
+
+
+def on_record(host: Host) -> set[int]:
+    return {record.process.pid for record in records(host)}
+
+
+async def test_ports_that_others_listen_on_are_passed_over_until_there_is_none(host: Host) -> None:
+    with socket.create_server(("127.0.0.1", host.ports[2])):
+        async with host.substrate(SLEEPS) as substrate:
+            for _ in range(len(host.ports) - 1):
+                await substrate.start("compute-xs", SPEC)
+            with pytest.raises(StartRefused, match="CLUSTERRA_SLURMD_PORTS"):
+                await substrate.start("compute-xs", SPEC)
+        records = [file.read_text() for file in (host.folder / "workers").iterdir()]
+        assert not any(f'"port":{host.ports[2]},' in record for record in records)
+
+
+async def test_a_port_is_not_given_again_by_the_next_agent_before_all_others(host: Host) -> None:
+    given = []
+    for _ in range(len(host.ports)):
+        async with host.substrate(FAILS) as substrate:
+            await substrate.start("compute-xs", SPEC)
+            await reached(substrate, phases("failed"))
+            given += [record.port for record in all_records(host)]
+            await tell(substrate)
+    assert given == list(host.ports)
+
+
+async def test_without_a_record_nothing_is_started(host: Host) -> None:
+    async with host.substrate(SLEEPS) as substrate:
+        (host.folder / "workers").rmdir()
+        with pytest.raises(StartRefused, match="no record of"):
+            await substrate.start("compute-xs", SPEC)
+        assert await substrate.workers() == ()
+        assert host.processes() == []
+
+
+async def test_an_unreadable_record_stops_the_agent(host: Host) -> None:
+    (host.folder / "workers").mkdir()
+    (host.folder / "workers" / "w.json").write_text('{"name": "w"}')
+    with pytest.raises(StateUnreadable, match=r"w\.json"):
+        async with host.substrate(SLEEPS):
+            pass

@@ -1,0 +1,53 @@
+"""What the environment may say."""
+
+import pytest
+from clusterra_edge_agent.settings import Settings
+from pydantic import ValidationError
+
+GIVEN = {
+    "CLUSTERRA_TENANT": "acme",
+    "CLUSTERRA_CLUSTER": "c1",
+    "CLUSTERRA_SHARED_DIR": "/mnt/efs",
+    "CLUSTERRA_STATE_DIR": "/var/lib/edge-agent",
+    "CLUSTERRA_SLURMD_CONF": "/etc/slurm/slurm.conf",
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in GIVEN.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_the_least_that_is_needed() -> None:
+    settings = Settings()
+    assert settings.ref.key == "acme.c1"
+    assert settings.worker_launcher == ()
+    assert settings.slurmd_port_range == range(17001, 18001)
+
+
+def test_the_launcher_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERRA_WORKER_LAUNCHER", '["chroot", "/srv/a b"]')
+    assert Settings().worker_launcher == ("chroot", "/srv/a b")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("CLUSTERRA_SLURMD_CONF_SERVER", "10.0.0.5:6817", "exactly one of"),
+        ("CLUSTERRA_SLURMD_SPOOL", "/var/spool/slurmd", "must hold {worker}"),
+        ("CLUSTERRA_SLURMD_FIRST_PORT", "65000", "beyond port 65535"),
+        ("CLUSTERRA_TENANT", "*", "tenant"),
+        ("CLUSTERRA_CLUSTER", "c1.>", "cluster"),
+    ],
+)
+def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str, hint: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValidationError, match=hint):
+        Settings()
+
+
+def test_where_the_configuration_comes_from_must_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLUSTERRA_SLURMD_CONF")
+    with pytest.raises(ValidationError, match="exactly one of"):
+        Settings()

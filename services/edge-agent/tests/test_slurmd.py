@@ -1,0 +1,44 @@
+"""The command line of slurmd."""
+
+import pytest
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent.slurmd import InvalidSpec, Slurmd, node_conf
+from hypothesis import given
+from hypothesis import strategies as st
+
+SPEC = WorkerSpec(cpus=4, memory_mib=7680, features=("compute", "compute-medium"), gres="gpu:h100:2")
+
+
+def test_a_dynamic_node_in_the_foreground_through_the_launcher() -> None:
+    slurmd = Slurmd(("chroot", "/srv/slurm"), "/usr/sbin/slurmd", "/etc/slurm/slurm.conf", None)
+    assert slurmd.argv("compute-medium-ab2cd", 17001, SPEC) == [
+        *("chroot", "/srv/slurm", "/usr/sbin/slurmd", "-D", "-Z", "-N", "compute-medium-ab2cd"),
+        *("-f", "/etc/slurm/slurm.conf"),
+        *("--conf", "CPUs=4 RealMemory=7680 Port=17001 Feature=compute,compute-medium Gres=gpu:h100:2"),
+    ]
+
+
+def test_the_configuration_can_come_from_slurmctld() -> None:
+    argv = Slurmd((), "slurmd", None, "10.0.0.5:6817").argv("w", 1, WorkerSpec(cpus=1, memory_mib=1))
+    assert argv[-4:] == ["--conf-server", "10.0.0.5:6817", "--conf", "CPUs=1 RealMemory=1 Port=1"]
+
+
+@given(st.text(min_size=1))
+def test_no_feature_or_gres_can_add_another_setting(text: str) -> None:
+    for spec in (
+        WorkerSpec(cpus=1, memory_mib=1, features=(text,)),
+        WorkerSpec(cpus=1, memory_mib=1, gres=text),
+    ):
+        try:
+            conf = node_conf(9, spec)
+        except InvalidSpec:
+            continue
+        assert [part.partition("=")[0] for part in conf.split()][:3] == ["CPUs", "RealMemory", "Port"]
+        assert len(conf.split()) <= 4
+        assert conf.count("=") <= 4
+
+
+@pytest.mark.parametrize("text", ["a b", "a\nPort=1", "a=b", "a;b", "$(id)", "é"])
+def test_what_is_no_single_value_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSpec, match="cannot be a feature"):
+        node_conf(9, WorkerSpec(cpus=1, memory_mib=1, features=(text,)))

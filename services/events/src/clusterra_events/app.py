@@ -1,0 +1,59 @@
+"""The events service: one durable consumer into the archive, one request subject out of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from clusterra_contracts.events import Event
+from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
+from clusterra_contracts.subjects import Subject
+from clusterra_contracts.topology import CONSUMERS, EVENTS_ARCHIVE
+from clusterra_runtime import bus, rpc
+from clusterra_runtime.broker import broker, durable
+from clusterra_runtime.dynamodb import DynamoDBStore
+from clusterra_runtime.service import Service, run
+from clusterra_runtime.store import Table
+
+from clusterra_events.archive import Archive
+from clusterra_events.settings import Settings
+
+NAME = "events"
+ARCHIVE = Table("events")
+QUEUE = "events"
+"""Replicas share the requests."""
+
+(CONSUMER,) = (consumer for consumer in CONSUMERS if consumer.name == EVENTS_ARCHIVE)
+
+
+@asynccontextmanager
+async def app(service: Service) -> AsyncIterator[None]:
+    """Wire the service; the caller of `run` gives it its Settings."""
+    settings = service.settings
+    assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no others
+    async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
+        await store.create_tables(ARCHIVE)
+        archive = Archive(store, ARCHIVE, retention_seconds=settings.event_retention_seconds)
+
+        async def read(subject: Subject, request: ReadHistory) -> HistoryPage:
+            return await archive.read(subject.ref, request)
+
+        client = await bus.connect(settings, NAME)
+        try:
+            service.ready_when("nats", lambda: client.is_connected)
+            await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
+            consuming = broker(settings, NAME, client=client)
+            archiving = durable(consuming, CONSUMER, Event, archive.keep, batch_size=settings.archive_batch_size)
+            service.ready_when("archive", lambda: archiving.working)
+            await consuming.start()
+            await archiving.start()
+            try:
+                yield
+            finally:
+                await archiving.stop()
+                await consuming.stop()
+        finally:
+            await bus.close(client)
+
+
+def main() -> None:
+    """Run the service."""
+    run(NAME, Settings(), app)

@@ -1,0 +1,172 @@
+"""The archive against the store port: each event once, and pages that agree with a plain sort and filter."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.events import Event, Fact, JobFact, NodeFact, event_of
+from clusterra_contracts.history_rpc import ReadHistory
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.subjects import Subject
+from clusterra_events.archive import MAX_EXAMINED, Archive
+from clusterra_runtime.memory_store import MemoryStore
+from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.store import Table
+from hypothesis import given
+from hypothesis import strategies as st
+
+ACME = ClusterRef(tenant="acme", cluster="main")
+RIVAL = ClusterRef(tenant="rival", cluster="main")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KINDS = ("job.submitted", "job.running", "job.completed", "node.registered", "node.down")
+TABLE = Table("events")
+
+
+def job(kind: str, job_id: str) -> JobFact:
+    return JobFact(
+        kind=kind,
+        job_id=job_id,
+        name="hello",
+        user="ada",
+        uid=20001,
+        partition="main",
+        state="RUNNING",
+        submitted_at=START,
+    )
+
+
+def node(kind: str, name: str) -> NodeFact:
+    return NodeFact(kind=kind, node=name)
+
+
+def event(fact: Fact, *, version: str = "1", seconds: float = 0, ref: ClusterRef = ACME) -> Event:
+    return event_of("proxy", ref, fact, version=version, time=START + timedelta(seconds=seconds))
+
+
+async def keep(archive: Archive, *events: Event, ref: ClusterRef = ACME) -> None:
+    for sequence, each in enumerate(events, start=1):
+        await archive.keep(Subject("event", ref, each.kind), each, sequence)
+
+
+@pytest.fixture
+async def archive() -> AsyncIterator[Archive]:
+    async with MemoryStore() as store:
+        await store.create_tables(TABLE)
+        yield Archive(store, TABLE, retention_seconds=3600)
+
+
+async def everything(archive: Archive, request: ReadHistory, *, ref: ClusterRef = ACME) -> list[Event]:
+    found: list[Event] = []
+    while True:
+        page = await archive.read(ref, request)
+        assert len(page.events) <= request.limit
+        found.extend(page.events)
+        if page.cursor is None:
+            return found
+        request = request.model_copy(update={"cursor": page.cursor})
+
+
+async def test_an_event_that_is_told_again_is_kept_once(archive: Archive) -> None:
+    first = event(job("job.running", "7"))
+    retold = first.model_copy(update={"time": first.time + timedelta(seconds=9)})
+    await keep(archive, first, first, retold)
+    for request in (
+        ReadHistory(),
+        ReadHistory(subject="7"),
+        ReadHistory(kinds=("job.running",)),
+    ):
+        assert await everything(archive, request) == [first]
+
+
+async def test_ids_count_within_the_cluster_of_the_subject(archive: Archive) -> None:
+    theirs = event(node("node.down", "n1"), ref=RIVAL)
+    await keep(archive, theirs)  # told by acme under an id of the rival's
+    await keep(archive, theirs, ref=RIVAL)
+    assert await everything(archive, ReadHistory(), ref=RIVAL) == [theirs]
+
+
+async def test_an_event_on_the_subject_of_another_kind_is_refused(archive: Archive) -> None:
+    with pytest.raises(InvalidMessage, match=r"job\.completed"):
+        await archive.keep(Subject("event", ACME, "worker.started"), event(job("job.completed", "7")), 1)
+    assert await everything(archive, ReadHistory()) == []
+
+
+async def test_events_leave_after_their_retention() -> None:
+    now = START.timestamp()
+    async with MemoryStore(clock=lambda: now) as store:
+        await store.create_tables(TABLE)
+        archive = Archive(store, TABLE, retention_seconds=60, clock=lambda: now)
+        await keep(archive, event(node("node.down", "n1")))
+        now += 59
+        assert len(await everything(archive, ReadHistory())) == 1
+        now += 2
+        assert await everything(archive, ReadHistory()) == []
+
+
+async def test_a_page_reads_a_bounded_part_of_a_busy_entity(archive: Archive) -> None:
+    busy = [event(node("node.registered", "n1"), version=str(n), seconds=n) for n in range(MAX_EXAMINED + 5)]
+    rare = event(node("node.down", "n1"), seconds=MAX_EXAMINED + 9)
+    await keep(archive, *busy, rare)
+    request = ReadHistory(subject="n1", kinds=("node.down",))
+    first = await archive.read(ACME, request)
+    assert first.events == ()
+    assert first.cursor is not None
+    assert await everything(archive, request) == [rare]
+
+
+@pytest.mark.parametrize("kind", ["job.exploded", "job", "*", "job.*.*", "", "frob.*"])
+async def test_unknown_kinds_are_named(archive: Archive, kind: str) -> None:
+    with pytest.raises(RpcFailed) as failed:
+        await archive.read(ACME, ReadHistory(kinds=(kind,)))
+    assert failed.value.error.kind == "invalid"
+    assert "job.running" in failed.value.error.hint
+
+
+@pytest.mark.parametrize("cursor", ["x", "é", "MjAyNg==", "!!!!", ""])
+async def test_foreign_cursors_are_refused(archive: Archive, cursor: str) -> None:
+    with pytest.raises(RpcFailed) as failed:
+        await archive.read(ACME, ReadHistory(cursor=cursor))
+    assert failed.value.error.kind == "invalid"
+
+
+moments = st.integers(0, 12).map(lambda seconds: START + timedelta(seconds=seconds))
+facts = st.one_of(
+    st.builds(job, st.sampled_from(KINDS[:3]), st.sampled_from(["1", "2_1"])),
+    st.builds(node, st.sampled_from(KINDS[3:]), st.sampled_from(["n1", "n2"])),
+)
+occurrences = st.lists(st.tuples(facts, st.integers(0, 12)), max_size=25)
+requests = st.builds(
+    ReadHistory,
+    kinds=st.none() | st.lists(st.sampled_from([*KINDS, "job.*", "node.*"]), max_size=3).map(tuple),
+    subject=st.none() | st.sampled_from(["1", "n1", "nobody"]),
+    after=st.none() | moments,
+    before=st.none() | moments,
+    newest_first=st.booleans(),
+    limit=st.integers(1, 7),
+)
+
+
+def matches(request: ReadHistory, event: Event) -> bool:
+    kinds = request.kinds
+    return (
+        (kinds is None or any(event.kind == kind or event.kind.startswith(kind.rstrip("*")) for kind in kinds))
+        and (request.subject is None or event.subject == request.subject)
+        and (request.after is None or event.time >= request.after)
+        and (request.before is None or event.time < request.before)
+    )
+
+
+@given(occurrences, requests)
+async def test_pages_are_the_filtered_events_in_order(told: list[tuple[Fact, int]], request_: ReadHistory) -> None:
+    events = [event(fact, version=str(number), seconds=at) for number, (fact, at) in enumerate(told)]
+    async with MemoryStore() as store:
+        await store.create_tables(TABLE)
+        archive = Archive(store, TABLE, retention_seconds=3600)
+        await keep(archive, *events)
+        expected = sorted(
+            (each for each in events if matches(request_, each)),
+            key=lambda each: (each.time, each.id),
+            reverse=request_.newest_first,
+        )
+        assert await everything(archive, request_) == expected

@@ -1,0 +1,192 @@
+"""`python -m clusterra_gateway.provision apply FILE`: tenants, people and clusters from a file into the record.
+
+Applying a file again changes nothing. What the file does not name stays as it is.
+"""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from clusterra_contracts.events import AdminFact
+from clusterra_contracts.identity import ClusterRef, Id, SlurmUser
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy, SecretReference
+from clusterra_contracts.shapes import Catalogue
+from clusterra_runtime import bus, catalogue
+from clusterra_runtime.catalogue import CatalogueInvalid
+from clusterra_runtime.dynamodb import DynamoDBStore
+from clusterra_runtime.item import Key
+from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.store import StoreError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from clusterra_gateway.admin_events import admin_event
+from clusterra_gateway.app import connected, followed_registry
+from clusterra_gateway.directory import ACCOUNTS, Directory, domain_key, invitation_key, name_key, tenant_key
+from clusterra_gateway.errors import Conflict, InvalidRequest, Refused
+from clusterra_gateway.joining import FIRST_UID
+from clusterra_gateway.projection import Projection
+from clusterra_gateway.records import OPERATOR, Domain, Invitation, NameReservation, Tenant
+from clusterra_gateway.settings import RecordSettings
+
+ACTOR = "provision"
+
+
+def _lower(given: object) -> object:
+    return given.lower() if isinstance(given, str) else given
+
+
+DomainName = Annotated[
+    str, BeforeValidator(_lower), StringConstraints(pattern=r"^[a-z0-9-]+(\.[a-z0-9-]+)*$", max_length=253)
+]
+Email = Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[^@\s]+@[^@\s]+$", max_length=320)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GivenCluster(_Strict):
+    """A cluster: its id and the fields of its binding."""
+
+    id: Id
+    name: str
+    slurmrestd_url: str
+    jwt_key: SecretReference
+    operator: SlurmUser
+    partition: str = "main"
+    shared_path: str = "/mnt/efs"
+    policy: ScalingPolicy = ScalingPolicy()
+    catalogue: Catalogue | None = None
+    """None takes the one of CLUSTERRA_CATALOGUE_FILE."""
+
+
+class GivenTenant(_Strict):
+    """A tenant: whose addresses belong to it, and its clusters."""
+
+    id: Id
+    name: str
+    domains: tuple[DomainName, ...] = ()
+    admins: tuple[Email, ...] = ()
+    members: tuple[Email, ...] = ()
+    """Addresses outside of the domains, and of those who are no admins any more."""
+    clusters: tuple[GivenCluster, ...] = ()
+
+
+class Given(_Strict):
+    """The whole file."""
+
+    tenants: Annotated[tuple[GivenTenant, ...], Field(min_length=1)]
+
+
+def read(file: Path) -> Given:
+    """Read a file in YAML or JSON. Raises InvalidRequest that names what is wrong."""
+    try:
+        return Given.model_validate(yaml.safe_load(file.read_text()))
+    except (OSError, yaml.YAMLError, ValidationError) as error:
+        raise InvalidRequest(f"{file}: {error}") from error
+
+
+class Provisioning:
+    """Brings the record to what a file says; `changes` tells in words what was not so before."""
+
+    def __init__(self, directory: Directory, default_catalogue: Catalogue | None) -> None:
+        self._directory = directory
+        self._default_catalogue = default_catalogue
+        self.changes: list[str] = []
+
+    async def apply(self, given: Given) -> None:
+        """Write what differs. Raises Conflict for what belongs to another tenant, InvalidRequest, StoreError."""
+        for tenant in given.tenants:
+            if await self._directory.replace(tenant_key(tenant.id), Tenant(name=tenant.name)):
+                self.changes.append(f"tenant {tenant.id}")
+            for domain in tenant.domains:
+                await self._owned(f"domain {domain}", domain_key(domain), Domain(tenant=tenant.id))
+            for email in {*tenant.admins, *tenant.members}:
+                invitation = Invitation(tenant=tenant.id, admin=email in tenant.admins)
+                await self._owned(f"invitation of {email}", invitation_key(email), invitation)
+            for cluster in tenant.clusters:
+                await self._cluster(tenant.id, cluster)
+
+    async def _owned(self, what: str, key: Key, record: Domain | Invitation) -> None:
+        item = await self._directory.store.get(ACCOUNTS, key)
+        if item is not None and (owner := str(item.attributes["tenant"])) != record.tenant:
+            raise Conflict(f"{what} belongs to tenant {owner}", hint="remove it there before giving it to another")
+        if await self._directory.replace(key, record):
+            self.changes.append(f"{what}: tenant {record.tenant}")
+
+    async def _cluster(self, tenant: str, given: GivenCluster) -> None:
+        shapes = given.catalogue or self._default_catalogue
+        if shapes is None:
+            raise InvalidRequest(
+                f"cluster {given.id} has no catalogue of shapes", hint="set CLUSTERRA_CATALOGUE_FILE or give one"
+            )
+        await self._reserve_operator(tenant, given.operator)
+        binding = ClusterBinding(**{**dict(given), "catalogue": shapes})
+        ref = ClusterRef(tenant=tenant, cluster=given.id)
+        registered = AdminFact(kind="cluster.registered", actor=ACTOR, subject=given.id)
+        version = await self._directory.put_cluster(ref, binding, [admin_event(ref, registered, version="1")])
+        if version is not None:
+            self.changes.append(f"cluster {tenant}/{given.id}: version {version}")
+
+    async def _reserve_operator(self, tenant: str, operator: SlurmUser) -> None:
+        """Keep the operator's name from people: whoever has it in a token has its rights in Slurm."""
+        if operator.uid >= FIRST_UID:
+            raise InvalidRequest(
+                f"the operator {operator.name} has uid {operator.uid}", hint=f"uids from {FIRST_UID} on are people's"
+            )
+        reservation = NameReservation(uid=operator.uid, owner=OPERATOR)
+        if await self._directory.add(name_key(tenant, operator.name), reservation):
+            self.changes.append(f"user name {operator.name} of tenant {tenant}: reserved for the operator")
+            return
+        item = await self._directory.store.get(ACCOUNTS, name_key(tenant, operator.name))
+        if item is None or NameReservation.of(item) != reservation:
+            raise Conflict(
+                f"the user name {operator.name} of tenant {tenant} is somebody else's",
+                hint="choose another name for the operator; a name has one uid, for good",
+            )
+
+
+async def provision(file: Path, settings: RecordSettings) -> list[str]:
+    """Apply a file and project the clusters; what was changed, in words."""
+    given = read(file)
+    shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
+    async with (
+        DynamoDBStore(table_prefix=settings.table_prefix) as store,
+        connected(settings, ACTOR) as client,
+        followed_registry(client) as registry,
+        Outbox(store, partial(bus.store, client)) as outbox,
+    ):
+        await store.create_tables(ACCOUNTS)
+        directory = Directory(store, outbox)
+        provisioning = Provisioning(directory, shapes)
+        await provisioning.apply(given)
+        projected = await Projection(directory, client, registry).once()
+    return [*provisioning.changes, *(f"cluster {ref}: projected" for ref in projected)]
+
+
+command = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+@command.callback()
+def _commands() -> None:
+    """Tenants, people and clusters of the gateway's record."""
+
+
+@command.command()
+def apply(file: Annotated[Path, typer.Argument(help="YAML or JSON with a list `tenants`")]) -> None:
+    """Write what FILE says and the record does not say yet."""
+    try:
+        changes = asyncio.run(provision(file, RecordSettings()))
+    except (Refused, CatalogueInvalid, StoreError, bus.BusUnavailable) as error:
+        hint = getattr(error, "hint", "")
+        typer.echo(f"{error}{f' ({hint})' if hint else ''}", err=True)
+        raise typer.Exit(1) from None
+    for change in changes or ["nothing to change"]:
+        typer.echo(change)
+
+
+if __name__ == "__main__":
+    command()

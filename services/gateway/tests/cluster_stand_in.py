@@ -1,0 +1,123 @@
+"""A cluster's proxy and edge, and the archive, as the contracts say they answer: real requests over a real server."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from clusterra_contracts.edge_rpc import LogChunk, ReadLog
+from clusterra_contracts.events import Event
+from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc import Done, ErrorKind, RpcError
+from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
+from clusterra_contracts.subjects import Subject
+from clusterra_runtime.bus import Client
+from clusterra_runtime.rpc import RpcFailed, serve
+from nats.aio.subscription import Subscription
+
+
+def failed(kind: ErrorKind, detail: str = "no") -> RpcFailed:
+    return RpcFailed(RpcError(kind=kind, detail=detail))
+
+
+@dataclass
+class ClusterStandIn:
+    """Jobs are what the test puts here; a submit adds one, once per key of a user."""
+
+    ref: ClusterRef
+    jobs: dict[str, Job] = field(default_factory=dict)
+    output: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    submits: list[Submit] = field(default_factory=list)
+    lists: list[ListJobs] = field(default_factory=list)
+    reads: list[ReadLog] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    histories: list[ReadHistory] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    refuse: ErrorKind | None = None
+    """Every submit is answered so."""
+    lose_replies: int = 0
+    """So many submits make a job and are answered `unavailable`."""
+    keys: dict[tuple[int, str], Submitted] = field(default_factory=dict)
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+    _subscriptions: list[Subscription] = field(default_factory=list)
+
+    async def serve(self, client: Client) -> None:
+        slurm = f"slurm.{self.ref.tenant}.{self.ref.cluster}"
+        self._subscriptions = [
+            await serve(client, f"{slurm}.submit", Submit, self._submit),
+            await serve(client, f"{slurm}.get", GetJob, self._get),
+            await serve(client, f"{slurm}.list", ListJobs, self._list),
+            await serve(client, f"{slurm}.cancel", Cancel, self._cancel),
+            await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
+            await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
+        ]
+
+    async def leave(self) -> None:
+        for subscription in self._subscriptions:
+            await subscription.unsubscribe()
+        self._subscriptions = []
+
+    def add(self, job_id: str, *, state: str = "RUNNING", user: str = "ada", uid: int = 20001) -> Job:
+        job = Job(job_id=job_id, name="hello", user=user, uid=uid, state=state, partition="main", submitted_at=now())
+        self.jobs[job_id] = job
+        return job
+
+    def set_state(self, job_id: str, state: str) -> None:
+        self.jobs[job_id] = self.jobs[job_id].model_copy(update={"state": state})
+
+    def write(self, job_id: str, data: bytes, stream: str = "stdout") -> None:
+        self.output[job_id, stream] = self.output.get((job_id, stream), b"") + data
+        self.written.set()
+        self.written = asyncio.Event()
+
+    def _visible(self, viewer: Viewer, job_id: str) -> Job:
+        job = self.jobs.get(job_id)
+        if job is None or (job.uid != viewer.user.uid and not viewer.admin):
+            raise failed("not_found", f"there is no job {job_id}")
+        return job
+
+    async def _submit(self, _subject: Subject, submit: Submit) -> Submitted:
+        self.submits.append(submit)
+        if self.refuse is not None:
+            raise failed(self.refuse, "refused as the test wants it")
+        key = (submit.user.uid, submit.idempotency_key or f"none-{len(self.submits)}")
+        if key in self.keys:
+            return self.keys[key].model_copy(update={"repeated": True})
+        job_id = str(len(self.jobs) + 1)
+        self.add(job_id, state="PENDING", user=submit.user.name, uid=submit.user.uid)
+        self.keys[key] = Submitted(job_id=job_id, accepted_at=now())
+        if self.lose_replies:
+            self.lose_replies -= 1
+            raise failed("unavailable", "the reply is lost")
+        return self.keys[key]
+
+    async def _get(self, _subject: Subject, request: GetJob) -> Job:
+        return self._visible(request.viewer, request.job_id)
+
+    async def _list(self, _subject: Subject, request: ListJobs) -> JobPage:
+        self.lists.append(request)
+        found = tuple(job for job in self.jobs.values() if request.viewer.admin or job.uid == request.viewer.user.uid)
+        return JobPage(jobs=found, total=len(found))
+
+    async def _cancel(self, _subject: Subject, request: Cancel) -> Done:
+        job = self._visible(request.viewer, request.job_id)
+        self.cancelled.append(job.job_id)
+        return Done()
+
+    async def _log(self, _subject: Subject, request: ReadLog) -> LogChunk:
+        self.reads.append(request)
+        place = (request.job_id, request.stream)
+        if place not in self.output or self.jobs[request.job_id].uid != request.uid:
+            raise failed("not_found", "no such output")
+        if len(self.output[place]) <= request.offset and request.wait_seconds:
+            try:
+                async with asyncio.timeout(request.wait_seconds):
+                    await self.written.wait()
+            except TimeoutError:
+                pass
+        written = self.output[place]
+        data = written[request.offset : request.offset + request.limit]
+        return LogChunk.model_construct(offset=request.offset, size=len(written), data=data)
+
+    async def _history(self, _subject: Subject, request: ReadHistory) -> HistoryPage:
+        self.histories.append(request)
+        return HistoryPage(events=tuple(self.events))

@@ -1,0 +1,53 @@
+"""The servers and the gateway of these tests."""
+
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from clusterra_gateway.settings import Settings
+from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_lab.process import free_port
+from clusterra_runtime import bus, topology
+from clusterra_runtime.settings import ServiceSettings
+from gateway_world import World, running
+from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
+
+
+@pytest.fixture(scope="session")
+async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
+    async with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        client = await bus.connect(ServiceSettings(nats_url=server.url), "topology")
+        await topology.apply(client)
+        await bus.close(client)
+        yield server
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[IssuerStandIn]:
+    async with issuer_stand_in() as issuer:
+        yield issuer
+
+
+@pytest.fixture
+def settings(nats: NatsServer, issuer: IssuerStandIn, tmp_path: Path) -> Settings:
+    port = free_port()
+    (tmp_path / "session.key").write_bytes(secrets.token_bytes(48))
+    (tmp_path / "client.secret").write_text(CLIENT_SECRET)
+    return Settings(
+        nats_url=nats.url,
+        http_port=port,
+        public_url=f"http://127.0.0.1:{port}",
+        oidc_issuer=issuer.address,
+        oidc_client_id=CLIENT_ID,
+        oidc_client_secret_file=tmp_path / "client.secret",
+        session_key_file=tmp_path / "session.key",
+        slurm_timeout_seconds=2.0,
+        edge_timeout_seconds=1.0,
+    )
+
+
+@pytest.fixture
+async def world(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[World]:
+    async with running(settings, issuer) as world:
+        yield world

@@ -1,0 +1,123 @@
+"""A running gateway for tests: a real NATS server, real HTTP, and stand-ins for what answers behind it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import quote
+
+import aiohttp
+from cluster_stand_in import ClusterStandIn
+from clusterra_contracts.identity import ClusterRef, SlurmUser
+from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_gateway.app import gateway_on
+from clusterra_gateway.directory import ACCOUNTS, Directory
+from clusterra_gateway.provision import Given, Provisioning
+from clusterra_gateway.settings import Settings
+from clusterra_lab.process import until
+from clusterra_runtime import bus
+from clusterra_runtime.bus import Client
+from clusterra_runtime.memory_store import MemoryStore
+from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.service import Service
+from issuer_stand_in import IssuerStandIn
+
+CATALOGUE = Catalogue(
+    shapes=(Shape(name="compute-xs", family="compute", size="xs", vcpu=2, memory_gib=4, usd_per_hour=0.1),)
+)
+
+
+class _Service(Service):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__("gateway", settings)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def background(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        async def running() -> None:
+            await run()
+
+        task = asyncio.create_task(running(), name=name)
+        self.tasks.append(task)
+        return task
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def provisioned(tenant: str, *clusters: str, admins: tuple[str, ...] = ()) -> dict[str, object]:
+    """A tenant as a provision file has it; its people are those of `<tenant>.example`."""
+    return {
+        "id": tenant,
+        "name": tenant.title(),
+        "domains": [f"{tenant}.example"],
+        "admins": list(admins),
+        "clusters": [
+            {
+                "id": cluster,
+                "name": f"{cluster} of {tenant}",
+                "slurmrestd_url": "http://127.0.0.1:1",
+                "jwt_key": "file:/none",
+                "operator": SlurmUser(name="clusterra", uid=5000, gid=5000).model_dump(),
+            }
+            for cluster in clusters
+        ],
+    }
+
+
+@dataclass
+class World:
+    """A running gateway and all around it; `acme` and `rival` are tenants with a cluster each."""
+
+    url: str
+    settings: Settings
+    service: _Service
+    issuer: IssuerStandIn
+    store: MemoryStore
+    client: Client
+    acme: ClusterStandIn
+    rival: ClusterStandIn
+    opened: AsyncExitStack
+
+    async def browser(self) -> aiohttp.ClientSession:
+        """A new browser without any cookie."""
+        jar = aiohttp.CookieJar(unsafe=True)
+        return await self.opened.enter_async_context(aiohttp.ClientSession(self.url, cookie_jar=jar))
+
+    async def login(self, email: str, browser: aiohttp.ClientSession | None = None) -> aiohttp.ClientSession:
+        """A browser that this person has signed in with."""
+        browser = browser or await self.browser()
+        async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
+            assert answer.status == 302, await answer.text()
+            authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
+        async with browser.get(authorize, allow_redirects=False) as answer:
+            back = answer.headers["Location"]
+        async with browser.get(back, allow_redirects=False) as answer:
+            assert answer.status == 303, await answer.text()
+        return browser
+
+
+@asynccontextmanager
+async def running(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[World]:
+    """Start it; the gateway listens on `settings.http_port`."""
+    async with AsyncExitStack() as opened:
+        store = await opened.enter_async_context(MemoryStore())
+        await store.create_tables(ACCOUNTS)
+        tenants = [provisioned("acme", "main", admins=("boss@acme.example",)), provisioned("rival", "secret")]
+        client = await bus.connect(settings, "stand-in")
+        opened.push_async_callback(bus.close, client)
+        async with Outbox(store, partial(bus.store, client)) as outbox:
+            await Provisioning(Directory(store, outbox), CATALOGUE).apply(Given.model_validate({"tenants": tenants}))
+        acme = ClusterStandIn(ClusterRef(tenant="acme", cluster="main"))
+        rival = ClusterStandIn(ClusterRef(tenant="rival", cluster="secret"))
+        await acme.serve(client)
+        await rival.serve(client)
+        service = _Service(settings)
+        await opened.enter_async_context(gateway_on(store, service, settings))
+        opened.push_async_callback(service.stop)
+        await until(lambda: not service.failing(), seconds=10, what="the gateway to be ready")
+        url = f"http://127.0.0.1:{settings.http_port}"
+        browsers = await opened.enter_async_context(AsyncExitStack())
+        yield World(url, settings, service, issuer, store, client, acme, rival, browsers)

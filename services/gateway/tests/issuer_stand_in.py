@@ -1,0 +1,152 @@
+"""An OpenID Connect issuer that can be told to lie, for what no honest one would ever answer."""
+
+import base64
+import hashlib
+import json
+import secrets
+import time
+import urllib.parse
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from aiohttp import web
+from joserfc import jwt
+from joserfc.jwk import KeySet, OctKey, RSAKey
+
+CLIENT_ID = "clusterra"
+CLIENT_SECRET = "a secret + of the client"
+
+type Tamper = Callable[[dict[str, Any], dict[str, Any]], None]
+"""Changes an id_token's header and claims before they are signed."""
+
+
+@dataclass
+class Login:
+    """An authorization that was given and not yet redeemed."""
+
+    email: str
+    challenge: str
+    nonce: str
+
+
+class IssuerStandIn:
+    """`/authorize?...&login_hint=<email>` signs that person in without asking."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.key = _first_key()
+        self.published = [self.key]
+        self.tamper: Tamper | None = None
+        self.secret: OctKey | None = None
+        """Signs with it, in place of the key."""
+        self.email_verified = True
+        self.thrifty = False
+        """The id_token has no e-mail address: UserInfo has."""
+        self.user_info_of: str | None = None
+        """Another person that UserInfo tells of."""
+        self.calls: list[str] = []
+        self._logins: dict[str, Login] = {}
+
+    def application(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/.well-known/openid-configuration", self._discovery)
+        app.router.add_get("/authorize", self._authorize)
+        app.router.add_post("/token", self._token)
+        app.router.add_get("/keys", self._keys)
+        app.router.add_get("/userinfo", self._user_info)
+        return app
+
+    async def _discovery(self, _request: web.Request) -> web.Response:
+        self.calls.append("discovery")
+        return web.json_response(
+            {
+                "issuer": self.address,
+                "authorization_endpoint": f"{self.address}/authorize",
+                "token_endpoint": f"{self.address}/token",
+                "jwks_uri": f"{self.address}/keys",
+                "userinfo_endpoint": f"{self.address}/userinfo",
+            }
+        )
+
+    async def _keys(self, _request: web.Request) -> web.Response:
+        self.calls.append("keys")
+        return web.json_response(KeySet(list(self.published)).as_dict(private=False))
+
+    async def _authorize(self, request: web.Request) -> web.Response:
+        query = request.query
+        assert query["response_type"] == "code"
+        assert query["client_id"] == CLIENT_ID
+        assert query["code_challenge_method"] == "S256"
+        assert "openid" in query["scope"].split()
+        code = secrets.token_urlsafe(16)
+        self._logins[code] = Login(query["login_hint"], query["code_challenge"], query["nonce"])
+        answer = urllib.parse.urlencode({"code": code, "state": query["state"], "session_state": "x"})
+        return web.Response(status=302, headers={"Location": f"{query['redirect_uri']}?{answer}"})
+
+    async def _token(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        user, _, password = (
+            base64.b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode().partition(":")
+        )
+        if (user, urllib.parse.unquote(password)) != (CLIENT_ID, CLIENT_SECRET):
+            return web.json_response({"error": "invalid_client"}, status=401)
+        login = self._logins.pop(str(form["code"]), None)
+        challenge = hashlib.sha256(str(form["code_verifier"]).encode()).digest()
+        if login is None or base64.urlsafe_b64encode(challenge).rstrip(b"=").decode() != login.challenge:
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        answer = {"access_token": f"for-{login.email}", "token_type": "Bearer", "id_token": self._id_token(login)}
+        return web.json_response(answer)
+
+    async def _user_info(self, request: web.Request) -> web.Response:
+        self.calls.append("userinfo")
+        email = self.user_info_of or request.headers["Authorization"].removeprefix("Bearer for-")
+        return web.json_response({"sub": f"sub-of-{email}", "email": email, "email_verified": self.email_verified})
+
+    def _id_token(self, login: Login) -> str:
+        now = int(time.time())
+        header: dict[str, Any] = {"alg": "RS256", "kid": self.key.kid}
+        claims: dict[str, Any] = {
+            "iss": self.address,
+            "aud": CLIENT_ID,
+            "sub": f"sub-of-{login.email}",
+            "iat": now,
+            "exp": now + 300,
+            "nonce": login.nonce,
+            "email": login.email,
+            "email_verified": self.email_verified,
+            "name": login.email.partition("@")[0].title(),
+        }
+        if self.thrifty:
+            del claims["email"], claims["email_verified"]
+        if self.tamper is not None:
+            self.tamper(header, claims)
+        if header["alg"] == "none":
+            return f"{_part(header)}.{_part(claims)}."
+        return jwt.encode(header, claims, self.secret or self.key, algorithms=["RS256", "HS256"])
+
+
+@cache
+def _first_key() -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": "first"}, private=True)
+
+
+def _part(content: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+
+
+@asynccontextmanager
+async def issuer_stand_in() -> AsyncIterator[IssuerStandIn]:
+    """An issuer on a free port."""
+    issuer = IssuerStandIn()
+    runner = web.AppRunner(issuer.application())
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        issuer.address = f"http://127.0.0.1:{site.port}"
+        yield issuer
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,182 @@
+"""A cluster's events over HTTP: pages of the archive, and the live stream with its resume."""
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from clusterra_contracts import subjects
+from clusterra_contracts.events import AdminFact, Event, NodeFact
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_gateway.feed import Subscription, Told, TooSlow
+from clusterra_gateway.settings import Settings
+from clusterra_lab.nats import nats_server
+from clusterra_lab.process import until
+from clusterra_runtime import bus, topology
+from clusterra_runtime.events import EventPublisher
+from gateway_world import World, running
+from issuer_stand_in import IssuerStandIn
+from sse_reader import reading
+
+EVENTS = "/v1/clusters/main/events"
+STREAM = f"{EVENTS}/stream"
+
+_versions = itertools.count()
+
+
+async def tell(world: World, node: str, ref: ClusterRef | None = None) -> None:
+    version = f"{now().isoformat()}-{next(_versions)}"
+    publisher = EventPublisher(world.client, "proxy")
+    await publisher.tell(ref or world.acme.ref, NodeFact(kind="node.down", node=node), version=version, time=now())
+
+
+def nodes(seen: list[Any]) -> list[str]:
+    return [orjson.loads(event.data)["data"]["node"] for event in seen if event.event == "message"]
+
+
+async def test_filters_reach_the_archive(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    query = "kind=job.failed,node.*&subject=7&after=2026-01-01T00:00:00Z&newest_first=true&limit=9&cursor=x"
+    async with browser.get(f"{EVENTS}?{query}") as answer:
+        assert answer.status == 200
+        assert await answer.json() == {"events": [], "cursor": None}
+    (asked,) = world.acme.histories
+    assert (asked.kinds, asked.subject, asked.newest_first) == (("job.failed", "node.*"), "7", True)
+    assert (asked.limit, asked.cursor, asked.before) == (9, "x", None)
+
+
+async def test_events_come_as_they_happen_and_only_the_clusters_own(world: World) -> None:
+    ada, eve = await world.login("ada@acme.example"), await world.login("eve@rival.example")
+    async with reading(ada, STREAM) as mine, reading(eve, "/v1/clusters/secret/events/stream") as theirs:
+        await tell(world, "n1")
+        await tell(world, "r1", world.rival.ref)
+        await tell(world, "n2")
+        await mine.until(2)
+        await theirs.until(1)
+    assert nodes(mine.seen) == ["n1", "n2"]
+    assert nodes(theirs.seen) == ["r1"]
+    ids = [int(event.id) for event in mine.seen]
+    assert ids == sorted(ids)
+    event = Event.model_validate_json(mine.seen[0].data)
+    assert event.type == "cloud.clusterra.node.down"
+
+
+async def test_a_client_goes_on_behind_its_last_id_and_misses_nothing(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    async with reading(browser, STREAM) as reader:
+        await tell(world, "n0")
+        await reader.until(1)
+    for number in range(1, 600):
+        await tell(world, f"n{number}")
+    async with reading(browser, STREAM, last_id=reader.seen[0].id) as resumed:
+        await tell(world, "n600")
+        await resumed.until(600, seconds=20)
+    assert nodes(resumed.seen) == [f"n{number}" for number in range(1, 601)]
+
+
+async def test_an_id_that_is_not_kept_any_more_is_told_by_reset(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    async with reading(browser, STREAM) as reader:
+        await tell(world, "n1")
+        await reader.until(1)
+    js = world.client.jetstream()
+    await js.purge_stream("EVENT", keep=0)
+    await tell(world, "n2")
+    for stale in (int(reader.seen[0].id) - 1, 10**12):
+        async with reading(browser, STREAM, last_id=stale) as resumed:
+            await resumed.until(1)
+            await tell(world, "n3")
+            await resumed.until(2)
+        assert [event.event for event in resumed.seen] == ["reset", "message"]
+        assert nodes(resumed.seen) == ["n3"]
+    async with reading(browser, STREAM, last_id=reader.seen[0].id) as resumed:
+        await resumed.until(1)
+    assert nodes(resumed.seen[:1]) == ["n2"]
+
+
+async def test_the_feed_survives_the_loss_of_its_consumer(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    js = world.client.jetstream()
+    async with reading(browser, STREAM) as reader:
+        await tell(world, "n1")
+        await reader.until(1)
+        feeds = [each.name for each in await js.consumers_info("EVENT") if each.name.startswith("feed-")]
+        for name in feeds:
+            await js.delete_consumer("EVENT", name)
+        assert feeds
+        await tell(world, "n2")
+        await reader.until(2, seconds=15)
+    assert nodes(reader.seen) == ["n1", "n2"]
+
+
+async def test_garbage_and_lies_on_event_subjects_are_not_shown(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    lie = AdminFact(kind="user.created", actor="eve", subject="root")
+    async with reading(browser, STREAM) as reader:
+        await world.client.publish(subjects.event(world.acme.ref, "node.down"), b"garbage")
+        await EventPublisher(world.client, "edge-agent").tell(world.acme.ref, lie, version="1", time=now())
+        event = Event.model_validate_json(
+            '{"id": "x", "source": "x", "type": "x", "subject": "x", "time": "2026-01-01T00:00:00Z",'
+            ' "data": {"kind": "user.created", "actor": "eve", "subject": "root"}}'
+        )
+        await world.client.publish(subjects.event(world.acme.ref, "worker.started"), event.model_dump_json().encode())
+        await tell(world, "n1")
+        await reader.until(2)
+    assert [orjson.loads(each.data)["data"]["kind"] for each in reader.seen] == ["user.created", "node.down"]
+
+
+async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.feed.QUEUE", 3)
+    event = Event.model_validate(
+        {
+            "id": "x",
+            "source": "x",
+            "type": "x",
+            "subject": "n1",
+            "time": now(),
+            "data": {"kind": "node.down", "node": "n1"},
+        }
+    )
+    slow = Subscription(None)
+    for sequence in range(9):
+        slow.offer(Told(sequence, event))
+    assert [(await slow.next()).sequence for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(TooSlow):
+        await slow.next()
+    slow.offer(Told(9, event))  # a gap must not be hidden by what comes behind it
+    with pytest.raises(TooSlow):
+        await slow.next()
+
+
+async def test_pings_show_that_a_quiet_stream_lives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.sse.PING_SECONDS", 0.05)
+    browser = await world.login("ada@acme.example")
+    async with browser.get(STREAM) as answer:
+        first = await answer.content.readline()
+        assert first.startswith(b"retry: ")
+        async with asyncio.timeout(5):
+            while await answer.content.readline() != b": ping\n":
+                pass
+
+
+async def test_the_feed_misses_nothing_over_a_kill_of_the_server(
+    settings: Settings, issuer: IssuerStandIn, tmp_path: Path
+) -> None:
+    async with nats_server(tmp_path / "own") as server:
+        settings = settings.model_copy(update={"nats_url": server.url})
+        client = await bus.connect(settings, "topology")
+        await topology.apply(client)
+        await bus.close(client)
+        async with running(settings, issuer) as world:
+            browser = await world.login("ada@acme.example")
+            async with reading(browser, STREAM) as reader:
+                await tell(world, "n1")
+                await reader.until(1)
+                await server.kill()
+                await server.restart()
+                await tell(world, "n2")
+                await reader.until(2, seconds=20)
+            await until(lambda: not world.service.failing(), seconds=20, what="the gateway to be ready again")
+    assert nodes(reader.seen) == ["n1", "n2"]

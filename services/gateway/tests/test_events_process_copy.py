@@ -1,0 +1,124 @@
+"""The events service as a process: no event lost or doubled, whatever is killed."""
+
+import signal
+import sys
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+from clusterra_contracts import subjects
+from clusterra_contracts.events import Event, NodeFact, event_of
+from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.topology import CONSUMERS, DLQ, EVENTS_ARCHIVE
+from clusterra_lab.nats import NatsServer
+from clusterra_lab.process import Process, start, until
+from clusterra_runtime import bus
+from clusterra_runtime.bus import Client, publish_durable
+from clusterra_runtime.events import EventPublisher
+from clusterra_runtime.rpc import RpcFailed, call
+from clusterra_runtime.settings import ServiceSettings
+
+REF = ClusterRef(tenant="acme", cluster="main")
+MAX_RESIDENT_BYTES = 110 * 1024 * 1024
+
+
+@pytest.fixture
+async def client(nats: NatsServer) -> AsyncIterator[Client]:
+    client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
+    yield client
+    await bus.close(client)
+
+
+async def started(environment: dict[str, str], directory: Path) -> Process:
+    return await start(
+        "events", [sys.executable, "-m", "clusterra_events"], log=directory / "events.log", env=environment
+    )
+
+
+async def history(client: Client, ref: ClusterRef = REF, limit: int = 500) -> list[Event]:
+    """All archived events; waits for the service to answer."""
+    found: list[Event] = []
+    cursor = None
+    while True:
+        request = ReadHistory(limit=limit, cursor=cursor)
+        try:
+            page = await call(client, subjects.history(ref), request, HistoryPage, timeout_seconds=5)
+        except RpcFailed:  # not there yet
+            return []
+        found.extend(page.events)
+        if (cursor := page.cursor) is None:
+            return found
+
+
+async def archived(client: Client, count: int, process: Process, ref: ClusterRef = REF) -> list[Event]:
+    async def all_there() -> list[Event] | None:
+        found = await history(client, ref)
+        return found if len(found) >= count else None
+
+    return await until(all_there, seconds=40, what=f"{count} archived events", every=0.1, process=process)
+
+
+async def test_killed_and_retold_each_event_is_there_once(
+    environment: dict[str, str], client: Client, nats: NatsServer, tmp_path: Path
+) -> None:
+    publisher = EventPublisher(client, "proxy")
+    facts = [NodeFact(kind="node.down", node=f"n{number}") for number in range(120)]
+    begin = now()
+    moments = [begin + timedelta(milliseconds=number) for number in range(len(facts))]
+    process = await started(environment, tmp_path)
+    try:
+        for number, (fact, moment) in enumerate(zip(facts, moments, strict=True)):
+            await publisher.tell(REF, fact, version="1", time=moment)
+            if number == 40:
+                await archived(client, 1, process)
+                process.kill()
+                await process.wait()
+                process = await process.again()
+            if number == 80:
+                await nats.kill()
+                await nats.restart()
+        # Told again under other message ids, as it is after the stream's deduplication window.
+        for fact, moment in zip(facts[:30], moments[:30], strict=True):
+            event = event_of("proxy", REF, fact, version="1", time=moment)
+            await publish_durable(client, subjects.event(REF, fact.kind), event, message_id=f"again-{event.id}")
+        last = NodeFact(kind="node.removed", node="the-last")
+        await publisher.tell(REF, last, version="1", time=begin + timedelta(seconds=1))
+
+        found = await archived(client, len(facts) + 1, process)
+        assert [event.data for event in found] == [*facts, last]
+        assert [event.time for event in found[:-1]] == moments
+        assert psutil.Process(process.pid).memory_info().rss < MAX_RESIDENT_BYTES
+        process.signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    finally:
+        await process.stop()
+
+
+async def test_garbage_goes_to_the_dead_letters_and_nothing_stands_still(
+    environment: dict[str, str], client: Client, tmp_path: Path
+) -> None:
+    ref = ClusterRef(tenant="acme", cluster="garbage")
+    js = client.jetstream()
+    before = (await js.stream_info(DLQ.name)).state.messages
+    process = await started(environment, tmp_path)
+    try:
+        lie = event_of("edge-agent", ref, NodeFact(kind="node.down", node="n1"), version="1", time=now())
+        for body in (b"", b"\xff\x00", b"{}", lie.model_dump_json().encode()):
+            await js.publish(subjects.event(ref, "worker.started"), body)
+        await js.publish("event.UPPER.main.node.down", lie.model_dump_json().encode())
+        honest = NodeFact(kind="node.down", node="n2")
+        await EventPublisher(client, "proxy").tell(ref, honest, version="1", time=now())
+        assert [event.data for event in await archived(client, 1, process, ref)] == [honest]
+
+        async def buried() -> bool:
+            return (await js.stream_info(DLQ.name)).state.messages >= before + 5
+
+        await until(buried, seconds=20, what="five dead letters", process=process)
+        (consumer,) = (consumer for consumer in CONSUMERS if consumer.name == EVENTS_ARCHIVE)
+        info = await js.consumer_info(consumer.stream, consumer.name)
+        assert (info.num_pending, info.num_ack_pending) == (0, 0)
+    finally:
+        await process.stop()

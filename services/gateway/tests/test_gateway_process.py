@@ -1,0 +1,160 @@
+"""The gateway as its users meet it: a process on DynamoDB, with a standard issuer, made ready by `provision`."""
+
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import psutil
+import pytest
+import yaml
+from cluster_stand_in import ClusterStandIn
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.topology import REGISTRY
+from clusterra_lab.aws import aws_emulator
+from clusterra_lab.nats import NatsServer
+from clusterra_lab.oidc import Oidc, Person, oidc_provider
+from clusterra_lab.process import Process, free_port, start, until
+from clusterra_runtime import bus
+from clusterra_runtime.bus import Client
+from clusterra_runtime.direct import last
+from clusterra_runtime.settings import ServiceSettings
+from gateway_world import CATALOGUE, provisioned
+
+ADA = Person(subject="ada", email="ada@mill.example", name="Ada Lovelace")
+REF = ClusterRef(tenant="mill", cluster="main")
+MAX_RESIDENT_BYTES = 110 * 1024 * 1024
+
+
+@dataclass
+class Installation:
+    """All that a gateway needs, and its environment."""
+
+    directory: Path
+    environment: dict[str, str]
+    url: str
+    health: str
+    oidc: Oidc
+    client: Client
+
+    async def run(self, name: str, *arguments: str) -> Process:
+        return await start(
+            name, [sys.executable, "-m", *arguments], log=self.directory / f"{name}.log", env=self.environment
+        )
+
+    async def provision(self, *tenants: dict[str, object]) -> tuple[int, str]:
+        file = self.directory / "tenants.yaml"
+        file.write_text(yaml.safe_dump({"tenants": list(tenants)}))
+        process = await self.run("provision", "clusterra_gateway.provision", "apply", str(file))
+        return await process.wait(), process.tail()
+
+    async def gateway(self) -> Process:
+        process = await self.run("gateway", "clusterra_gateway")
+
+        async def ready() -> bool:
+            try:
+                async with aiohttp.ClientSession() as http, http.get(f"{self.health}/readyz") as answer:
+                    return answer.status == 200
+            except aiohttp.ClientConnectionError:
+                return False
+
+        await until(ready, seconds=20, what="the gateway", process=process)
+        return process
+
+    async def login(self, browser: aiohttp.ClientSession) -> None:
+        async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
+            assert answer.status == 302, await answer.text()
+            back = await self.oidc.log_in(answer.headers["Location"], ADA.email)
+        async with browser.get(back, allow_redirects=False) as answer:
+            assert answer.status == 303, await answer.text()
+
+
+@pytest.fixture(scope="module")
+async def installation(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Installation]:
+    directory = tmp_path_factory.mktemp("installation")
+    port, health = free_port(), free_port()
+    url = f"http://127.0.0.1:{port}"
+    (directory / "session.key").write_bytes(b"a session key of the tests that has 32 bytes")
+    (directory / "shapes.yaml").write_text(yaml.safe_dump(CATALOGUE.model_dump(mode="json")))
+    async with AsyncExitStack() as opened:
+        aws = await opened.enter_async_context(aws_emulator(directory / "aws"))
+        oidc = await opened.enter_async_context(
+            oidc_provider(directory / "oidc", redirect_uris=[f"{url}/v1/auth/callback"], people=[ADA])
+        )
+        client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
+        opened.push_async_callback(bus.close, client)
+        environment = {
+            **nats.environment(),
+            **aws.environment(),
+            **oidc.environment(),
+            "CLUSTERRA_HTTP_PORT": str(port),
+            "CLUSTERRA_PUBLIC_URL": url,
+            "CLUSTERRA_HEALTH_PORT": str(health),
+            "CLUSTERRA_SESSION_KEY_FILE": str(directory / "session.key"),
+            "CLUSTERRA_CATALOGUE_FILE": str(directory / "shapes.yaml"),
+        }
+        yield Installation(directory, environment, url, f"http://127.0.0.1:{health}", oidc, client)
+
+
+async def projected(installation: Installation) -> ClusterBinding | None:
+    found = await last(installation.client, f"KV_{REGISTRY.name}", f"$KV.{REGISTRY.name}.{REF.key}", ClusterBinding)
+    return None if found is None else found[0]
+
+
+async def test_clusters_are_provisioned_from_a_file(installation: Installation) -> None:
+    code, told = await installation.provision(provisioned("mill", "main"))
+    assert code == 0, told
+    binding = await projected(installation)
+    assert binding is not None
+    assert binding.catalogue == CATALOGUE
+    code, told = await installation.provision(provisioned("thief") | {"domains": ["mill.example"]})
+    assert code == 1
+    assert told.splitlines()[-1].startswith("domain mill.example belongs to tenant mill")
+
+
+async def test_a_login_and_a_job_through_the_real_thing(installation: Installation) -> None:
+    assert (await installation.provision(provisioned("mill", "main")))[0] == 0
+    stand_in = ClusterStandIn(REF)
+    await stand_in.serve(installation.client)
+    gateway = await installation.gateway()
+    try:
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(installation.url, cookie_jar=jar) as browser:
+            await installation.login(browser)
+            async with browser.get("/v1/users/me") as answer:
+                me = await answer.json()
+            assert (me["name"], me["uid"], me["email"]) == ("ada", 20001, ADA.email)
+            body = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
+            for _ in range(2):
+                key = {"Idempotency-Key": "the-same-key"}
+                async with browser.post("/v1/clusters/main/jobs/submit", json=body, headers=key) as answer:
+                    assert answer.status == 201, await answer.text()
+                    assert (await answer.json())["job_id"] == "1"
+            assert len(stand_in.submits) == 1
+            assert psutil.Process(gateway.pid).memory_info().rss < MAX_RESIDENT_BYTES
+
+            gateway.kill()
+            await gateway.wait()
+            gateway = await installation.gateway()
+            async with browser.post("/v1/clusters/main/jobs/submit", json=body, headers=key) as answer:
+                assert (await answer.json())["repeated"] is True  # session, key and answer outlive the process
+            async with browser.get("/v1/clusters/main/events/stream") as stream:
+                gateway.signal(signal.SIGTERM)
+                await stream.read()  # is ended by the gateway, which does not wait for clients to go
+            assert await gateway.wait() == 0
+    finally:
+        await gateway.stop()
+        await stand_in.leave()
+
+
+async def test_without_a_session_key_it_does_not_start(installation: Installation) -> None:
+    environment = {name: value for name, value in installation.environment.items() if "SESSION_KEY" not in name}
+    process = await start(
+        "keyless", [sys.executable, "-m", "clusterra_gateway"], log=installation.directory / "k.log", env=environment
+    )
+    assert await process.wait() == 1
+    assert "CLUSTERRA_SESSION_KEY_FILE" in process.tail()

@@ -1,0 +1,246 @@
+"""Jobs over HTTP: the documented shape, hints for the documented traps, and one job for one key."""
+
+import asyncio
+import io
+import json
+import uuid
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_gateway.jobs import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
+from clusterra_gateway.parameters import MAX_BODY_BYTES
+from gateway_world import World
+
+SUBMIT = "/v1/clusters/main/jobs/submit"
+JOB = {"name": "hello", "environment": ["PATH=/usr/bin:/bin"], "nodes": "1"}
+SUBMISSION: dict[str, Any] = {"script": "#!/bin/bash\nhostname\n", "job": JOB}
+
+
+async def submitted(
+    browser: aiohttp.ClientSession, body: Any = SUBMISSION, key: str | None = None
+) -> tuple[int, dict[str, Any]]:
+    headers = {} if key is None else {"Idempotency-Key": key}
+    async with browser.post(SUBMIT, json=body, headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_a_job_runs_as_its_submitter(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    async with browser.post(SUBMIT, json=SUBMISSION) as answer:
+        assert answer.status == 201
+        assert answer.headers["Location"] == "/v1/clusters/main/jobs/1"
+        body = await answer.json()
+    assert body["job_id"] == "1"
+    assert body["repeated"] is False
+    (submit,) = world.acme.submits
+    assert (submit.user.name, submit.user.uid, submit.user.gid) == ("ada", 20001, 20001)
+    assert submit.email == "ada@acme.example"
+    assert submit.script == SUBMISSION["script"]
+    assert submit.job.nodes == "1"
+    assert submit.idempotency_key is None
+    async with browser.get("/v1/clusters/main/jobs/1") as answer:
+        assert (await answer.json())["state"] == "PENDING"
+
+
+@pytest.mark.parametrize(
+    ("body", "named", "hint"),
+    [
+        ({"job": {**JOB, "script": "#!/bin/sh"}}, "job.script", "top level"),
+        ({"script": "x", "job": {**JOB, "nodes": 1}}, "job.nodes", "text"),
+        ({"script": "x", "job": {"name": "x"}}, "job.environment", "PATH=/usr/bin:/bin"),
+        ({"script": "x", "job": {**JOB, "environment": []}}, "job.environment", "PATH=/usr/bin:/bin"),
+        ({"script": "x", "job": {**JOB, "user_id": 0}}, "job.user_id", "person who submits"),
+        ({"script": "x", "job": {**JOB, "group_id": "root"}}, "job.group_id", "person who submits"),
+        ({"script": "x", "job": {**JOB, "comment": "mine"}}, "job.comment", "note"),
+        ({"script": "x", "job": {**JOB, "nmae": "x"}}, "job.nmae", ""),
+        ({"script": "x", "job": JOB, "jobs": []}, "jobs", ""),
+        ({"script": "", "job": JOB}, "script", ""),
+        ({"script": "x"}, "job", ""),
+        ([], "body", ""),
+        ("x", "body", ""),
+    ],
+)
+async def test_a_wrong_shape_is_named_and_hinted_at(world: World, body: Any, named: str, hint: str) -> None:
+    browser = await world.login("ada@acme.example")
+    status, problem = await submitted(browser, body, key=str(uuid.uuid4()))
+    assert status == 400, problem
+    assert f"{named}:" in problem["detail"]
+    assert hint in problem.get("hint", "")
+    assert world.acme.submits == []
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b'{"script": "\\ud800", "job": {"environment": ["A=1"]}}', b"\xff"])
+async def test_what_is_no_json_is_refused(world: World, raw: bytes) -> None:
+    browser = await world.login("ada@acme.example")
+    async with browser.post(SUBMIT, data=raw, headers={"Content-Type": "application/json"}) as answer:
+        assert answer.status == 400
+    async with browser.post(SUBMIT, data=b"{}", headers={"Content-Type": "text/plain"}) as answer:
+        assert answer.status == 415
+        assert "application/json" in (await answer.json())["hint"]
+
+
+async def large(browser: aiohttp.ClientSession, body: Any) -> tuple[int, dict[str, Any]]:
+    content = io.BytesIO(json.dumps(body).encode())
+    async with browser.post(SUBMIT, data=content, headers={"Content-Type": "application/json"}) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_sizes_are_bounded(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    largest = "é" * (MAX_SCRIPT_BYTES // 2)  # six bytes each as json.dumps writes it
+    assert (await large(browser, SUBMISSION | {"script": largest}))[0] == 201
+    status, problem = await large(browser, SUBMISSION | {"script": largest + "x"})
+    assert status == 413
+    assert "512 KiB" in problem["detail"]
+    variables = [f"V{number}={'x' * 1000}" for number in range(MAX_SUBMISSION_BYTES // 1000)]
+    assert (await large(browser, {"script": "x", "job": {"environment": variables}}))[0] == 413
+    status, problem = await large(browser, SUBMISSION | {"script": "x" * MAX_BODY_BYTES})
+    assert (status, problem["type"]) == (413, "urn:clusterra:problem:too-large")
+    assert len(world.acme.submits) == 1
+
+
+async def test_the_same_key_and_body_is_the_same_job(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    key = str(uuid.uuid4())
+    first = await submitted(browser, key=key)
+    again = await submitted(browser, {"job": dict(reversed(JOB.items())), "script": SUBMISSION["script"]}, key=key)
+    assert first[0] == again[0] == 201
+    assert again[1] == first[1] | {"repeated": True}
+    assert [submit.idempotency_key for submit in world.acme.submits] == [key]
+
+
+async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    key = str(uuid.uuid4())
+    await submitted(browser, key=key)
+    status, problem = await submitted(browser, SUBMISSION | {"script": "another"}, key=key)
+    assert (status, problem["type"]) == (422, "urn:clusterra:problem:key-reused")
+    assert len(world.acme.submits) == 1
+
+
+async def test_a_key_is_a_persons_own(world: World) -> None:
+    key = str(uuid.uuid4())
+    ada = await submitted(await world.login("ada@acme.example"), key=key)
+    bob = await submitted(await world.login("bob@acme.example"), SUBMISSION | {"script": "another"}, key=key)
+    assert (ada[0], bob[0]) == (201, 201)
+    assert ada[1]["job_id"] != bob[1]["job_id"]
+
+
+async def test_a_submit_whose_answer_was_lost_is_repeated_without_a_second_job(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    key = str(uuid.uuid4())
+    world.acme.lose_replies = 1
+    status, problem = await submitted(browser, key=key)
+    assert status == 503
+    assert problem["type"] == "urn:clusterra:problem:unavailable"
+    status, answer = await submitted(browser, key=key)
+    assert (status, answer["job_id"]) == (201, "1")
+    assert len(world.acme.jobs) == 1
+
+
+async def test_a_refused_job_uses_up_no_key(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    key = str(uuid.uuid4())
+    world.acme.refuse = "rejected"
+    status, problem = await submitted(browser, key=key)
+    assert (status, problem["type"]) == (422, "urn:clusterra:problem:rejected")
+    world.acme.refuse = None
+    assert (await submitted(browser, SUBMISSION | {"script": "mended"}, key=key))[0] == 201
+
+
+async def test_many_at_once_with_one_key_are_one_job(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    key = str(uuid.uuid4())
+    answers = await asyncio.gather(*(submitted(browser, key=key) for _ in range(8)))
+    assert {answer[1]["job_id"] for answer in answers} == {"1"}
+    assert len(world.acme.jobs) == 1
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 65, "with space!", "ünicode-key"])
+async def test_a_key_has_a_plain_form(world: World, key: str) -> None:
+    browser = await world.login("ada@acme.example")
+    status, problem = await submitted(browser, key=key)
+    assert status == 400
+    assert "UUID" in problem["hint"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("invalid", 400), ("rejected", 422), ("unauthenticated", 502), ("forbidden", 403), ("conflict", 409)],
+)
+async def test_what_slurm_answers_becomes_a_problem(world: World, kind: Any, expected: int) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.refuse = kind
+    async with browser.post(SUBMIT, json=SUBMISSION, headers={"X-Request-Id": "my-id.1"}) as answer:
+        assert answer.status == expected
+        assert answer.content_type == "application/problem+json"
+        assert answer.headers["X-Request-Id"] == "my-id.1"
+        problem = await answer.json()
+    assert problem["status"] == expected
+    assert problem["request_id"] == "my-id.1"
+    assert problem["detail"] == "refused as the test wants it"
+
+
+async def test_a_cluster_that_nobody_serves_is_unavailable(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    await world.acme.leave()
+    async with browser.get("/v1/clusters/main/jobs", headers={"X-Request-Id": "not plain!"}) as answer:
+        assert answer.status == 503
+        assert answer.headers["Retry-After"]
+        assert answer.headers["X-Request-Id"] == (await answer.json())["request_id"] != "not plain!"
+
+
+async def test_filters_reach_slurm(world: World) -> None:
+    browser = await world.login("boss@acme.example")
+    query = "state=running,PENDING&user=ada&name=hello&submitted_after=2026-01-01T00:00:00%2B01:00&limit=7&cursor=abc"
+    async with browser.get(f"/v1/clusters/main/jobs?{query}") as answer:
+        assert answer.status == 200
+        assert await answer.json() == {"jobs": [], "total": 0, "cursor": None}
+    (asked,) = world.acme.lists
+    assert asked.states == ("RUNNING", "PENDING")
+    assert (asked.user, asked.name, asked.limit, asked.cursor) == ("ada", "hello", 7, "abc")
+    assert asked.submitted_after is not None
+    assert asked.submitted_after.isoformat() == "2025-12-31T23:00:00+00:00"
+    assert asked.viewer.admin
+
+
+@pytest.mark.parametrize(
+    "query", ["state=EXPLODED", "limit=0", "limit=x", "submitted_after=noon", "sate=RUNNING", "user=a&user=b"]
+)
+async def test_filters_that_cannot_be_are_refused(world: World, query: str) -> None:
+    browser = await world.login("ada@acme.example")
+    async with browser.get(f"/v1/clusters/main/jobs?{query}") as answer:
+        assert answer.status == 400
+        assert query.partition("=")[0] in (await answer.json())["detail"]
+    assert world.acme.lists == []
+
+
+@pytest.mark.parametrize("job_id", ["0", "x", "..", "1_", "1_2_3", "%2e%2e%2f1", "1%2F2", "٣", "1 ", "99999999999"])
+async def test_ids_that_are_none_are_not_found(world: World, job_id: str) -> None:
+    browser = await world.login("ada@acme.example")
+    for path in ("", "/output", "/output/stream"):
+        async with browser.get(f"/v1/clusters/main/jobs/{job_id}{path}") as answer:
+            assert answer.status == 404
+            assert answer.content_type == "application/problem+json"
+    assert world.acme.reads == []
+
+
+async def test_cancel(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add("42_7")
+    async with browser.delete("/v1/clusters/main/jobs/42_7") as answer:
+        assert answer.status == 204
+        assert await answer.read() == b""
+    async with browser.delete("/v1/clusters/main/jobs/43") as answer:
+        assert answer.status == 404
+    assert world.acme.cancelled == ["42_7"]
+
+
+async def test_unknown_paths_and_methods_are_problems(world: World) -> None:
+    browser = await world.browser()
+    async with browser.get("/v1/nothing") as answer:
+        assert (answer.status, answer.content_type) == (404, "application/problem+json")
+    async with browser.put("/v1/clusters") as answer:
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET")
+        assert (await answer.json())["request_id"]

@@ -1,0 +1,52 @@
+"""The document, the list of routes and the router say the same."""
+
+import re
+from typing import Any
+
+import jsonschema
+from clusterra_gateway.openapi import document
+from clusterra_gateway.routes import ROUTES
+from clusterra_gateway.server import application
+from gateway_world import World
+
+
+def routed() -> set[tuple[str, str]]:
+    app = application(None)  # type: ignore[arg-type]  # only its router is looked at
+    return {(route.method, str(route.resource.canonical)) for route in app.router.routes() if route.resource}
+
+
+def test_the_router_is_the_table() -> None:
+    assert routed() == {(route.method, route.path) for route in ROUTES}
+    names = [route.name for route in ROUTES]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)
+
+
+def test_the_document_is_the_router() -> None:
+    paths = document(ROUTES)["paths"]
+    assert {(method.upper(), path) for path, item in paths.items() for method in item} == routed()
+    for item in paths.values():
+        for operation in item.values():
+            assert operation["description"]
+
+
+async def test_both_are_served_to_everybody(world: World) -> None:
+    stranger = await world.browser()
+    async with stranger.get("/v1/openapi.json") as answer:
+        served: dict[str, Any] = await answer.json()
+    assert served == document(ROUTES)
+    async with stranger.get("/v1/api-routes") as answer:
+        routes = (await answer.json())["routes"]
+    assert [(each["name"], each["method"], each["path"], each["stream"]) for each in routes] == [
+        (route.name, route.method, route.path, route.stream) for route in ROUTES
+    ]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    whole = document(ROUTES)
+    references = set(re.findall(r'"(#/components/schemas/[^"]+)"', str(whole).replace("'", '"')))
+    assert references
+    for reference in references:
+        assert reference.rpartition("/")[2] in whole["components"]["schemas"], reference
+    for schema in whole["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)

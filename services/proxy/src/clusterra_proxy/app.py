@@ -1,0 +1,38 @@
+"""The proxy, wired together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from clusterra_runtime import bus
+from clusterra_runtime.lease import Leases
+from clusterra_runtime.registry import Registry
+from clusterra_runtime.service import Service, run
+
+from clusterra_proxy.clusters import Clusters
+from clusterra_proxy.settings import Settings
+from clusterra_proxy.turn import Turn
+
+
+@asynccontextmanager
+async def app(service: Service) -> AsyncIterator[None]:
+    """Everything that lives as long as the process."""
+    settings = service.settings
+    assert isinstance(settings, Settings)  # noqa: S101 - given by main
+    client = await bus.connect(settings, service.name)
+    service.ready_when("connected to NATS", lambda: client.is_connected)
+    registry = Registry()
+    try:
+        await registry.start(client)
+        turn = Turn()
+        leases = Leases(client.jetstream(), service.name, 1, turn.hold, instance=settings.instance)
+        service.background("leases", leases.run)
+        Clusters(service, client, settings, turn).follow(registry)
+        yield
+    finally:
+        await registry.stop()
+        await bus.close(client)
+
+
+def main() -> None:
+    """Run the proxy until it is told to stop."""
+    run("proxy", Settings(), app)

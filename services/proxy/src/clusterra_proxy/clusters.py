@@ -1,0 +1,65 @@
+"""The clusters that this replica serves: opened, replaced and closed as the registry says."""
+
+import asyncio
+from functools import partial
+
+import structlog
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_runtime.bus import Client
+from clusterra_runtime.registry import Registry
+from clusterra_runtime.service import Service
+
+from clusterra_proxy import handlers
+from clusterra_proxy.cluster import Cluster, open_cluster
+from clusterra_proxy.settings import Settings
+from clusterra_proxy.turn import Turn
+from clusterra_proxy.watcher import Watcher
+
+log = structlog.get_logger(__name__)
+
+
+class Clusters:
+    """One background task for each binding. A changed binding ends its task and begins another.
+
+    Requests are answered by every replica, a cluster is watched by the one whose turn it is.
+    """
+
+    def __init__(self, service: Service, client: Client, settings: Settings, turn: Turn) -> None:
+        self._service = service
+        self._client = client
+        self._settings = settings
+        self._turn = turn
+        self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
+
+    def follow(self, registry: Registry) -> None:
+        """Serve all clusters of a registry, and from now on as it changes."""
+        for ref, binding in registry.clusters.items():
+            self._change(ref, binding)
+        registry.on_change.append(self._change)
+
+    def _change(self, ref: ClusterRef, binding: ClusterBinding | None) -> None:
+        former = self._tasks.pop(ref, None)
+        if former is not None:
+            former.cancel()
+        if binding is not None:
+            run = partial(self._serve, ref, binding, former)
+            self._tasks[ref] = self._service.background(f"cluster {ref}", run)
+
+    async def _serve(self, ref: ClusterRef, binding: ClusterBinding, former: asyncio.Task[None] | None) -> None:
+        if former is not None:
+            await asyncio.wait([former])
+        with structlog.contextvars.bound_contextvars(tenant=ref.tenant, cluster=ref.cluster):
+            log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
+            async with open_cluster(ref, binding) as cluster, asyncio.TaskGroup() as tasks:
+                tasks.create_task(cluster.keep_privileged())
+                tasks.create_task(self._turn.during(lambda: self._watch(cluster)))
+                async with handlers.serve(self._client, cluster):
+                    await asyncio.Event().wait()
+
+    async def _watch(self, cluster: Cluster) -> None:
+        settings = self._settings
+        watcher = Watcher(
+            cluster, self._client, poll_seconds=settings.poll_seconds, quiet_seconds=settings.snapshot_seconds
+        )
+        await watcher.run()

@@ -1,0 +1,52 @@
+"""TCP connections to slurmrestd, whose error answers break HTTP.
+
+Up to 26.05 at least, an answer that is an error says `Connection: Close` and is then followed by a second answer in
+plain text. aiohttp refuses such an exchange as a whole, and Slurm's error number with it; so what comes after the
+first answer is dropped before it is read.
+"""
+
+import asyncio
+import functools
+import re
+from typing import Any
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+
+_END_OF_HEAD = b"\r\n\r\n"
+_LENGTH = re.compile(rb"\r\nContent-Length: *(\d+)\r\n", re.IGNORECASE)
+
+
+class _Connection(ResponseHandler):
+    """Passes on one answer for each request; slurmrestd gives every body a Content-Length."""
+
+    _head = b""
+    _left: int | None = None
+
+    def set_response_params(self, **options: Any) -> None:
+        self._head, self._left = b"", None
+        super().set_response_params(**options)
+
+    def data_received(self, data: bytes) -> None:
+        if self._left is None:
+            self._head += data
+            end = self._head.find(_END_OF_HEAD)
+            if end < 0:
+                return
+            data, self._head = self._head, b""
+            head = data[: end + len(_END_OF_HEAD)]
+            length = _LENGTH.search(head)
+            self._left = len(head) + (int(length.group(1)) if length else 0)
+        answer = data[: self._left]
+        self._left -= len(answer)
+        if answer:
+            super().data_received(answer)
+
+
+class SlurmrestdConnector(aiohttp.TCPConnector):
+    """A bounded pool of connections that take the first answer to a request and no more."""
+
+    def __init__(self, *, limit: int) -> None:
+        super().__init__(limit=limit, keepalive_timeout=60.0)
+        handler: type[ResponseHandler] = _Connection
+        self._factory = functools.partial(handler, loop=asyncio.get_running_loop())

@@ -1,0 +1,111 @@
+"""What a job's record proves to have happened, so that each fact is told once however it was learnt.
+
+A fact's version is the run's submit time and its number, both of which slurmctld and slurmdbd keep: the same fact
+gets the same id from whichever of them, before and after a restart of ours.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from clusterra_contracts.events import JOB_ENDS, JobFact, JobKind
+from clusterra_contracts.identity import JobId
+
+from clusterra_proxy.records import JobRecord
+
+UNKNOWN_UID = 65534
+"""Slurm's accounting tells no uid; this (`nobody`) stands for an owner that nobody told."""
+
+_ENDS: dict[str, JobKind] = {
+    "COMPLETED": "job.completed",
+    "CANCELLED": "job.cancelled",
+    "TIMEOUT": "job.timeout",
+    "DEADLINE": "job.timeout",
+    "FAILED": "job.failed",
+    "NODE_FAIL": "job.failed",
+    "BOOT_FAIL": "job.failed",
+    "OUT_OF_MEMORY": "job.failed",
+    "PREEMPTED": "job.failed",
+}
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A fact with what makes its event: the version of the run and when it happened."""
+
+    fact: JobFact
+    version: str
+    time: datetime
+
+
+def facts(record: JobRecord, user: str) -> tuple[Occurrence, ...]:
+    """All that this record proves, in the order in which it happened. An array is submitted once, under its own id."""
+    submitted = record.submit_time
+    if submitted is None or record.requeueing:
+        return ()
+    version = f"{int(submitted.timestamp())}.{record.restart_cnt}"
+    whole = str(record.array or record.job_id)
+
+    def occurred(kind: JobKind, time: datetime, job_id: JobId = record.id) -> Occurrence:
+        over = kind in JOB_ENDS
+        ran = kind not in ("job.submitted", "job.requeued")
+        fact = JobFact(
+            kind=kind,
+            job_id=job_id,
+            name=record.name,
+            user=user,
+            uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+            partition=record.partition,
+            state=record.state if over else "RUNNING" if ran else "PENDING",
+            reason=record.state_reason if over and record.state_reason != "None" else "",
+            exit_code=record.exit_code.return_code if over else None,
+            nodes=record.hosts if ran else (),
+            submitted_at=submitted,
+            started_at=record.started if ran else None,
+            ended_at=record.end_time if over else None,
+        )
+        return Occurrence(fact, version, time)
+
+    first = occurred("job.requeued", submitted) if record.restart_cnt else occurred("job.submitted", submitted, whole)
+    occurrences = [first]
+    if record.started is not None:
+        occurrences.append(occurred("job.running", record.started))
+    if (kind := _ENDS.get(record.state)) is not None:
+        occurrences.append(occurred(kind, record.end_time or record.started or submitted))
+    return tuple(occurrences)
+
+
+class Ledger:
+    """Which facts of jobs have been told: by job, the version and kind of each."""
+
+    def __init__(self) -> None:
+        self._told: dict[JobId, set[tuple[str, str]]] = {}
+
+    def add(self, job_id: JobId, version: str, kind: str) -> None:
+        """Note a fact as told."""
+        self._told.setdefault(job_id, set()).add((version, kind))
+
+    def news(self, occurrences: tuple[Occurrence, ...]) -> tuple[Occurrence, ...]:
+        """Those that have not been told; they count as told from now on."""
+        new = []
+        for occurrence in occurrences:
+            told = self._told.setdefault(occurrence.fact.job_id, set())
+            what = (occurrence.version, occurrence.fact.kind)
+            if what not in told:
+                told.add(what)
+                new.append(occurrence)
+        return tuple(new)
+
+    def unfinished(self) -> frozenset[JobId]:
+        """The jobs whose last told run has not ended. An array counts by its tasks, once one of them has run."""
+        open_jobs = {
+            job_id
+            for job_id, told in self._told.items()
+            if not any(version == max(told)[0] and kind in JOB_ENDS for version, kind in told)
+        }
+        arrays = {job_id.partition("_")[0] for job_id in self._told if "_" in job_id}
+        return frozenset(open_jobs - arrays)
+
+    def keep(self, job_ids: set[JobId]) -> None:
+        """Forget all other jobs: Slurm shows them no more, so nothing can be told of them again."""
+        for job_id in self._told.keys() - job_ids:
+            del self._told[job_id]

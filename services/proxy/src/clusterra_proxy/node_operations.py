@@ -1,0 +1,99 @@
+"""Nodes: reading, draining, giving back, forgetting."""
+
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc import Done
+from clusterra_contracts.slurm_rpc import (
+    DRAIN_REASON_PREFIX,
+    DeleteNode,
+    Drain,
+    Drained,
+    ListNodes,
+    Node,
+    NodePage,
+    Undrain,
+)
+
+from clusterra_proxy.cluster import Cluster
+from clusterra_proxy.errors import Conflict, NotFound
+from clusterra_proxy.records import NodeRecord
+
+
+async def list_nodes(cluster: Cluster, _request: ListNodes) -> NodePage:
+    """All nodes by name."""
+    if cluster.nodes_fresh:
+        records = tuple(cluster.nodes.values())
+    else:
+        listed = await cluster.controller.nodes(cluster.mint.operator())
+        records = listed[0] if listed else ()
+    return NodePage(nodes=tuple(_view(record) for record in sorted(records, key=lambda record: record.name)))
+
+
+async def drain(cluster: Cluster, request: Drain) -> Drained:
+    """Drain a node and see it drained. A drain that stands already, also somebody else's, is left as it is.
+
+    Raises NotFound, and Conflict when Slurm accepts the order and the node is not drained.
+    """
+    token = cluster.mint.operator()
+    record = await cluster.controller.node(token, request.node)
+    if not record.draining:
+        reason = f"{DRAIN_REASON_PREFIX}{request.reason}"
+        await cluster.controller.update_node(token, request.node, ["DRAIN"], reason)
+        record = await cluster.controller.node(token, request.node)
+    # Not before: only what is seen idle after this moment stays idle.
+    accepted_at = now()
+    cluster.saw_node(record, request.node)
+    if not record.draining:
+        raise Conflict(f"node {request.node} is not drained, though Slurm took the order", hint="try again")
+    return Drained(accepted_at=accepted_at)
+
+
+async def undrain(cluster: Cluster, request: Undrain) -> Done:
+    """Give a node back to work; one that is not drained is as it should be.
+
+    Raises NotFound, and Conflict for a drain that is not ours.
+    """
+    token = cluster.mint.operator()
+    record = await cluster.controller.node(token, request.node)
+    if not record.draining:
+        return Done()
+    if not record.reason.startswith(DRAIN_REASON_PREFIX):
+        raise Conflict(
+            f"node {request.node} was drained by somebody else: {record.reason or 'no reason given'}",
+            hint="whoever drained it must give it back",
+        )
+    # Not RESUME: that would also bring back a node that is down.
+    await cluster.controller.update_node(token, request.node, ["UNDRAIN"])
+    record = await cluster.controller.node(token, request.node)
+    cluster.saw_node(record, request.node)
+    if record.draining:
+        raise Conflict(f"node {request.node} is still drained, though Slurm took the order", hint="try again")
+    return Done()
+
+
+async def delete_node(cluster: Cluster, request: DeleteNode) -> Done:
+    """Forget a dynamic node; one that does not exist is as it should be. Raises Conflict while it is busy."""
+    token = cluster.mint.operator()
+    try:
+        record = await cluster.controller.node(token, request.node)
+    except NotFound:
+        cluster.saw_node(None, request.node)
+        return Done()
+    if record.busy:
+        raise Conflict(
+            f"node {request.node} is {'+'.join(record.state)}", hint="drain the node and wait until it is idle"
+        )
+    await cluster.controller.delete_node(token, request.node)
+    cluster.saw_node(None, request.node)
+    return Done()
+
+
+def _view(record: NodeRecord) -> Node:
+    return Node(
+        name=record.name,
+        states=record.state,
+        cpus=record.cpus,
+        cpus_allocated=record.alloc_cpus,
+        memory_mib=record.real_memory,
+        features=record.features,
+        reason=record.reason,
+    )

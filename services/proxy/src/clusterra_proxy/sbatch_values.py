@@ -1,0 +1,85 @@
+"""The kinds of values that sbatch's options take, read into the units of slurmrestd's job description."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+
+class Untranslatable(ValueError):
+    """A value that does not become fields of a job; the text says why."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """The value of one option, read as the kinds of values that sbatch has."""
+
+    text: str
+    now: datetime
+
+    def number(self, least: int = 0) -> int:
+        """A whole number."""
+        if not re.fullmatch(r"\d{1,9}", self.text):
+            raise Untranslatable("this is no whole number")
+        if int(self.text) < least:
+            raise Untranslatable(f"this must be {least} or more")
+        return int(self.text)
+
+    def mebibytes(self) -> int:
+        """A size with K, M, G or T; MiB when there is none."""
+        match = re.fullmatch(r"(\d+)(?:([kKmMgGtT])[bB]?)?", self.text)
+        if match is None:
+            raise Untranslatable("this is no size such as 500M or 2G")
+        size, unit = int(match.group(1)), (match.group(2) or "m").lower()
+        return -(-size // 1024) if unit == "k" else size * {"m": 1, "g": 1024, "t": 1024**2}[unit]
+
+    def minutes(self) -> int:
+        """A time limit: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`."""
+        match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", self.text)
+        if match is None:
+            raise Untranslatable("this is no finite time such as 30, 1:30:00 or 2-12")
+        days, *rest = match.groups()
+        first, second, third = (int(part) if part is not None else None for part in rest)
+        if days is not None:
+            parts = (int(days), first, second, third)
+        elif third is not None:
+            parts = (0, first, second, third)
+        else:
+            parts = (0, 0, first, second)
+        seconds = sum((part or 0) * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=True))
+        if seconds == 0:
+            raise Untranslatable("a job needs a time limit that ends")
+        return -(-seconds // 60)
+
+    def moment(self) -> int:
+        """A moment in seconds of the epoch: `now[+count[unit]]`, `uts...`, a date with or without time, in UTC."""
+        if match := re.fullmatch(r"uts(\d+)", self.text):
+            return int(match.group(1))
+        if match := re.fullmatch(r"now(?:\+(\d+)(second|minute|hour|day|week)?s?)?", self.text, re.IGNORECASE):
+            count, unit = int(match.group(1) or 0), (match.group(2) or "second").lower()
+            return int((self.now + timedelta(**{f"{unit}s": count})).timestamp())
+        try:
+            moment = datetime.fromisoformat(self.text)
+        except ValueError:
+            raise Untranslatable("say now+1hour, uts1767225600 or 2026-01-31T12:30:00 (UTC)") from None
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+    def words(self) -> tuple[str, ...]:
+        """One or more names."""
+        if not self.text:
+            raise Untranslatable("this names nothing")
+        return (self.text,)
+
+    def gres(self) -> str:
+        """`gpu:h100:2,shard:1` in the spelling of the `tres_*` fields."""
+        items = [item.removeprefix("gres/").removeprefix("gres:") for item in self.text.split(",")]
+        if not all(re.fullmatch(r"[A-Za-z][\w.-]*([:=][\w.-]+)*", item) for item in items):
+            raise Untranslatable("this is no list such as gpu:2 or gpu:h100:2")
+        return ",".join(f"gres/{item}" for item in items)
+
+    def gpus(self, equals: str = ":") -> str:
+        """`2`, `h100:2` or `a100:1,h100:1` as GPUs in the spelling of the `tres_*` fields."""
+        items = [re.fullmatch(r"(?:([A-Za-z][\w.-]*):)?(\d+)", item) for item in self.text.split(",")]
+        if not all(items):
+            raise Untranslatable("this is no number of GPUs such as 2 or h100:2")
+        counts = (item.groups(default="") for item in items if item)
+        return ",".join(f"gres/gpu{':' if kind else ''}{kind}{equals}{count}" for kind, count in counts)

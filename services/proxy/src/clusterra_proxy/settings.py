@@ -1,0 +1,15 @@
+"""What the proxy is told by its environment."""
+
+from typing import Annotated
+
+from clusterra_runtime.settings import ServiceSettings
+from pydantic import Field
+
+
+class Settings(ServiceSettings):
+    """Settings of the proxy. Which clusters it serves and how to reach them stands in the registry."""
+
+    poll_seconds: Annotated[float, Field(gt=0, le=10)] = 0.5
+    """Between two looks at a cluster; a job of plain sbatch is seen within this and a few milliseconds."""
+    snapshot_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """How often the queue is published though nothing changes, while nothing waits or drains."""

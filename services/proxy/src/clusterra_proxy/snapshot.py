@@ -1,0 +1,124 @@
+"""The queue of a cluster as the scaler sees it, made of job and node records."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+
+from clusterra_contracts.identity import JobId, Moment
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+
+from clusterra_proxy.facts import UNKNOWN_UID
+from clusterra_proxy.records import JobRecord, NodeRecord
+
+type Owner = Callable[[JobRecord], str]
+"""Names the owner of a job."""
+type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks) -> tuple[PendingJobs, ...]:
+    """Pending jobs, identical ones as one, in the order of their first submit."""
+    groups: dict[PendingJobs, list[tuple[JobId, int, Moment]]] = {}
+    for record in records:
+        if record.state != "PENDING" or record.on_nodes or record.submit_time is None:
+            continue
+        key = _request(record)
+        groups.setdefault(key, []).append((record.id, _count(record, waiting_tasks), record.submit_time))
+    grouped = (
+        key.model_copy(
+            update={
+                "job_ids": tuple(sorted((job_id for job_id, _, _ in jobs), key=_order)),
+                "count": sum(count for _, count, _ in jobs),
+                "first_submitted_at": min(submitted for _, _, submitted in jobs),
+            }
+        )
+        for key, jobs in groups.items()
+    )
+    return tuple(sorted(grouped, key=lambda group: (group.first_submitted_at, _order(group.job_ids[0]))))
+
+
+def _request(record: JobRecord) -> PendingJobs:
+    """What a job asks for, with nothing in it of the single job."""
+    return PendingJobs(
+        job_ids=(),
+        count=1,
+        cpus=max(record.cpus or 1, 1),
+        nodes=max(record.node_count or 1, 1),
+        memory_per_node_mib=record.memory_per_node or None,
+        memory_per_cpu_mib=record.memory_per_cpu or None,
+        features=record.features,
+        gres=gres(record),
+        exclusive="none" in record.shared,
+        partition=record.partition,
+        uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+        reason=record.state_reason,
+        held=record.hold or record.priority == 0,
+        time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
+        first_submitted_at=_EPOCH,
+    )
+
+
+def gres(record: JobRecord) -> str:
+    """The generic resources (GPUs) among what a job asks for per node, job, task and socket."""
+    asked = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
+    return ",".join(item for tres in asked for item in tres.split(",") if item.startswith("gres"))
+
+
+def _count(record: JobRecord, waiting_tasks: WaitingTasks) -> int:
+    if not record.waiting_tasks:
+        return 1
+    waiting = len(waiting_tasks(record)) or 1
+    return min(waiting, record.array_max_tasks) if record.array_max_tasks else waiting
+
+
+def running_jobs(records: Iterable[JobRecord], owner: Owner) -> tuple[RunningJob, ...]:
+    """Jobs that hold nodes, in the order of their ids."""
+    running = (
+        RunningJob(
+            job_id=record.id,
+            uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+            user=owner(record),
+            nodes=record.hosts,
+            cpus=record.cpus or 1,
+            started_at=record.start_time,
+            ends_by=None if record.time_limit is None else record.start_time + timedelta(minutes=record.time_limit),
+        )
+        for record in records
+        if record.on_nodes and record.start_time is not None
+    )
+    return tuple(sorted(running, key=lambda job: _order(job.job_id)))
+
+
+def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
+    """All nodes by name. `idle_since` is Slurm's own `last_busy`, which it sets when the last job is cleaned up."""
+    states = (
+        NodeState(
+            name=node.name,
+            states=node.state,
+            cpus=node.cpus,
+            cpus_allocated=node.alloc_cpus,
+            memory_mib=node.real_memory,
+            memory_allocated_mib=node.alloc_memory,
+            features=node.features,
+            reason=node.reason,
+            idle_since=None if node.busy else node.last_busy,
+            registered_at=node.slurmd_start_time,
+        )
+        for node in nodes
+    )
+    return tuple(sorted(states, key=lambda node: node.name))
+
+
+def restless(snapshot: QueueSnapshot) -> bool:
+    """Whether the scaler decides on how fresh it is: something waits, or a node is to be seen idle."""
+    return bool(snapshot.pending) or any(node.draining for node in snapshot.nodes or ())
+
+
+def same_queue(one: QueueSnapshot | None, other: QueueSnapshot) -> bool:
+    """Whether both say the same, whenever it was."""
+    return one is not None and (one.pending, one.running, one.nodes) == (other.pending, other.running, other.nodes)
+
+
+def _order(job_id: JobId) -> tuple[int, int]:
+    whole, _, task = job_id.partition("_")
+    return int(whole), int(task or 0)

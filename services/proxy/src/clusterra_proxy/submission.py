@@ -1,0 +1,126 @@
+"""Submitting jobs: the script's directives, what every job is given, and once only per idempotency key."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from clusterra_contracts.identity import SlurmUser, now
+from clusterra_contracts.slurm_rpc import JobDescription, Submit, Submitted
+
+from clusterra_proxy import directives
+from clusterra_proxy.cancellation import look_again
+from clusterra_proxy.cluster import Cluster
+from clusterra_proxy.comment import Comment
+from clusterra_proxy.errors import Invalid, Unavailable
+from clusterra_proxy.idempotency import KnownJob
+from clusterra_proxy.sbatch_environment import DEFAULT_PATH
+
+SHELL = "/bin/sh"
+REPEATS = timedelta(hours=1)
+"""How far back accounting is asked for the job of a key whose first submit had no answer."""
+
+_NOT_YET = ("Required node not available", "Requested partition configuration not available now")
+"""Warnings that only say that no worker is there yet, which is how every job begins here."""
+
+
+async def submit(cluster: Cluster, request: Submit) -> Submitted:
+    """Submit a job as its user. Raises the errors of `clusterra_proxy.errors`."""
+    if request.idempotency_key is None:
+        return await _submit(cluster, request)
+    uid, key = request.user.uid, request.idempotency_key
+    async with cluster.keys.hold(uid, key):
+        if cluster.keys.doubtful(uid, key) or not cluster.jobs_fresh:
+            await _ask_for_keys(cluster, request.user)
+        if (known := cluster.keys.find(uid, key)) is not None:
+            return Submitted(job_id=known.job_id, accepted_at=known.submitted_at, repeated=True)
+        try:
+            submitted = await _submit(cluster, request)
+        except Unavailable:
+            cluster.keys.doubt(uid, key)
+            raise
+        cluster.keys.add(uid, key, KnownJob(submitted.job_id, submitted.accepted_at))
+        return submitted
+
+
+async def _submit(cluster: Cluster, request: Submit) -> Submitted:
+    token = cluster.mint.user(request.user)
+    answer = await cluster.controller.submit(token, request.script, describe(cluster, request, now()))
+    accepted_at = now()
+    job_id = str(answer.job_id)
+    cluster.soon(look_again(cluster, job_id))
+    warnings = (warning.description for warning in answer.warnings)
+    return Submitted(
+        job_id=job_id,
+        accepted_at=accepted_at,
+        warnings=tuple(text for text in warnings if not any(known in text for known in _NOT_YET)),
+    )
+
+
+async def _ask_for_keys(cluster: Cluster, user: SlurmUser) -> None:
+    token = cluster.mint.operator()
+    listed = await cluster.controller.jobs(token)
+    cluster.keys.learn(listed[1] if listed else ())
+    cluster.keys.learn(await cluster.accounting.submitted(token, after=now() - REPEATS, uid=user.uid))
+
+
+def describe(cluster: Cluster, request: Submit, at: datetime) -> dict[str, Any]:
+    """The job as slurmrestd takes it. Raises Invalid for what sbatch would not take, naming the line."""
+    _check_script(request.script)
+    job = directives.apply(request.script, request.job, now=at)
+    _check_size(cluster, job)
+    shared = cluster.binding.shared_path
+    described = job.model_dump(mode="json", exclude_none=True)
+    described.setdefault("current_working_directory", shared)
+    described.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
+    described["environment"] = [*job.environment, *_missing(job.environment, request.user, shared)]
+    described["comment"] = str(
+        Comment(
+            user=request.user.name,
+            uid=str(request.user.uid),
+            user_email=request.email,
+            key=request.idempotency_key or "",
+        )
+    )
+    return described
+
+
+def _missing(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:
+    """There is no account in the job's `/etc/passwd`, so nothing else would set these."""
+    wanted = (
+        f"HOME={shared}/home/{user.name}",
+        f"USER={user.name}",
+        f"LOGNAME={user.name}",
+        f"SHELL={SHELL}",
+        DEFAULT_PATH,
+    )
+    given = {item.partition("=")[0] for item in environment}
+    return [item for item in wanted if item.partition("=")[0] not in given]
+
+
+def _check_script(script: str) -> None:
+    if not script.startswith("#!"):
+        raise Invalid(
+            "line 1 of the script: it must name an interpreter", hint="begin the script with a line such as #!/bin/bash"
+        )
+    if "\r\n" in script:
+        line = script[: script.index("\r\n")].count("\n") + 1
+        raise Invalid(f"line {line} of the script: it ends as on DOS", hint="write the script with plain line ends")
+    if "\0" in script:
+        raise Invalid("the script holds a zero byte", hint="a script is text")
+
+
+def _check_size(cluster: Cluster, job: JobDescription) -> None:
+    """Slurm accepts more CPUs or nodes than there can ever be while no worker exists, and the job waits for ever."""
+    shapes = cluster.binding.catalogue.shapes
+    most = max((shape.vcpu for shape in shapes), default=None)
+    if most is not None and job.cpus_per_task is not None and job.cpus_per_task > most:
+        raise Invalid(
+            f"cpus_per_task is {job.cpus_per_task}, but the largest worker has {most} CPUs",
+            hint=f"ask for at most {most} CPUs per task",
+        )
+    fewest = (job.nodes or "").partition("-")[0]
+    nodes = int(fewest) if fewest.isdecimal() else job.minimum_nodes or 1
+    if nodes > cluster.binding.policy.max_workers:
+        raise Invalid(
+            f"the job asks for {nodes} nodes, but the cluster may have {cluster.binding.policy.max_workers} workers",
+            hint="ask for fewer nodes",
+        )

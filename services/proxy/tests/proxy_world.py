@@ -1,0 +1,158 @@
+"""A proxy process on a real Slurm and a real NATS, and a client that asks it."""
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusterra_contracts import subjects
+from clusterra_contracts.envelope import MESSAGE_ID, Message, decode
+from clusterra_contracts.events import Event
+from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, Wire, now
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.rpc import RpcError
+from clusterra_contracts.slurm_rpc import (
+    GetJob,
+    Job,
+    JobDescription,
+    JobPage,
+    ListJobs,
+    Operation,
+    Submit,
+    Submitted,
+    Viewer,
+)
+from clusterra_contracts.topology import EVENT
+from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_lab.process import Process, start, until
+from clusterra_runtime import bus, rpc, topology
+from clusterra_runtime.bus import Client
+from clusterra_runtime.direct import replay
+from clusterra_runtime.registry import put_binding
+from clusterra_runtime.settings import ServiceSettings
+from nats.aio.msg import Msg
+from slurm_world import SlurmWorld
+
+SCRIPT = "#!/bin/sh\ntrue\n"
+ENVIRONMENT = ("PATH=/usr/bin:/bin",)
+
+
+@dataclass
+class ProxyWorld:
+    """One cluster, served by one proxy process."""
+
+    slurm: SlurmWorld
+    ref: ClusterRef
+    client: Client
+    nats: NatsServer
+    log: Path
+    process: Process | None = None
+    snapshots: list[QueueSnapshot] = field(default_factory=list)
+
+    async def call[T: Wire](self, operation: Operation, request: Message, result: type[T]) -> T:
+        """One request. Raises RpcFailed."""
+        return await rpc.call(self.client, subjects.slurm(self.ref, operation), request, result, timeout_seconds=15)
+
+    async def refusal(self, operation: Operation, request: Message) -> RpcError:
+        """Why a request is refused."""
+        try:
+            answer = await self.call(operation, request, Wire)
+        except rpc.RpcFailed as failed:
+            return failed.error
+        raise AssertionError(f"{operation} was not refused but answered {answer!r}")
+
+    async def submit(self, user: SlurmUser, script: str = SCRIPT, key: str | None = None, **job: Any) -> Submitted:
+        """Submit a job as a user."""
+        return await self.call("submit", submission(user, script, key, **job), Submitted)
+
+    async def job(self, viewer: SlurmUser, job_id: JobId) -> Job:
+        """A job as a user sees it."""
+        return await self.call("get", GetJob(viewer=Viewer(user=viewer), job_id=job_id), Job)
+
+    async def jobs(self, viewer: SlurmUser, *, admin: bool = False, **filters: Any) -> JobPage:
+        """One page of jobs."""
+        return await self.call("list", ListJobs(viewer=Viewer(user=viewer, admin=admin), **filters), JobPage)
+
+    async def ended(self, viewer: SlurmUser, job_id: JobId, *, seconds: float = 30) -> Job:
+        """A job once it is over."""
+
+        async def over() -> Job | None:
+            job = await self.job(viewer, job_id)
+            return job if job.ended_at else None
+
+        return await until(over, seconds=seconds, what=f"the end of job {job_id}", every=0.1)
+
+    async def until_snapshot(self, says: Callable[[QueueSnapshot], bool], *, seconds: float = 10) -> QueueSnapshot:
+        """The first snapshot from now on, the newest included, that says so."""
+        begin = max(len(self.snapshots) - 1, 0)
+        return await until(
+            lambda: next((snapshot for snapshot in self.snapshots[begin:] if says(snapshot)), None),
+            seconds=seconds,
+            what="such a snapshot",
+            every=0.002,
+        )
+
+    async def events(self, kinds: str = ">") -> list[Event]:
+        """All events of the cluster, in their order."""
+        stored = [entry async for entry in replay(self.client, EVENT.name, subjects.events_of(self.ref, kinds))]
+        events = [decode(Event, entry.body, dict(entry.headers)) for entry in stored]
+        assert [entry.headers[MESSAGE_ID] for entry in stored] == [event.id for event in events]
+        return events
+
+    async def kinds(self, *entities: str) -> list[str]:
+        """What was told of entities: `42 job.running`."""
+        return [f"{event.subject} {event.kind}" for event in await self.events() if event.subject in entities]
+
+    async def start(self) -> None:
+        """Start the proxy and wait until it watches the cluster."""
+        began = now()
+        self.process = await start(
+            "proxy", [sys.executable, "-m", "clusterra_proxy"], log=self.log, env=self.nats.environment()
+        )
+        await until(
+            lambda: any(
+                snapshot.taken_at > began and None not in (snapshot.pending, snapshot.nodes)
+                for snapshot in self.snapshots[-2:]
+            ),
+            seconds=30,
+            what="the first snapshot",
+            process=self.process,
+        )
+
+    async def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.process.kill()
+        await self.process.wait()
+
+
+def submission(user: SlurmUser, script: str = SCRIPT, key: str | None = None, **job: Any) -> Submit:
+    """A submit as the gateway sends it."""
+    described = JobDescription.model_validate({"environment": ENVIRONMENT, **job})
+    return Submit(user=user, email=f"{user.name}@example.org", script=script, job=described, idempotency_key=key)
+
+
+@asynccontextmanager
+async def proxy_world(slurm: SlurmWorld, directory: Path, name: str = "c1") -> AsyncIterator[ProxyWorld]:
+    """A cluster on a Slurm, with a NATS and a proxy of its own."""
+    ref = ClusterRef(tenant="acme", cluster=name)
+    async with nats_server(directory / "nats") as nats:
+        client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
+        world = ProxyWorld(slurm, ref, client, nats, directory / "proxy.log")
+
+        async def note(message: Msg) -> None:
+            world.snapshots.append(decode(QueueSnapshot, message.data, message.headers))
+
+        try:
+            await topology.apply(client)
+            await client.subscribe(subjects.job_pending(ref), cb=note)
+            await put_binding(client, ref, slurm.binding(name))
+            await world.start()
+            yield world
+        finally:
+            if world.process is not None:
+                code = await world.process.stop(20)
+                assert code in (0, -9), world.process.tail()
+            await bus.close(client)

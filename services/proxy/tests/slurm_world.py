@@ -1,0 +1,105 @@
+"""A real Slurm for these tests: users without accounts, plain sbatch, workers."""
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_lab.process import free_port, start, until
+from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.slurm_config import NodeShape
+from clusterra_proxy.controller import Controller
+from clusterra_proxy.errors import NotFound
+from clusterra_proxy.slurmrestd import Slurmrestd
+
+FEATURES = ("general", "memory")
+
+
+@dataclass
+class SlurmWorld:
+    """A control plane, with what tests do to it behind the proxy's back."""
+
+    cluster: OwnedSlurmCluster
+    log: Path
+    _users: "itertools.count[int]" = field(default_factory=lambda: itertools.count(5001))
+
+    @property
+    def operator(self) -> SlurmUser:
+        """The proxy's own service user."""
+        return self.cluster.operator
+
+    @property
+    def shared(self) -> Path:
+        """The shared folder as this machine sees it."""
+        return self.cluster.shared_dir
+
+    @property
+    def shared_path(self) -> str:
+        """The shared folder as jobs see it."""
+        return self.cluster.shared_path
+
+    def new_user(self) -> SlurmUser:
+        """A user whom nobody has seen before."""
+        uid = next(self._users)
+        return SlurmUser(name=f"user{uid}", uid=uid, gid=uid)
+
+    def token(self, user: SlurmUser, seconds: float = 300) -> str:
+        """A token as the proxy mints it."""
+        return self.cluster.token(user.name, user.uid, user.gid, seconds=seconds)
+
+    @asynccontextmanager
+    async def controller(self) -> AsyncIterator[Controller]:
+        """slurmctld without the proxy."""
+        async with Slurmrestd(self.cluster.slurmrestd_url) as slurmrestd:
+            yield Controller(slurmrestd)
+
+    @asynccontextmanager
+    async def worker(
+        self, name: str, *, cpus: int = 4, memory_mib: int = 8000, features: str = "general"
+    ) -> AsyncIterator[None]:
+        """A dynamic node that has registered; its record is left when the block ends."""
+        conf = f"CPUs={cpus} RealMemory={memory_mib} Port={free_port()} Feature={features}"
+        argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf]
+        process = await start(name, argv, log=self.log / f"{name}.log")
+        try:
+            async with self.controller() as controller:
+
+                async def registered() -> bool:
+                    try:
+                        node = await controller.node(self.token(self.operator), name)
+                    except NotFound:
+                        return False
+                    return "IDLE" in node.state
+
+                await until(registered, seconds=20, what=f"node {name}", every=0.05, process=process)
+            yield
+        finally:
+            await process.stop()
+
+    def binding(self, name: str) -> ClusterBinding:
+        """The cluster as the registry holds it."""
+        shape = Shape(name="general-xlarge", family="general", size="xlarge", vcpu=64, memory_gib=256, usd_per_hour=1)
+        return ClusterBinding(
+            name=name,
+            slurmrestd_url=self.cluster.slurmrestd_url,
+            jwt_key=f"file:{self.cluster.jwt_key_file}",
+            operator=self.operator,
+            shared_path=self.shared_path,
+            catalogue=Catalogue(shapes=(shape,)),
+        )
+
+
+@asynccontextmanager
+async def slurm_world(directory: Path) -> AsyncIterator[SlurmWorld]:
+    """A control plane with no node yet, whose jobs may ask for the features and GPUs of workers to come."""
+    shapes = [NodeShape("large", 64, 256_000, FEATURES, "gpu:h100:8")]
+    async with slurm_cluster(directory / "slurm", shapes=shapes) as cluster:
+        # Draining a node and deleting one take the rights of an administrator; an operator's are not enough.
+        level = ("set", "adminlevel=administrator")
+        done = await cluster.run("sacctmgr", "--immediate", "modify", "user", cluster.operator.name, *level)
+        assert done.returncode == 0 or "Nothing modified" in done.stdout, done
+        yield SlurmWorld(cluster, directory)

@@ -1,0 +1,36 @@
+import pytest
+from clusterra_proxy import array_tasks
+from hypothesis import given
+from hypothesis import strategies as st
+
+TASKS = st.frozensets(st.integers(0, 300), max_size=60).map(lambda tasks: tuple(sorted(tasks)))
+
+
+@pytest.mark.parametrize(
+    ("expression", "tasks"),
+    [
+        ("", ()),
+        ("7", (7,)),
+        ("0-2,4", (0, 1, 2, 4)),
+        ("0-9:3%2", (0, 3, 6, 9)),
+        ("1,3,...", (1, 3)),
+    ],
+)
+def test_expressions(expression: str, tasks: tuple[int, ...]) -> None:
+    assert array_tasks.expand(expression) == tasks
+
+
+@given(TASKS)
+def test_spelling_is_read_back(tasks: tuple[int, ...]) -> None:
+    assert array_tasks.expand(array_tasks.spell(tasks)) == tasks
+
+
+@given(TASKS)
+def test_a_bit_map_is_the_same_tasks(tasks: tuple[int, ...]) -> None:
+    bitmap = hex(sum(1 << task for task in tasks))
+    assert array_tasks.expand(array_tasks.from_bitmap(bitmap)) == tasks
+
+
+def test_what_is_no_bit_map_stays() -> None:
+    assert array_tasks.from_bitmap("0-2,4") == "0-2,4"
+    assert array_tasks.from_bitmap("0x") == "0x"

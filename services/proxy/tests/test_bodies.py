@@ -1,0 +1,46 @@
+import orjson
+import pytest
+from clusterra_proxy import bodies
+from clusterra_proxy.accounting_records import AccountingJobs
+from clusterra_proxy.answers import Jobs
+from clusterra_proxy.errors import Unavailable
+from clusterra_proxy.versions import V42
+
+NUMBER = {"set": True, "infinite": False, "number": 1769860800}
+JOB = {
+    "job_id": 7,
+    "job_state": ["RUNNING"],
+    "submit_time": NUMBER,
+    "standard_output": "/shared/job_7.out",
+    "tres_per_node": None,
+}
+RUN = {
+    "job_id": 7,
+    "state": {"current": ["COMPLETED"], "reason": ""},
+    "time": {"submission": 1769860800, "start": 4294967294, "end": 1769860801},
+    "required": {"CPUs": 3},
+}
+
+
+async def test_a_large_body_says_the_same_as_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for model, content in ((Jobs, JOB), (V42.jobs, JOB), (AccountingJobs, RUN)):
+        body = orjson.dumps({"jobs": [content] * 3, "errors": []})
+        small = await bodies.parse(model, body, 200, what="job")
+        with monkeypatch.context() as patched:
+            patched.setattr(bodies, "APART_BYTES", 1)
+            large = await bodies.parse(model, body, 200, what="job")
+        assert large == small
+        assert len(small.jobs) == 3  # type: ignore[attr-defined]
+
+
+async def test_what_cannot_be_read_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in (bodies.APART_BYTES, 1):
+        monkeypatch.setattr(bodies, "APART_BYTES", limit)
+        for body in (b"<html>", b'{"jobs": [{"job_id": "x"}]}', b"[]"):
+            with pytest.raises(Unavailable, match="version"):
+                await bodies.parse(Jobs, body, 200, what="job")
+
+
+async def test_an_error_in_plain_text_is_an_error() -> None:
+    answer = await bodies.parse(Jobs, b"Authentication failure", 401, what="job")
+    assert [entry.description for entry in answer.errors] == ["Authentication failure"]

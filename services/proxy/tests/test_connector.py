@@ -1,0 +1,66 @@
+"""The answers of a real slurmrestd are in test_answers.py; here they come in pieces."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from clusterra_proxy.answers import States
+from clusterra_proxy.errors import NotFound, Unreachable
+from clusterra_proxy.slurmrestd import Slurmrestd
+
+BODY = b'{"jobs": [], "errors": [{"description": "Unable to query", "error_number": 2017}]}'
+TWO_ANSWERS = (
+    b"HTTP/1.1 404 NOT FOUND\r\nConnection: Close\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n%s"
+    b"HTTP/1.1 404 NOT FOUND\r\nConnection: Close\r\nContent-Length: 24\r\n\r\nInvalid job id specified"
+) % (len(BODY), BODY)
+
+
+@asynccontextmanager
+async def answering(*pieces: bytes) -> AsyncIterator[str]:
+    """A server that answers each connection's first request with these pieces and closes."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        yield f"http://{host}:{port}"
+
+
+@pytest.mark.parametrize("size", [1, 7, 40, 150, 10_000])
+async def test_only_the_first_answer_is_read_however_it_comes(size: int) -> None:
+    pieces = [TWO_ANSWERS[start : start + size] for start in range(0, len(TWO_ANSWERS), size)]
+    async with answering(*pieces) as url, Slurmrestd(url) as slurmrestd:
+        for _ in range(2):
+            with pytest.raises(NotFound, match="Unable to query") as refused:
+                await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, what="job")
+            assert refused.value.error.code == 2017
+
+
+async def test_not_modified_has_no_length() -> None:
+    async with answering(b"HTTP/1.1 304 NOT MODIFIED\r\n\r\n") as url, Slurmrestd(url) as slurmrestd:
+        assert await slurmrestd.read_list("slurm/v0.0.45/nodes/", "token", States, what="node") is None
+
+
+@pytest.mark.parametrize("piece", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
+async def test_half_an_answer_is_none(piece: bytes) -> None:
+    async with answering(piece) as url, Slurmrestd(url) as slurmrestd:
+        with pytest.raises(Unreachable):
+            await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, what="job")
+
+
+async def test_an_error_never_shows_the_token() -> None:
+    async with answering(b"nonsense\r\n\r\n") as url, Slurmrestd(url) as slurmrestd:
+        with pytest.raises(Unreachable) as refused:
+            await slurmrestd.read("slurm/v0.0.45/jobs/state/", "very-secret", States, what="job")
+    error: BaseException | None = refused.value
+    while error is not None:
+        assert "very-secret" not in f"{error} {error!r}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

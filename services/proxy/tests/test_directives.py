@@ -1,0 +1,210 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from clusterra_contracts.slurm_rpc import JobDescription
+from clusterra_proxy import directives
+from clusterra_proxy.errors import Invalid
+from clusterra_proxy.sbatch_options import LONG, SHORT
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+EPOCH = int(NOW.timestamp())
+GIVEN = ("PATH=/usr/bin:/bin", "LANG=C")
+
+
+def translated(*lines: str, **fields: Any) -> dict[str, Any]:
+    """What the directives make of an otherwise empty job."""
+    script = "\n".join(["#!/bin/sh", *(f"#SBATCH {line}" for line in lines), "true"])
+    job = directives.apply(script, JobDescription(environment=GIVEN, **fields), now=NOW)
+    described = job.model_dump(exclude_defaults=True)
+    if described["environment"] == GIVEN:
+        del described["environment"]
+    return described
+
+
+TABLE: list[tuple[str, dict[str, Any]]] = [
+    ("-J sim", {"name": "sim"}),
+    ("--job-name=sim", {"name": "sim"}),
+    ("--job-name sim", {"name": "sim"}),
+    ("-Jsim", {"name": "sim"}),
+    ('-J "two words"', {"name": "two words"}),
+    (r"-J two\ words", {"name": "two words"}),
+    ("-J sim # what it is for", {"name": "sim"}),
+    ("-J sim#1", {"name": "sim"}),
+    ("--job=sim", {"name": "sim"}),
+    ("-p main", {"partition": "main"}),
+    ("-A lab", {"account": "lab"}),
+    ("-q high", {"qos": "high"}),
+    ("-n 4", {"tasks": 4}),
+    ("-N2 -n4", {"nodes": "2", "tasks": 4}),
+    ("-N 2-4", {"nodes": "2-4"}),
+    ("-c 8", {"cpus_per_task": 8}),
+    ("--mem=500", {"memory_per_node": 500}),
+    ("--mem=2G", {"memory_per_node": 2048}),
+    ("--mem=1T", {"memory_per_node": 1024 * 1024}),
+    ("--mem=1500K", {"memory_per_node": 2}),
+    ("--mem=0", {"memory_per_node": 0}),
+    ("--mem-per-cpu=200MB", {"memory_per_cpu": 200}),
+    ("--tmp=1G", {"temporary_disk_per_node": 1024}),
+    ("-t 30", {"time_limit": 30}),
+    ("-t 1:30", {"time_limit": 2}),
+    ("-t 1:30:00", {"time_limit": 90}),
+    ("-t 2-12", {"time_limit": 60 * 60}),
+    ("-t 1-2:30", {"time_limit": 26 * 60 + 30}),
+    ("-t 1-0:0:1", {"time_limit": 24 * 60 + 1}),
+    ("--time-min=10", {"time_minimum": 10}),
+    ("-o out.%j", {"standard_output": "out.%j"}),
+    ("-e err.%j -i in.txt", {"standard_error": "err.%j", "standard_input": "in.txt"}),
+    ("-a 0-9%3", {"array": "0-9%3"}),
+    ("-d afterok:17:18", {"dependency": "afterok:17:18"}),
+    ('-C "general&gpu"', {"constraints": "general&gpu"}),
+    ("--gres=gpu:h100:2,shard:1", {"tres_per_node": "gres/gpu:h100:2,gres/shard:1"}),
+    ("--gres=shard:1 --gpus-per-node=2", {"tres_per_node": "gres/shard:1,gres/gpu:2"}),
+    ("-G 2", {"tres_per_job": "gres/gpu:2"}),
+    ("--gpus=h100:2", {"tres_per_job": "gres/gpu:h100:2"}),
+    ("--gpus-per-task=h100:1 -n 2", {"tres_per_task": "gres/gpu:h100=1", "tasks": 2}),
+    ("--gpus-per-socket=1", {"tres_per_socket": "gres/gpu:1"}),
+    ("-x w[1-2],w9", {"excluded_nodes": ("w[1-2],w9",)}),
+    ("-w w1", {"required_nodes": ("w1",)}),
+    ("--exclusive", {"shared": ("none",)}),
+    ("--exclusive=user", {"shared": ("user",)}),
+    ("-s", {"shared": ("oversubscribe",)}),
+    ("--begin=now+2hours", {"begin_time": EPOCH + 7200}),
+    ("--begin=now", {"begin_time": EPOCH}),
+    ("--begin=uts1767225600", {"begin_time": 1767225600}),
+    ("--begin=2026-02-01T12:00:00", {"begin_time": EPOCH + 86400}),
+    ("--deadline=2026-02-01", {"deadline": EPOCH + 43200}),
+    ("--requeue", {"requeue": True}),
+    ("--no-requeue", {"requeue": False}),
+    ("--nice", {"nice": 100}),
+    ("--nice=-5", {"nice": -5}),
+    ("-H", {"hold": True}),
+    ("-HJ sim", {"hold": True, "name": "sim"}),
+    ("-D /data", {"current_working_directory": "/data"}),
+    ("--chdir=/data", {"current_working_directory": "/data"}),
+    ("-L matlab:2", {"licenses": "matlab:2"}),
+    ("--ntasks-per-node=4", {"tasks_per_node": 4}),
+    ("--threads-per-core=1", {"threads_per_core": 1}),
+    ("--reservation=week", {"reservation": "week"}),
+    ("--wckey=k", {"wckey": "k"}),
+    ("--open-mode=append", {"open_mode": ("APPEND",)}),
+    ("-k", {"kill_on_node_fail": False}),
+    ("--no-kill=off", {"kill_on_node_fail": True}),
+    ("--parsable -Q -v", {}),
+    ("--export=ALL", {}),
+    ("--export=ALL,N=4", {"environment": (*GIVEN, "N=4")}),
+    ("--export=LANG,N=4", {"environment": ("LANG=C", "N=4")}),
+    ("--export=ALL,LANG=de", {"environment": ("PATH=/usr/bin:/bin", "LANG=de")}),
+    ("--export=NONE", {"environment": ("PATH=/usr/local/bin:/usr/bin:/bin",)}),
+    ("", {}),
+    ("# nothing but a remark", {}),
+]
+
+
+@pytest.mark.parametrize(("line", "fields"), TABLE, ids=[line for line, _ in TABLE])
+def test_translation(line: str, fields: dict[str, Any]) -> None:
+    assert translated(line) == fields
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("--comment=mine", "--comment=mine"),
+        ("--uid=0", "--uid=0"),
+        ("--mail-type=END", "--mail-type=END"),
+        ("--wrap=ls", "--wrap=ls"),
+        ("--signal=B:USR1@60", "--signal=B:USR1@60"),
+        ("-t UNLIMITED", "--time=UNLIMITED"),
+        ("-t 0", "--time=0"),
+        ("-n 0", "--ntasks=0"),
+        ("-n 2k", "--ntasks=2k"),
+        ("-c two", "--cpus-per-task=two"),
+        ("--mem=1.5G", "--mem=1.5G"),
+        ("--begin=teatime", "--begin=teatime"),
+        ("--requeue=expedite", "--requeue=expedite"),
+        ("--exclusive=me", "--exclusive=me"),
+        ("--gres=gpu:1 --gpus-per-node=2", "--gpus-per-node=2"),
+        ("--hold=yes", "--hold takes no value"),
+        ("--frobnicate", "no option --frobnicate"),
+        ("--par=main", "--par may be any of"),
+        ("-y", "no option -y"),
+        ("-J", "--job-name needs a value"),
+        ('-J ""', "--job-name="),
+        ('-J "open', "is not closed"),
+        ("hetjob", "'hetjob' is no option"),
+        ("-J sim stray", "'stray' is no option"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused_with_its_line(line: str, named: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        translated("-p main", line)
+    assert "line 3 of the script" in refused.value.error.detail
+    assert named in refused.value.error.detail
+
+
+def test_the_request_wins_over_the_script() -> None:
+    assert translated("-J script -p gpu -n 4", name="request", tasks=2) == {
+        "name": "request",
+        "partition": "gpu",
+        "tasks": 2,
+    }
+
+
+def test_a_later_line_wins_over_an_earlier_one() -> None:
+    assert translated("-t 10 --gres=gpu:1", "-t 20 --gres=shard:1") == {
+        "time_limit": 20,
+        "tres_per_node": "gres/shard:1",
+    }
+
+
+def test_nothing_is_read_after_the_first_command() -> None:
+    script = "#!/bin/sh\n#SBATCH -n 2\n\n# a remark\n   # another\n#SBATCH -c 3\necho\n#SBATCH -N 4\n"
+    found = directives.read(script)
+    assert [(directive.line, directive.option.long) for directive in found] == [(2, "ntasks"), (6, "cpus-per-task")]
+
+
+@pytest.mark.parametrize("line", ["##SBATCH -n 2", " #SBATCH -n 2", "#SBATCHED -n 2", "#sbatch -n 2", "# SBATCH -n 2"])
+def test_what_only_looks_like_a_directive_is_a_remark(line: str) -> None:
+    assert directives.read(f"#!/bin/sh\n{line}\n") == ()
+
+
+def refusal(script: str) -> str | None:
+    """Why a script is refused; None for one that is not."""
+    try:
+        directives.apply(script, JobDescription(environment=GIVEN), now=NOW)
+    except Invalid as refused:
+        return refused.error.detail
+    return None
+
+
+@given(st.text())
+def test_any_script_is_read_or_refused_with_a_line(script: str) -> None:
+    reason = refusal(script)
+    assert reason is None or reason.startswith("line ")
+
+
+@given(st.lists(st.text(st.characters(codec="ascii")).map(lambda text: f"#SBATCH {text}".replace("\n", " "))))
+def test_any_directive_is_read_or_refused_with_its_line(lines: list[str]) -> None:
+    reason = refusal("\n".join(["#!/bin/sh", *lines]))
+    assert reason is None or 2 <= int(reason.split()[1]) <= len(lines) + 1
+
+
+@given(st.sampled_from(sorted(LONG)), st.text(st.characters(codec="ascii"), max_size=12))
+def test_every_option_takes_or_refuses_any_value(option: str, value: str) -> None:
+    quoted = "".join(f"\\{character}" for character in value if character != "\n")
+    reason = refusal(f"#!/bin/sh\n#SBATCH --{option}" + (f"={quoted}" if value else ""))
+    assert reason is None or "line 2" in reason
+
+
+@given(st.integers(1, 10**6))
+def test_a_time_means_the_same_however_it_is_written(minutes: int) -> None:
+    days, rest = divmod(minutes, 1440)
+    hours, left = divmod(rest, 60)
+    for text in (f"{minutes}", f"{minutes}:00", f"{minutes // 60}:{left}:00", f"{days}-{hours}:{left}:00"):
+        assert translated(f"-t {text}") == {"time_limit": minutes}
+
+
+def test_short_names_are_those_of_long_ones() -> None:
+    assert all(LONG[option.long] is option for option in SHORT.values())

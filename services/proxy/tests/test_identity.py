@@ -1,0 +1,65 @@
+"""Jobs run as their very user, and nobody gets rights that are not his."""
+
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.slurm_rpc import Drain
+from proxy_world import ProxyWorld, submission
+from slurm_world import SlurmWorld
+
+WHO = """\
+#!/bin/sh
+id -u; id -g; id -G
+echo "$USER $LOGNAME $SHELL $HOME"
+echo "$PATH"
+pwd
+"""
+
+
+async def test_a_job_runs_under_its_users_own_uid_with_no_account_anywhere(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    user = alice.model_copy(update={"groups": (7001, 7002)})
+    submitted = await proxy.submit(user, WHO, environment=("LANG=C",))
+    job = await proxy.ended(user, submitted.job_id)
+    assert (job.state, job.exit_code, job.uid, job.user) == ("COMPLETED", 0, user.uid, user.name)
+    assert job.standard_output == f"{slurm.shared_path}/job_{submitted.job_id}.out"
+    output = slurm.shared / f"job_{submitted.job_id}.out"
+    assert output.stat().st_uid == user.uid
+    uid, gid, groups, names, path, directory = output.read_text().splitlines()
+    assert (int(uid), int(gid)) == (user.uid, user.gid)
+    assert {int(group) for group in groups.split()} == {user.gid, 7001, 7002}
+    assert names == f"{user.name} {user.name} /bin/sh {slurm.shared_path}/home/{user.name}"
+    assert path == "/usr/local/bin:/usr/bin:/bin"
+    assert directory == slurm.shared_path
+
+
+@pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra-operator"])
+async def test_names_with_rights_are_refused(proxy: ProxyWorld, alice: SlurmUser, name: str) -> None:
+    error = await proxy.refusal("submit", submission(alice.model_copy(update={"name": name})))
+    assert error.kind == "unauthenticated"
+    assert "reserved" in error.detail
+
+
+async def test_a_name_keeps_its_uid(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    await proxy.submit(alice)
+    for other in (alice.model_copy(update={"uid": bob.uid}), bob.model_copy(update={"uid": alice.uid})):
+        error = await proxy.refusal("submit", submission(other))
+        assert error.kind == "unauthenticated"
+        assert "known with another" in error.detail
+
+
+async def test_groups_of_the_system_are_refused(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    error = await proxy.refusal("submit", submission(alice.model_copy(update={"groups": (0,)})))
+    assert error.kind == "unauthenticated"
+
+
+async def test_a_users_token_gives_no_rights_over_nodes(slurm: SlurmWorld, workers: None, alice: SlurmUser) -> None:
+    async with slurm.controller() as controller:
+        with pytest.raises(Exception, match="Invalid user id") as refused:
+            await controller.update_node(slurm.token(alice), "w1", ["DRAIN"], "mine")
+    assert refused.value.error.kind == "forbidden"
+
+
+async def test_the_proxys_own_user_may_drain(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
+    error = await proxy.refusal("drain", Drain(node="nowhere", reason="test"))
+    assert error.kind == "not_found"

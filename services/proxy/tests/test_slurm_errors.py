@@ -1,0 +1,50 @@
+import pytest
+from clusterra_proxy.answers import ErrorEntry
+from clusterra_proxy.slurm_errors import by_number, failure
+
+
+@pytest.mark.parametrize(
+    ("status", "number", "kind"),
+    [
+        (511, 1007, "unauthenticated"),
+        (401, 0, "unauthenticated"),
+        (500, 6010, "unauthenticated"),
+        (404, 2017, "not_found"),
+        (404, 0, "not_found"),
+        (200, 0, "not_found"),
+        (422, 2018, "not_found"),
+        (422, 2010, "forbidden"),
+        (422, 2014, "rejected"),
+        (422, 2029, "rejected"),
+        (422, 2063, "rejected"),
+        (422, 2127, "rejected"),
+        (422, 9999, "rejected"),
+        (422, 2016, "conflict"),
+        (502, 1800, "unavailable"),
+        (500, -1, "unavailable"),
+        (502, 7000, "unavailable"),
+        # What a cancel answers while the controller is away.
+        (403, 1, "unavailable"),
+        (503, 0, "unavailable"),
+    ],
+)
+def test_the_number_decides_and_then_the_status(status: int, number: int, kind: str) -> None:
+    error = failure(status, (ErrorEntry(description="first", error_number=number, error="why"),), what="job").error
+    assert error.kind == kind
+    assert error.detail == "first: why"
+    assert error.code == (number or None)
+
+
+def test_the_first_error_with_a_number_counts() -> None:
+    entries = (ErrorEntry(description="general"), ErrorEntry(description="exact", error_number=2017))
+    assert failure(500, entries, what="job").error.kind == "not_found"
+
+
+def test_without_any_word_the_status_is_told() -> None:
+    assert failure(500, (), what="job").error.detail == "slurmrestd answered 500"
+
+
+def test_a_number_alone() -> None:
+    assert by_number(2002, "job 7: no").error.kind == "forbidden"
+    assert by_number(2021, "job 7: over").error.kind == "conflict"
+    assert by_number(4711, "job 7: new").error.kind == "rejected"

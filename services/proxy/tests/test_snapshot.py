@@ -1,0 +1,127 @@
+from datetime import datetime
+from typing import Any
+
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_proxy.job_table import JobTable
+from clusterra_proxy.records import JobRecord
+from clusterra_proxy.snapshot import node_states, pending_jobs, restless, running_jobs, same_queue
+from hypothesis import given
+from hypothesis import strategies as st
+from job_records import BEGIN, at, job, node, task, waiting_array
+
+TABLE = JobTable()
+
+
+def snapshot(*records: JobRecord, taken_at: datetime = BEGIN, generation: int = 1) -> QueueSnapshot:
+    return QueueSnapshot(
+        generation=generation,
+        taken_at=taken_at,
+        pending=pending_jobs(records, TABLE.waiting_tasks),
+        running=running_jobs(records, lambda record: "alice"),
+        nodes=(),
+    )
+
+
+def test_identical_jobs_are_one_group() -> None:
+    (group,) = snapshot(job(2, submit=5), job(1, submit=3), job(10, submit=4)).pending or ()
+    assert group.job_ids == ("1", "2", "10")
+    assert group.count == 3
+    assert group.first_submitted_at == at(3)
+
+
+def test_jobs_that_ask_for_something_else_are_another_group() -> None:
+    different: tuple[dict[str, Any], ...] = (
+        {"cpus": 2},
+        {"node_count": 2},
+        {"memory_per_cpu": 100},
+        {"memory_per_node": 100},
+        {"features": "memory"},
+        {"tres_per_node": "gres/gpu:1"},
+        {"shared": ("none",)},
+        {"partition": "gpu"},
+        {"user_id": 5002},
+        {"state_reason": "Dependency"},
+        {"priority": 0},
+        {"time_limit": 10},
+    )
+    groups = snapshot(job(1), *(job(number, **fields) for number, fields in enumerate(different, start=2))).pending
+    assert groups is not None
+    assert [group.count for group in groups] == [1] * 13
+    assert groups[-2].held
+    assert groups[-1].time_limit_seconds == 600.0
+    assert groups[6].gres == "gres/gpu:1"
+    assert groups[7].exclusive
+
+
+def test_no_memory_asked_for_is_none() -> None:
+    (group,) = snapshot(job(1, memory_per_node=0)).pending or ()
+    assert group.memory_per_node_mib is None
+
+
+def test_cpus_per_task_are_no_generic_resource() -> None:
+    (group,) = snapshot(job(1, tres_per_task="cpu=2,gres/gpu=1")).pending or ()
+    assert group.gres == "gres/gpu=1"
+
+
+def test_an_array_counts_what_may_run_side_by_side() -> None:
+    (group,) = snapshot(waiting_array(1, "0-9")).pending or ()
+    assert (group.job_ids, group.count) == (("1",), 10)
+    (group,) = snapshot(waiting_array(1, "0-9%3", array_max_tasks=3)).pending or ()
+    assert group.count == 3
+    (group,) = snapshot(waiting_array(1, "8,9%3", array_max_tasks=3)).pending or ()
+    assert group.count == 2
+
+
+def test_what_holds_nodes_runs() -> None:
+    taken = snapshot(
+        job(1, "RUNNING", nodes="w[1-2]", start=7, time_limit=2),
+        task(3, 2, 0),
+        job(4, "COMPLETED+COMPLETING"),
+        job(5, "COMPLETED"),
+        job(6, "PENDING+COMPLETING", nodes="w1", start=5, restart_cnt=1),
+    )
+    assert taken.running is not None
+    assert [running.job_id for running in taken.running] == ["1", "2_0", "4", "6"]
+    first = taken.running[0]
+    assert (first.nodes, first.started_at, first.ends_by, first.user) == (("w1", "w2"), at(7), at(127), "alice")
+    assert taken.pending == ()
+
+
+def test_a_node_is_idle_since_slurm_cleaned_up_on_it() -> None:
+    idle, busy, ending = node_states(
+        [
+            node("w3", "IDLE", "COMPLETING", last_busy=at(9)),
+            node("w2", "MIXED", alloc_cpus=1, alloc_memory=100),
+            node("w1", "IDLE", last_busy=at(9)),
+        ]
+    )
+    assert (idle.name, idle.idle, idle.idle_since) == ("w1", True, at(9))
+    assert (busy.name, busy.idle, busy.idle_since, busy.cpus_allocated) == ("w2", False, None, 1)
+    assert (ending.name, ending.idle, ending.idle_since) == ("w3", False, None)
+
+
+def test_only_what_is_said_makes_a_snapshot_another_one() -> None:
+    assert same_queue(snapshot(job(1)), snapshot(job(1), taken_at=at(9), generation=7))
+    assert not same_queue(snapshot(job(1)), snapshot(job(2)))
+    assert not same_queue(None, snapshot())
+
+
+def test_the_scaler_waits_for_looks_while_something_waits_or_drains() -> None:
+    assert not restless(snapshot(job(1, "RUNNING")))
+    assert restless(snapshot(job(1)))
+    draining = snapshot().model_copy(update={"nodes": node_states([node("w1", "IDLE", "DRAIN")])})
+    assert restless(draining)
+
+
+@given(
+    st.lists(
+        st.builds(job, st.integers(1, 50), st.just("PENDING"), cpus=st.integers(1, 3)),
+        unique_by=lambda record: record.job_id,
+    )
+)
+def test_every_pending_job_is_in_exactly_one_group(records: list[JobRecord]) -> None:
+    groups = pending_jobs(records, TABLE.waiting_tasks)
+    assert sorted(job_id for group in groups for job_id in group.job_ids) == sorted(record.id for record in records)
+    assert sum(group.count for group in groups) == len(records)
+    asked = {record.id: record.cpus for record in records}
+    assert all(asked[job_id] == group.cpus for group in groups for job_id in group.job_ids)

@@ -1,0 +1,134 @@
+import time
+from collections.abc import Callable
+
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_proxy.errors import SlurmFailed, Unauthenticated, Unavailable
+from clusterra_proxy.tokens import LIFETIME_SECONDS, Names, TokenMint
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc import jwt
+from joserfc.jwk import OctKey
+
+KEY = b"k" * 64
+OPERATOR = SlurmUser(name="clusterra", uid=64000, gid=64000)
+ALICE = SlurmUser(name="alice", uid=5001, gid=5001, groups=(6000, 5001))
+BOB = SlurmUser(name="bob", uid=5002, gid=5002)
+
+
+def mint(key: Callable[[], bytes] = lambda: KEY, privileged: set[str] | None = None) -> TokenMint:
+    made = TokenMint(key, OPERATOR, home="/shared", names=Names())
+    if privileged is not None:
+        made.reserve(privileged)
+    return made
+
+
+def claims(token: str, key: bytes = KEY) -> dict[str, object]:
+    return jwt.decode(token, OctKey.import_key(key), algorithms=["HS256"]).claims
+
+
+def test_a_token_says_who_it_is_for_and_ends_in_minutes() -> None:
+    said = claims(mint(privileged=set()).user(ALICE))
+    assert said["uid"] == 5001
+    assert said["gid"] == 5001
+    assert said["id"] == {"name": "alice", "gecos": "alice", "dir": "/shared", "shell": "/bin/sh", "gids": [5001, 6000]}
+    assert said["exp"] - said["iat"] == LIFETIME_SECONDS  # type: ignore[operator]
+    assert abs(time.time() - said["iat"]) < 5  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra", "admin"])
+def test_names_with_rights_are_nobodys(name: str) -> None:
+    with pytest.raises(Unauthenticated, match="reserved"):
+        mint(privileged={"admin"}).user(SlurmUser(name=name, uid=5001, gid=5001))
+
+
+def test_the_operators_uid_is_nobody_elses() -> None:
+    with pytest.raises(Unauthenticated, match="reserved"):
+        mint(privileged=set()).user(SlurmUser(name="alice", uid=OPERATOR.uid, gid=5001))
+
+
+def test_a_name_that_got_rights_loses_its_token() -> None:
+    made = mint(privileged=set())
+    made.user(ALICE)
+    made.reserve({"alice"})
+    with pytest.raises(Unauthenticated, match="reserved"):
+        made.user(ALICE)
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        SlurmUser.model_construct(name="alice", uid=0, gid=5001, groups=()),
+        SlurmUser.model_construct(name="alice", uid=999, gid=5001, groups=()),
+        SlurmUser.model_construct(name="alice", uid=5001, gid=0, groups=()),
+        SlurmUser(name="alice", uid=5001, gid=5001, groups=(0,)),
+    ],
+)
+def test_ids_of_the_system_are_nobodys(user: SlurmUser) -> None:
+    with pytest.raises(Unauthenticated, match="below 1000"):
+        mint(privileged=set()).user(user)
+
+
+@pytest.mark.parametrize("other", [ALICE.model_copy(update={"uid": 5009}), BOB.model_copy(update={"uid": 5001})])
+def test_one_name_has_one_uid(other: SlurmUser) -> None:
+    made = mint(privileged=set())
+    made.user(ALICE)
+    with pytest.raises(Unauthenticated, match="known with another"):
+        made.user(other)
+    made.user(BOB)
+
+
+def test_nobody_gets_a_token_while_it_is_unknown_who_has_rights() -> None:
+    made = mint()
+    with pytest.raises(Unavailable, match="slurmdbd"):
+        made.user(ALICE)
+    assert claims(made.operator())["uid"] == OPERATOR.uid
+
+
+def test_a_token_is_used_again_until_half_of_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = mint(privileged=set())
+    first = made.user(ALICE)
+    began = time.time()
+    monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 - 1)
+    assert made.user(ALICE) == first
+    monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 + 1)
+    assert made.user(ALICE) != first
+
+
+def test_a_new_key_is_used_at_once() -> None:
+    keys = [KEY]
+    made = mint(lambda: keys[0], privileged=set())
+    made.user(ALICE)
+    keys[0] = b"n" * 64
+    assert claims(made.user(ALICE), keys[0])["uid"] == 5001
+
+
+@given(
+    st.builds(
+        SlurmUser,
+        name=st.sampled_from(["root", "eve", "slurm", "dba", "clusterra"]),
+        uid=st.integers(1000, 70000),
+        gid=st.integers(1000, 70000),
+        groups=st.lists(st.integers(0, 70000)).map(tuple),
+    )
+)
+def test_no_token_for_a_user_ever_carries_rights(user: SlurmUser) -> None:
+    try:
+        said = claims(mint(privileged={"dba"}).user(user))
+    except SlurmFailed:
+        return
+    identity = said["id"]
+    assert isinstance(identity, dict)
+    assert identity["name"] == "eve"
+    assert said["uid"] not in (0, OPERATOR.uid)
+    assert min(identity["gids"]) >= 1000
+
+
+def test_names_shown_are_those_that_are_known() -> None:
+    names = Names()
+    names.bind(ALICE)
+    assert names.name(5001) == "alice"
+    assert names.name(5001, "mallory") == "alice"
+    assert names.name(7000, "alice") == "7000"
+    assert names.name(7000, "carol") == "carol"
+    assert names.name(7000) == "7000"

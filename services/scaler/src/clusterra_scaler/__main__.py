@@ -1,0 +1,5 @@
+"""`python -m clusterra_scaler`."""
+
+from clusterra_scaler.app import main
+
+main()

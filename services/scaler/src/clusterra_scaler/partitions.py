@@ -1,0 +1,126 @@
+"""This replica's share of the clusters: a controller for each, fed by the partition's durable and the heartbeats."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from clusterra_contracts import subjects
+from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.subjects import Subject
+from clusterra_contracts.topology import CONSUMERS, HB, JOB, scaler_consumer
+from clusterra_runtime.broker import Broker, Durable, durable
+from clusterra_runtime.client import BusUnavailable, Client
+from clusterra_runtime.direct import last
+from clusterra_runtime.lease import Lease
+from clusterra_runtime.registry import Registry
+from pydantic import BaseModel
+
+from clusterra_scaler.controller import Controller
+from clusterra_scaler.fleets import Fleets
+
+log = structlog.get_logger(__name__)
+
+_CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
+
+
+class Partitions:
+    """The work of the leases. A cluster belongs to a partition by `subjects.job_partition`."""
+
+    def __init__(self, client: Client, broker: Broker, registry: Registry, fleets: Fleets) -> None:
+        self._client = client
+        self._broker = broker
+        self._registry = registry
+        self._fleets = fleets
+        self._controllers: dict[ClusterRef, Controller] = {}
+        self._durables: dict[int, Durable[QueueSnapshot]] = {}
+
+    @property
+    def working(self) -> bool:
+        """Whether the snapshots of all partitions held here arrive: a condition of readiness."""
+        return all(pulled.working for pulled in self._durables.values())
+
+    async def on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
+        """Hand a heartbeat to its controller, if it is ours."""
+        if controller := self._controllers.get(subject.ref):
+            controller.see_heartbeat(heartbeat)
+
+    async def _on_snapshot(self, subject: Subject, snapshot: QueueSnapshot, _sequence: int) -> None:
+        if controller := self._controllers.get(subject.ref):
+            controller.see_snapshot(snapshot)
+
+    async def hold(self, lease: Lease) -> None:
+        """Decide for the clusters of a partition until cancelled, or until a controller was overtaken."""
+        changed = asyncio.Event()
+        forget = self._follow(changed)
+        pulled = durable(self._broker, _CONSUMERS[scaler_consumer(lease.partition)], QueueSnapshot, self._on_snapshot)
+        running: dict[ClusterRef, asyncio.Task[None]] = {}
+        self._durables[lease.partition] = pulled
+        try:
+            await pulled.start()
+            while True:
+                changed.clear()
+                await self._reconcile(lease, running)
+                waiting = asyncio.create_task(changed.wait())
+                try:
+                    await asyncio.wait({waiting, *running.values()}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    waiting.cancel()
+                for task in running.values():
+                    if task.done():
+                        task.result()
+        finally:
+            forget()
+            await self._stop(list(running), running)
+            del self._durables[lease.partition]
+            await pulled.stop()
+
+    def _follow(self, changed: asyncio.Event) -> Callable[[], None]:
+        def on_change(ref: ClusterRef, binding: ClusterBinding | None) -> None:
+            if binding is not None and ref in self._controllers:
+                self._controllers[ref].bind(binding)
+            changed.set()
+
+        self._registry.on_change.append(on_change)
+        return lambda: self._registry.on_change.remove(on_change)
+
+    async def _reconcile(self, lease: Lease, running: dict[ClusterRef, asyncio.Task[None]]) -> None:
+        """Run a controller for each cluster of the partition, and for no other."""
+        wanted = {
+            ref: binding
+            for ref, binding in self._registry.clusters.items()
+            if subjects.job_partition(ref) == lease.partition
+        }
+        await self._stop([ref for ref in running if ref not in wanted], running)
+        for ref, binding in wanted.items():
+            if ref not in running:
+                controller = Controller(ref, binding, lease.fence, self._fleets, self._client)
+                self._controllers[ref] = controller
+                running[ref] = asyncio.create_task(self._run(ref, controller), name=f"controller-{ref.key}")
+
+    async def _run(self, ref: ClusterRef, controller: Controller) -> None:
+        if snapshot := await self._last(JOB.name, subjects.job_partitioned(ref), QueueSnapshot):
+            controller.see_snapshot(snapshot)
+        if heartbeat := await self._last(HB.name, subjects.heartbeat(ref), Heartbeat):
+            controller.see_heartbeat(heartbeat)
+        await controller.run()
+
+    async def _last[M: BaseModel](self, stream: str, subject: str, model: type[M]) -> M | None:
+        """What was published before the lease was ours; what cannot be read now comes again by itself."""
+        try:
+            found = await last(self._client, stream, subject, model)
+        except (BusUnavailable, InvalidMessage) as error:
+            log.warning("last_not_read", subject=subject, reason=str(error))
+            return None
+        return found[0] if found is not None else None
+
+    async def _stop(self, refs: list[ClusterRef], running: dict[ClusterRef, asyncio.Task[None]]) -> None:
+        tasks = [running.pop(ref) for ref in refs]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for ref in refs:
+            del self._controllers[ref]

@@ -1,0 +1,126 @@
+"""Scaling down in two phases, and the records of workers that are gone. A state machine without a clock of its own.
+
+    in use -- idle long enough, not needed --> Drain --accepted--> drained
+    drained -- seen idle in a snapshot taken after that --> victim -- gone from the edge and from Slurm --> forgotten
+    drained -- wanted again --> its record is dropped, then Undrain
+
+A worker becomes a victim only by a snapshot that shows it drained for our reason, running nothing, and named by no
+running job, and while no undrain of ours may still reach Slurm. Where a list could not be read, everything stays as
+it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from clusterra_contracts.identity import WorkerName
+from clusterra_contracts.queue import NodeState
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
+
+from clusterra_scaler.planner.plan import Plan
+from clusterra_scaler.planner.state import FleetState, Seen, Sightings, runs_nothing
+from clusterra_scaler.planner.supply import Supply, drained_by_us
+
+type Action = Drain | Undrain | DeleteNode
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """What changes in scaling down, and what Slurm must be asked to do."""
+
+    drains: Mapping[WorkerName, datetime]
+    victims: frozenset[WorkerName]
+    """Workers that may be removed from now on."""
+    forgotten: frozenset[WorkerName]
+    """Victims that neither the edge nor Slurm has any more."""
+    actions: tuple[Action, ...]
+
+
+def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, plan: Plan | None) -> Retirement:
+    """Take every worker one step further. Without a plan nobody knows what is needed: nothing is drained or removed."""
+    drains = dict(state.drains)
+    actions: list[Action] = []
+    victims: frozenset[WorkerName] = frozenset()
+    if plan is not None:
+        drains = {name: at for name, at in drains.items() if name not in plan.undrain}
+        actions += [Undrain(node=name) for name in sorted(plan.undrain)]
+        if seen.whole:
+            drains, victims, more = _step(seen, drains, sightings, supply, plan)
+            actions += more
+    return Retirement(
+        drains=drains,
+        victims=victims,
+        forgotten=_forgotten(seen, state),
+        actions=(*actions, *_records_to_delete(seen, state, sightings, supply)),
+    )
+
+
+def _step(
+    seen: Seen, recorded: Mapping[WorkerName, datetime], sightings: Sightings, supply: Supply, plan: Plan
+) -> tuple[dict[WorkerName, datetime], frozenset[WorkerName], list[Action]]:
+    drains: dict[WorkerName, datetime] = {}
+    victims: set[WorkerName] = set()
+    actions: list[Action] = []
+    busy = _busy(seen)
+    for name in sorted(supply.workers.keys() & supply.nodes.keys() - plan.undrain):
+        node = supply.nodes[name]
+        free = runs_nothing(node) and name not in busy
+        accepted_at = recorded.get(name)
+        if node.draining and not drained_by_us(node):
+            continue
+        if accepted_at is None:
+            if node.draining:
+                actions.append(Drain(node=name, reason="not needed"))
+            elif free and name not in plan.needed:
+                idle_seconds = (seen.now - _idle_since(node, sightings, seen)).total_seconds()
+                if idle_seconds >= _patience_seconds(node, seen):
+                    actions.append(Drain(node=name, reason=f"idle for {idle_seconds:.0f} s"))
+        elif seen.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in sightings.undrains)):
+            drains[name] = accepted_at
+        elif node.draining:
+            victims.add(name)
+    return drains, frozenset(victims), actions
+
+
+def _idle_since(node: NodeState, sightings: Sightings, seen: Seen) -> datetime:
+    if node.idle_since is None:
+        return sightings.idle.get(node.name, seen.now)
+    return max(node.idle_since, node.registered_at or node.idle_since)
+
+
+def _patience_seconds(node: NodeState, seen: Seen) -> float:
+    """A node that does not answer may come back; one that does is ready for the next job all the time."""
+    return seen.binding.policy.ghost_seconds if node.gone else seen.binding.policy.idle_seconds
+
+
+def _forgotten(seen: Seen, state: FleetState) -> frozenset[WorkerName]:
+    if not seen.edge.listed(seen.now) or seen.snapshot.nodes is None:
+        return frozenset()
+    return state.victims - _there(seen) - {node.name for node in seen.snapshot.nodes}
+
+
+def _records_to_delete(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -> list[DeleteNode]:
+    """Slurm's records of victims that are gone, and of workers that have been gone for long."""
+    if not seen.edge.listed(seen.now) or seen.snapshot.running is None:
+        return []
+    there = _there(seen)
+    busy = _busy(seen)
+    ghosts = {
+        name
+        for name, since in sightings.absent.items()
+        if name in supply.ours and (seen.now - since).total_seconds() >= seen.binding.policy.ghost_seconds
+    }
+    return [
+        DeleteNode(node=name)
+        for name in sorted((state.victims | ghosts) & supply.nodes.keys())
+        if name not in there and name not in busy and runs_nothing(supply.nodes[name])
+    ]
+
+
+def _busy(seen: Seen) -> frozenset[str]:
+    return frozenset(name for job in seen.snapshot.running or () for name in job.nodes)
+
+
+def _there(seen: Seen) -> frozenset[WorkerName]:
+    """Workers the edge has, be they on their way out."""
+    return frozenset(worker.name for worker in seen.edge.workers or () if worker.phase != "failed")

@@ -1,0 +1,166 @@
+"""What there is and what is coming: the room that pending jobs could use without buying anything."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.identity import ShapeName, WorkerName
+from clusterra_contracts.queue import NodeState, RunningJob
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
+
+from clusterra_scaler.planner.state import FleetState, Seen, Sightings
+
+_UNUSABLE = frozenset({
+    "FAIL",
+    "FUTURE",
+    "INVALID",
+    "INVALID_REG",
+    "MAINTENANCE",
+    "POWER_DOWN",
+    "POWERED_DOWN",
+    "POWERING_DOWN",
+    "RESERVED",
+})  # fmt: skip
+
+Kind = Literal["node", "booting", "ordered", "draining", "new"]
+
+
+@dataclass(slots=True)
+class Bin:
+    """Room on one worker: free CPUs and MiB. It is filled in place."""
+
+    kind: Kind
+    name: WorkerName
+    """Empty for a worker that has no name yet."""
+    shape: ShapeName
+    """Empty for a node that is no worker of ours."""
+    features: frozenset[str]
+    cpus: int
+    memory_mib: int
+    empty: bool
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """The cluster's workers, joined from what Slurm, the edge and our own decisions say of them."""
+
+    bins: list[Bin]
+    """Nodes, those whose drain is ours and can be taken back, and booting workers."""
+    ordered: Mapping[ShapeName, int]
+    """Workers that were ordered and that the edge has not told of."""
+    specs: Mapping[ShapeName, WorkerSpec]
+    """The shapes that can be ordered, and those that were."""
+    workers: Mapping[WorkerName, Worker]
+    """Workers that stand: booting or running, of a shape of ours, and no victims. Empty before the edge has told."""
+    nodes: Mapping[str, NodeState]
+    """Slurm's nodes; empty when they are not known."""
+    standing: Counter[ShapeName]
+    ours: frozenset[str]
+    """Slurm's nodes that are workers of a shape of ours, there or not."""
+    leaving: int
+    """Workers that are on their way out and still there."""
+
+
+def supply_of(seen: Seen, state: FleetState, sightings: Sightings) -> Supply:
+    """Join the three views.
+
+    A worker that Slurm has and the edge has not told of is no supply: either it is dead, or it is one of those
+    ordered, and counted so. Before the edge has told anything, Slurm's nodes are taken for its workers.
+    """
+    specs = {target.shape: target.worker for target in state.targets}
+    specs |= {shape.name: shape.worker for shape in seen.binding.catalogue.shapes}
+    victims = state.victims
+    nodes = {node.name: node for node in seen.snapshot.nodes or ()}
+    ours = {node.name: shape for node in nodes.values() if (shape := shape_of(node, specs))}
+    listed = seen.edge.workers
+    workers = {
+        worker.name: worker
+        for worker in listed or ()
+        if worker.phase in ("booting", "running") and worker.name not in victims and worker.shape in specs
+    }
+    if listed is None:
+        standing = Counter(shape for name, shape in ours.items() if name not in victims)
+        leaving = len(victims)
+    else:
+        standing = Counter(worker.shape for worker in workers.values())
+        leaving = sum(worker.phase != "failed" and worker.name not in workers for worker in listed)
+
+    cpus_in_use = _cpus_in_use(seen.snapshot.running or ())
+    bins: list[Bin] = []
+    for node in nodes.values():
+        lost = listed is not None and node.name in ours and node.name not in workers
+        if lost or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
+            continue
+        unseen_drain = not node.draining and (node.name in state.drains or node.name in sightings.undrains)
+        kind: Kind = "draining" if drained_by_us(node) or unseen_drain else "node"
+        if kind == "draining" or not node.draining:
+            bins.append(_node_bin(kind, node, ours.get(node.name, ""), cpus_in_use[node.name]))
+    bins += [
+        spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
+        for worker in workers.values()
+        if _boots(worker, nodes.get(worker.name), seen)
+    ]
+    ordered = {target.shape: max(0, target.replicas - standing[target.shape]) for target in state.targets}
+    return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(ours), leaving)
+
+
+def drained_by_us(node: NodeState) -> bool:
+    """Whether it is drained for our reason: only such a drain may be taken back, or lead to a removal."""
+    return node.draining and node.reason.startswith(DRAIN_REASON_PREFIX)
+
+
+def shape_of(node: NodeState, shapes: Mapping[ShapeName, WorkerSpec]) -> ShapeName:
+    """The shape whose name is among a node's features; empty for a node that is no worker of ours."""
+    return next((feature for feature in node.features if feature in shapes), "")
+
+
+def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> Bin:
+    """A worker that nothing runs on yet."""
+    return Bin(kind, name, shape, frozenset(spec.features), spec.cpus, spec.memory_mib, empty=True)
+
+
+def _boots(worker: Worker, node: NodeState | None, seen: Seen) -> bool:
+    age_seconds = (seen.now - worker.started_at).total_seconds()
+    return (node is None or node.gone) and age_seconds < seen.binding.policy.boot_timeout_seconds
+
+
+def _cpus_in_use(running: Iterable[RunningJob]) -> Counter[str]:
+    """CPUs of running jobs by node; a job of several nodes is taken to have the same number on each."""
+    in_use: Counter[str] = Counter()
+    for job in running:
+        for name in job.nodes:
+            in_use[name] += -(-job.cpus // len(job.nodes))
+    return in_use
+
+
+def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, cpus_in_use: int) -> Bin:
+    """What a node has for the jobs that the snapshot calls pending.
+
+    A snapshot's jobs and nodes may be read one after the other. What is in use is told by the jobs: a job that has
+    started in between is still pending here, and must find room where it runs by now. The memory follows the CPUs.
+    """
+    if cpus_in_use == node.cpus_allocated:
+        memory_in_use = node.memory_allocated_mib
+    elif cpus_in_use < node.cpus_allocated:
+        memory_in_use = node.memory_allocated_mib * cpus_in_use // node.cpus_allocated
+    else:
+        memory_in_use = max(node.memory_allocated_mib, node.memory_mib * cpus_in_use // node.cpus)
+    return Bin(
+        kind,
+        node.name,
+        shape,
+        frozenset(node.features),
+        cpus=node.cpus - cpus_in_use,
+        memory_mib=node.memory_mib - memory_in_use,
+        empty=cpus_in_use == 0,
+    )
+
+
+def best_fit(candidate: Bin) -> tuple[int, bool, int, int, str]:
+    """How bins are sorted: what is there first, then what is coming; the busy before the idle, the smallest first."""
+    coming = ("node", "draining", "booting", "ordered", "new").index(candidate.kind)
+    return (coming, candidate.empty, candidate.cpus, candidate.memory_mib, candidate.name)

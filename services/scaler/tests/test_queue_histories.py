@@ -1,0 +1,87 @@
+"""Histories of queues under all kinds of trouble: no job is harmed, every job runs, and nothing is left over.
+
+The promises are asserted inside of `cluster_model.World`, at the moment they would be broken.
+"""
+
+from random import Random
+
+from cluster_model import Faults, Job, World, binding
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+TROUBLE_SECONDS = 150
+AT_MOST_SECONDS = 3000
+
+some = st.sampled_from([0.0, 0.02, 0.2])
+rarely = st.sampled_from([0.0, 0.01, 0.03])
+
+any_jobs = st.lists(
+    st.builds(
+        Job,
+        submitted=st.integers(0, 90),
+        cpus=st.sampled_from([1, 1, 2, 3, 4, 8, 16, 32]),
+        memory_mib=st.sampled_from([100, 2048, 4096, 10_000, 65_536, 200_000]),
+        nodes=st.sampled_from([1, 1, 1, 1, 2, 3]),
+        runs=st.integers(1, 40),
+        cancelled=st.one_of(st.none(), st.none(), st.integers(0, 120)),
+    ),
+    min_size=1,
+    max_size=25,
+)
+any_trouble = st.builds(
+    Faults,
+    null_list=some,
+    lost_snapshot=some,
+    lost_heartbeat=st.sampled_from([0.0, 0.1, 0.8]),
+    lost_desired=some,
+    failed_call=some,
+    crash=rarely,
+    never_boots=st.sampled_from([0.0, 0.1]),
+    takeover=rarely,
+)
+
+many_short_jobs = st.lists(
+    st.builds(
+        Job, submitted=st.integers(0, 140), cpus=st.integers(1, 2), memory_mib=st.just(100), runs=st.integers(1, 4)
+    ),
+    min_size=20,
+    max_size=60,
+)
+"""Workers are drained and wanted again all the time."""
+bad_line = st.builds(
+    Faults,
+    lost_snapshot=st.sampled_from([0.3, 0.6, 0.8]),
+    lost_heartbeat=st.sampled_from([0.0, 0.1]),
+    failed_call=st.sampled_from([0.0, 0.2, 0.6]),
+    takeover=rarely,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(any_jobs, any_trouble, st.integers(0, 2**32), st.integers(3, 12), st.sampled_from([0.0, 2.0, 10.0]))
+def test_any_queue_in_any_trouble(
+    jobs: list[Job], faults: Faults, seed: int, max_workers: int, idle_seconds: float
+) -> None:
+    policy = binding(idle_seconds=idle_seconds, max_workers=max_workers, boot_timeout_seconds=25, ghost_seconds=30)
+    world = World(jobs, policy, Random(seed), faults)
+    world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(many_short_jobs, bad_line, st.integers(0, 2**32), st.integers(2, 5))
+def test_workers_that_are_wanted_again(jobs: list[Job], faults: Faults, seed: int, max_workers: int) -> None:
+    policy = binding(idle_seconds=0, max_workers=max_workers, boot_timeout_seconds=25, ghost_seconds=30)
+    world = World(jobs, policy, Random(seed), faults, boots_seconds=(1, 4))
+    world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
+
+
+def test_the_model_is_no_quiet_place() -> None:
+    """A world in which nothing is ever bought, drained or removed would keep every promise."""
+    random = Random(7)
+    jobs = [Job(submitted=random.randint(0, 140), cpus=1, memory_mib=100, runs=3) for _ in range(60)]
+    faults = Faults(lost_snapshot=0.3, failed_call=0.3, takeover=0.02)
+    world = World(jobs, binding(idle_seconds=0, max_workers=4), random, faults)
+    world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
+    assert world.peak > 1
+    assert world.removed > 3
+    assert world.undrained > 0

@@ -1,0 +1,70 @@
+"""Each service and the NATS server are killed while jobs run: every job runs once, every fact is told once."""
+
+import asyncio
+from collections import Counter
+
+from clusterra_contracts.events import Event, JobFact
+from clusterra_contracts.history_rpc import HistoryPage
+from clusterra_lab.observer import Observer
+from clusterra_lab.process import until
+from clusterra_lab.scenario import GIB
+from clusterra_lab.stack import Stack
+from clusterra_lab.user import SubmittedJob, User
+
+JOBS = 30
+SCRIPT = '#!/bin/bash\necho "began $SLURM_JOB_ID"\nsleep 6\necho "ended $SLURM_JOB_ID"\n'
+EXPECTED = ("job.submitted", "job.running", "job.completed")
+
+
+async def archived(user: User, job_ids: set[str]) -> list[Event]:
+    """All archived events of these jobs."""
+    found: list[Event] = []
+    cursor = ""
+    while True:
+        path = f"/v1/clusters/{user.cluster}/events?kinds=job.*&limit=500{cursor}"
+        async with user.session.get(path) as response:
+            assert response.status == 200, await response.text()
+            page = HistoryPage.model_validate(await response.json())
+        found += [event for event in page.events if event.subject in job_ids]
+        if page.cursor is None:
+            return found
+        cursor = f"&cursor={page.cursor}"
+
+
+async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer: Observer) -> None:
+    job = {"name": "chaos", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
+    submitted: list[SubmittedJob] = await asyncio.gather(
+        *(ada.submit(SCRIPT, job, key=f"chaos-job-{number:02}") for number in range(JOBS))
+    )
+    job_ids = {each.job_id for each in submitted}
+    assert len(job_ids) == JOBS
+
+    for service in lab.services.values():
+        service.kill()
+        await service.start()
+        await service.ready()
+    await lab.nats.kill()
+    await lab.nats.restart()
+
+    async def complete() -> bool:
+        told = Counter((event.subject, event.data.kind) for event in await archived(ada, job_ids))
+        return all(told[job_id, "job.completed"] for job_id in job_ids)
+
+    await until(complete, seconds=120, every=1.0, what="all jobs to be archived as completed")
+    events = await archived(ada, job_ids)
+    told = Counter((event.subject, event.data.kind) for event in events)
+    assert told == Counter({(job_id, kind): 1 for job_id in job_ids for kind in EXPECTED})
+    assert all(isinstance(event.data, JobFact) and event.data.uid == ada.profile.uid for event in events)
+    for job_id in job_ids:
+        assert await ada.output(job_id) == f"began {job_id}\nended {job_id}\n"
+
+    repeated = await ada.submit(SCRIPT, job, key="chaos-job-00")
+    assert repeated.job_id == submitted[0].job_id
+
+    await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
+
+    async def no_nodes() -> bool:
+        return (await lab.slurm.run("sinfo", "--noheader", "--Node")).stdout.strip() in ("", b"")
+
+    await until(no_nodes, seconds=30, every=0.5, what="Slurm to forget the nodes")
+    assert lab.slurmd_processes() == []

@@ -1,0 +1,60 @@
+"""Garbage on every subject is kept in the dead letter stream and changes nothing else."""
+
+import pytest
+from clusterra_contracts import subjects
+from clusterra_contracts.identity import ClusterRef, TenantRef
+from clusterra_contracts.scale import DesiredState
+from clusterra_lab.observer import Observer
+from clusterra_lab.process import until
+from clusterra_lab.stack import Stack
+from clusterra_lab.user import User
+from clusterra_runtime import bus
+
+
+def every_subject(ref: ClusterRef) -> list[str]:
+    return [
+        subjects.job_pending(ref),
+        subjects.scale_desired(ref),
+        subjects.heartbeat(ref),
+        subjects.event(ref, "job.running"),
+        *(subjects.slurm(ref, operation) for operation in ("submit", "get", "list", "cancel", "drain", "delete-node")),
+        subjects.edge(ref, "log"),
+        subjects.history(ref),
+        subjects.usage(TenantRef(tenant=ref.tenant)),
+    ]
+
+
+def stored(subject: str, ref: ClusterRef) -> set[str]:
+    """Where its dead letter may be: under the published subject, or under the one that the stream stores."""
+    names = {subject}
+    if subject == subjects.job_pending(ref):
+        names.add(subjects.job_partitioned(ref))
+    return {subjects.dead_letter(name) for name in names}
+
+
+@pytest.mark.parametrize("body", [b"\xff\x00 no message", b'{"generation": -1}'], ids=["bytes", "json"])
+async def test_garbage_is_kept_and_changes_nothing(lab: Stack, ada: User, observer: Observer, body: bytes) -> None:
+    before = await bus.last(lab.bus, "SCALE", subjects.scale_desired(lab.cluster), DesiredState)
+    for subject in every_subject(lab.cluster):
+        await lab.bus.publish(subject, body, headers={"content-type": "application/json"})
+    await lab.bus.flush()
+
+    for subject in every_subject(lab.cluster):
+
+        async def kept(subject: str = subject) -> bool:
+            letters = [await lab.dead_letter(name) for name in stored(subject, lab.cluster)]
+            return body in letters
+
+        await until(kept, seconds=15, every=0.1, what=f"the dead letter of {subject}")
+
+    job = await ada.submit("#!/bin/bash\necho still here\n", {"name": "after", "memory_per_cpu": 2048})
+    await until(
+        lambda: (job.job_id, "job.completed") in observer.facts, seconds=40, what="a job after the garbage to run"
+    )
+    assert await ada.output(job.job_id) == "still here\n"
+    decided = [decision.order for decision in observer.decisions]
+    assert decided == sorted(decided)
+    if before is not None:
+        assert decided[0] > before[0].order
+    assert all(service.alive for service in lab.services.values())
+    await until(lambda: observer.workers == {}, seconds=40, what="the workers to go")

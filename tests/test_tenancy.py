@@ -1,0 +1,43 @@
+"""Somebody of another tenant gets 404 for everything of this one, whatever the route."""
+
+import re
+
+import pytest
+from clusterra_lab.process import until
+from clusterra_lab.observer import Observer
+from clusterra_lab.stack import Stack
+from clusterra_lab.user import User, logged_in
+
+
+async def test_the_whole_api_walked_as_another_tenant(lab: Stack, ada: User, observer: Observer) -> None:
+    job = await ada.submit("#!/bin/bash\necho secret\n", {"name": "private", "memory_per_cpu": 2048})
+    await until(lambda: (job.job_id, "job.completed") in observer.facts, seconds=40, what="the job to end")
+    async with logged_in(
+        lab.gateway_url, lab.cluster.cluster, lambda url: lab.log_in(url, "eve@globex.example")
+    ) as eve:
+        assert eve.profile.uid != 0
+        async with eve.session.get("/v1/clusters") as response:
+            assert lab.cluster.cluster not in {cluster["id"] for cluster in (await response.json())["clusters"]}
+        async with eve.session.get("/v1/api-routes") as response:
+            routes = (await response.json())["routes"]
+        walked = [route for route in routes if "{cluster_id}" in route["path"]]
+        assert len(walked) >= 8
+        for route in walked:
+            path = route["path"].replace("{cluster_id}", lab.cluster.cluster).replace("{job_id}", job.job_id)
+            assert not re.search(r"[{}]", path)
+            body = {"script": "#!/bin/bash\ntrue\n", "job": {"environment": ["PATH=/bin"]}}
+            async with eve.session.request(
+                route["method"], path, json=body if route["method"] == "POST" else None
+            ) as response:
+                assert response.status == 404, (route, await response.text())
+                assert "secret" not in await response.text()
+    assert await ada.output(job.job_id) == "secret\n"
+
+
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/users/me"])
+async def test_nobody_without_a_session_is_let_in(lab: Stack, path: str) -> None:
+    from aiohttp import ClientSession
+
+    async with ClientSession(lab.gateway_url) as stranger, stranger.get(path) as response:
+        assert response.status == 401
+        assert response.content_type == "application/problem+json"
