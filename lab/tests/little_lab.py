@@ -23,7 +23,7 @@ class LittleLab:
 async def little_lab(directory: Path) -> AsyncIterator[LittleLab]:
     environment = {"PYTHONPATH": str(Path(__file__).parent), "COLOUR": "red", "WORKER": "1"}
     greeter = Command("greeter", "little_service", environment)
-    async with opened(directory) as home, fleet([greeter], home.directory / "logs") as services:
+    async with opened(directory) as home, fleet([greeter], home.logs) as services:
         health = {name: service.health_url for name, service in services.items()}
         yield LittleLab(home, Summary(addresses=health, health=health))
 

@@ -179,7 +179,7 @@ async def test_a_signal_while_it_starts_ends_all(tmp_path: Path) -> None:
 async def test_a_service_is_killed_and_started_singly(tmp_path: Path) -> None:
     home = Home(tmp_path / "lab")
     with home.claim(), home.ledger.open():
-        async with fleet([little_service("one"), little_service("two")], home.directory / "logs") as services:
+        async with fleet([little_service("one"), little_service("two")], home.logs) as services:
             before = {name: service.pid for name, service in services.items()}
             url = services["one"].health_url
             services["one"].kill()
@@ -201,7 +201,7 @@ async def test_a_service_that_cannot_start_shows_its_log_and_ends_the_others(tmp
     commands = [little_service("good"), little_service("bad", FAIL="1")]
     with home.claim(), home.ledger.open():
         with pytest.raises(ProcessDied, match=r"(?s)bad ended with 1 .*cannot open the door"):
-            async with fleet(commands, home.directory / "logs"):
+            async with fleet(commands, home.logs):
                 raise AssertionError
         assert processes(home.directory) == []
 
@@ -234,3 +234,16 @@ async def test_a_claim_ends_with_its_block(tmp_path: Path) -> None:
     assert home.owner() is None
     with home.claim():
         await asyncio.sleep(0)
+
+
+def test_state_is_used_again_only_after_an_orderly_end(tmp_path: Path) -> None:
+    home = Home(tmp_path / "lab")
+    with home.using_state() as started:
+        (home.state / "part").write_text("first")
+        started()
+    with home.using_state():
+        assert (home.state / "part").read_text() == "first"
+    with home.using_state() as started:
+        assert not (home.state / "part").exists(), "the second has not started all"
+        assert (tmp_path / "lab" / "state-before" / "part").read_text() == "first"
+        started()

@@ -2,7 +2,8 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,10 +40,14 @@ class Home:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory.resolve()
+        self.state = self.directory / "state"
+        """What the next lab of this folder goes on with."""
+        self.logs = self.directory / "logs"
         self.ledger = Ledger(self.directory)
         self._lock = self.directory / "lock"
         self._owner = self.directory / "owner.json"
         self._summary = self.directory / "summary.json"
+        self._in_use = self.directory / "state-in-use"
 
     @contextmanager
     def claim(self) -> Iterator[None]:
@@ -65,6 +70,32 @@ class Home:
                 self._owner.unlink()
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def using_state(self) -> Iterator[Callable[[], None]]:
+        """Go on with the state of the last lab, or begin anew where that did not come to its orderly end.
+
+        Each part keeps its state in its own way, some only when it ends: after a kill, or a start that failed, they
+        do not fit together any more. What was there is then kept aside as `state-before`, for whoever looks for the
+        reason. The function that is given must be called when everything has started.
+        """
+        if self._in_use.exists() and self.state.exists():
+            before = self.directory / "state-before"
+            shutil.rmtree(before, ignore_errors=True)
+            self.state.rename(before)
+        self.state.mkdir(exist_ok=True)
+        self._in_use.touch()
+        all_started = False
+
+        def started() -> None:
+            nonlocal all_started
+            all_started = True
+
+        try:
+            yield started
+        finally:
+            if all_started:
+                self._in_use.unlink()
 
     def owner(self) -> Entry | None:
         """The process that is this lab, if one is."""

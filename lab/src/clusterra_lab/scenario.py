@@ -95,7 +95,7 @@ ORDERS: tuple[Order, ...] = (
         Order(
             name=f"{family}-family",
             user=1,
-            body=f'echo "{family}: $SLURM_CPUS_PER_TASK cpus"\nsleep 1\n',
+            body=f'echo "{family}: $SLURM_CPUS_ON_NODE cpus"\nsleep 1\n',
             job={"cpus_per_task": 4, "memory_per_cpu": gib * GIB},
             lines=(f"{family}: 4 cpus",),
         )

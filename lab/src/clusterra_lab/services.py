@@ -7,13 +7,15 @@ from pathlib import Path
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.permissions import Permissions, control_plane, edge_agent
+from clusterra_runtime import catalogue
 
 from clusterra_lab.aws import Aws
 from clusterra_lab.fleet import Command
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.oidc import Oidc, Person
 from clusterra_lab.secret_file import secret
-from clusterra_lab.slurm import Slurm
+from clusterra_lab.slurm import SlurmCluster
+from clusterra_lab.slurm_config import ETC, NodeShape
 
 CLUSTER = ClusterRef(tenant="acme", cluster="main")
 EMAIL_DOMAIN = "acme.example"
@@ -25,10 +27,19 @@ CATALOGUE = Path(__file__).parents[3] / "catalog" / "shapes.yaml"
 IDLE_SECONDS = 5.0
 """In the lab nobody pays for workers, but everybody waits for them to go."""
 
+WORKER_PORTS = 200
+"""How many; also the most workers there can be."""
+
 NATS_USERS: Mapping[str, Permissions] = {
     **{name: control_plane() for name in ("gateway", "proxy", "scaler", "events", "setup", "lab")},
     "edge-agent": edge_agent(CLUSTER),
 }
+
+
+def shapes() -> list[NodeShape]:
+    """The catalogue, as Slurm needs it to accept jobs while there is no worker."""
+    workers = {shape.name: shape.worker for shape in catalogue.load(CATALOGUE).shapes}
+    return [NodeShape(name, spec.cpus, spec.memory_mib, spec.features, spec.gres) for name, spec in workers.items()]
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,8 @@ class Parts:
     nats: NatsServer
     aws: Aws
     oidc: Oidc
-    slurm: Slurm
+    slurm: SlurmCluster
+    worker_ports: range
     gateway_url: str
 
 
@@ -80,14 +92,17 @@ def services(parts: Parts) -> list[Command]:
 
 
 def _edge_agent(parts: Parts) -> dict[str, str]:
-    slurm = parts.slurm
+    slurm, ports = parts.slurm, parts.worker_ports
     return {
         "CLUSTERRA_TENANT": CLUSTER.tenant,
         "CLUSTERRA_CLUSTER": CLUSTER.cluster,
         "CLUSTERRA_SHARED_DIR": str(slurm.shared_dir),
         "CLUSTERRA_STATE_DIR": str(parts.directory / "edge-agent"),
         "CLUSTERRA_WORKER_LAUNCHER": json.dumps(slurm.launcher),
-        "CLUSTERRA_SLURMD_CONF_SERVER": slurm.slurmctld,
+        "CLUSTERRA_SLURMD_CONF": f"{ETC}/slurm.conf",
+        "CLUSTERRA_SLURMD_SPOOL": f"{slurm.spool_dir}/{{worker}}",
+        "CLUSTERRA_SLURMD_FIRST_PORT": str(ports.start),
+        "CLUSTERRA_SLURMD_PORTS": str(len(ports)),
     }
 
 
@@ -104,8 +119,8 @@ def _tenant(parts: Parts) -> dict[str, object]:
                 "name": "Main",
                 "slurmrestd_url": slurm.slurmrestd_url,
                 "jwt_key": f"file:{slurm.jwt_key_file}",
-                "operator": slurm.operator.model_dump(),
-                "shared_path": str(slurm.shared_path),
+                "operator": slurm.operator.model_dump(mode="json"),
+                "shared_path": slurm.shared_path,
                 "policy": {"idle_seconds": IDLE_SECONDS},
             }
         ],

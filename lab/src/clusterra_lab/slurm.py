@@ -22,7 +22,7 @@ from clusterra_lab.slurm_directory import SHARED_PATH, SlurmDirectory
 from clusterra_lab.slurm_namespace import INIT, namespace
 from clusterra_lab.slurm_root import ensure_root
 
-OPERATOR = SlurmUser(name="clusterra-operator", uid=64100, gid=64100)
+OPERATOR = SlurmUser(name="clusterra-operator", uid=2001, gid=2001)
 _SLURMRESTD_UID = "64101"
 """Any that is neither root's nor SlurmUser's, which slurmrestd refuses to run as."""
 
@@ -46,7 +46,8 @@ class SlurmCluster(BaseModel):
     jwt_key_file: Path
     """Signs users' tokens (HS256). Only root and Slurm itself can read it."""
     operator: SlurmUser
-    """The service user with slurmdbd's level Operator; a cluster with power saving has no slurmdbd and no operator."""
+    """The service user for upkeep: draining and deleting nodes take slurmdbd's level Administrator, Operator is not
+    enough. A cluster with power saving has no slurmdbd and no operator."""
     shared_dir: Path
     shared_path: str = SHARED_PATH
     """The same folder as jobs see it."""
@@ -216,7 +217,7 @@ async def _appoint_operator(cluster: SlurmCluster) -> None:
         await _checked(
             cluster,
             *("sacctmgr", "--immediate", "add", "user", f"name={OPERATOR.name}"),
-            *("account=operators", "adminlevel=operator"),
+            *("account=operators", "adminlevel=administrator"),
         )
 
 

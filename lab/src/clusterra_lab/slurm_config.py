@@ -119,6 +119,7 @@ SlurmctldPort={config.slurmctld_port}
 SlurmUser=slurm
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 TreeWidth=65533
+SlurmctldParameters=enable_configless
 
 {_AUTH}
 CredType=cred/slurm

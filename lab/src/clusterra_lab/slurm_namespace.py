@@ -4,6 +4,7 @@ All processes in them end with the first one, and that one with whoever opened t
 are seen from nowhere else, so none can be left behind.
 """
 
+import os
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -13,12 +14,14 @@ from pathlib import Path
 import psutil
 
 from clusterra_lab.debian_root import PRIVATE
+from clusterra_lab.orphans import adopt_orphans, reap
 from clusterra_lab.process import Process, start, until
 from clusterra_lab.slurm_config import HOST
 
 INIT = "tini"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _OPEN_SECONDS = 20.0
+_CLOSE_SECONDS = 20.0
 
 _OPEN = f"""\
 set -eu
@@ -75,6 +78,7 @@ async def namespace(root: Path, folders: Mapping[Path, str], log: Path) -> Async
     /run, /tmp, /var/tmp and /dev/shm are empty and writable. Everything inside has ended when the block has. Raises
     ProcessDied when the namespaces cannot be made, as without root.
     """
+    adopt_orphans()
     mounts = [str(part) for folder, path in folders.items() for part in (folder, path)]
     # PATH as in the root: its programs are what the script calls after it has changed into it.
     holder = await start(
@@ -88,22 +92,45 @@ async def namespace(root: Path, folders: Mapping[Path, str], log: Path) -> Async
 
 
 async def _close(holder: Process) -> None:
-    """End the first process inside: it is seen to be gone only when all the others are."""
-    inside = _children(holder)
+    """End the first process inside, which is seen to be gone only when all the others are."""
+    inside = _children(holder.pid)
     for process in inside:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     if not inside:
         holder.kill()
-    await holder.wait()
+
+    def closed() -> bool:
+        _reap_orphans()
+        return not holder.alive
+
+    await until(closed, seconds=_CLOSE_SECONDS, what="the end of Slurm's namespaces")
+
+
+def _reap_orphans() -> None:
+    """Wait for those of inside that became our children because their launchers were killed.
+
+    As long as nobody does, the kernel keeps the first process inside.
+    """
+    for child in _children(os.getpid()):
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
+            if child.status() == psutil.STATUS_ZOMBIE and _is_inside(child.pid):
+                reap(child.pid)
+
+
+def _is_inside(pid: int) -> bool:
+    """Whether a process is in a pid namespace below ours; our own children that others wait for are not."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
+    return len(numbers.split()) > 2
 
 
 def _init(holder: Process) -> psutil.Process | None:
-    return next((child for child in _children(holder) if child.name() == INIT), None)
+    return next((child for child in _children(holder.pid) if child.name() == INIT), None)
 
 
-def _children(holder: Process) -> list[psutil.Process]:
+def _children(pid: int) -> list[psutil.Process]:
     try:
-        return psutil.Process(holder.pid).children()
+        return psutil.Process(pid).children()
     except psutil.NoSuchProcess:
         return []

@@ -18,12 +18,13 @@ from clusterra_lab.home import Home, Summary
 from clusterra_lab.leftovers import end_processes
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.oidc import Oidc, oidc_provider
+from clusterra_lab.ports import reserved_ports
 from clusterra_lab.process import free_port
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import write_secret
-from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, Parts, services, setup
-from clusterra_lab.slurm import Slurm, slurm_cluster
-from clusterra_lab.slurm_root import slurm_root
+from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, WORKER_PORTS, Parts, services, setup, shapes
+from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.slurm_root import ensure_root
 from clusterra_lab.tools import tools_python
 from clusterra_lab.up import opened
 from clusterra_lab.user import logged_in
@@ -39,7 +40,7 @@ class Stack:
     nats: NatsServer
     aws: Aws
     oidc: Oidc
-    slurm: Slurm
+    slurm: OwnedSlurmCluster
     services: dict[str, RunningService]
     bus: Client
     """May publish and subscribe everything."""
@@ -81,36 +82,38 @@ class Stack:
 async def stack(directory: Path, *, progress: Progress = silent) -> AsyncIterator[Stack]:
     """Start everything, in a folder of its own; nothing of it is left when the block ends. Raises LabProblem."""
     async with opened(directory) as home, AsyncExitStack() as running:
-        where = home.directory
+        all_started = running.enter_context(home.using_state())
         gateway_url = f"http://127.0.0.1:{free_port()}"
         async with at_once() as starting:
             nats = starting.create_task(
-                running.enter_async_context(nats_server(where / "nats", users=NATS_USERS, progress=progress))
+                running.enter_async_context(nats_server(home.state / "nats", users=NATS_USERS, progress=progress))
             )
-            aws = starting.create_task(running.enter_async_context(aws_emulator(where / "aws", progress=progress)))
+            aws = starting.create_task(running.enter_async_context(aws_emulator(home.state / "aws", progress=progress)))
             oidc = starting.create_task(
                 running.enter_async_context(
                     oidc_provider(
-                        where / "oidc",
+                        home.state / "oidc",
                         redirect_uris=[f"{gateway_url}/v1/auth/callback"],
                         people=PEOPLE,
                         progress=progress,
                     )
                 )
             )
-            slurm = starting.create_task(running.enter_async_context(slurm_cluster(where / "slurm", progress=progress)))
-        parts = Parts(where, nats.result(), aws.result(), oidc.result(), slurm.result(), gateway_url)
+            slurm = starting.create_task(
+                running.enter_async_context(slurm_cluster(home.state / "slurm", shapes=shapes(), progress=progress))
+            )
+        ports = running.enter_context(reserved_ports(WORKER_PORTS))
+        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm.result(), ports, gateway_url)
         # Workers outlive their agent, but must be gone before Slurm goes.
-        running.push_async_callback(end_processes, where, only_strays=True)
+        running.push_async_callback(end_processes, home.directory, only_strays=True)
         client = await _bus(parts.nats)
         running.push_async_callback(bus.close, client)
         await topology.apply(client)
         async with at_once() as starting:
-            starting.create_task(run_setup(setup(parts), where / "logs", progress))
-            started = starting.create_task(
-                running.enter_async_context(fleet(services(parts), where / "logs", progress))
-            )
-        yield Stack(home, parts.nats, parts.aws, parts.oidc, parts.slurm, started.result(), client, gateway_url)
+            starting.create_task(run_setup(setup(parts), home.logs, progress))
+            started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
+        all_started()
+        yield Stack(home, parts.nats, parts.aws, parts.oidc, slurm.result(), started.result(), client, gateway_url)
 
 
 async def _bus(nats: NatsServer) -> Client:
@@ -133,4 +136,4 @@ def _path(text: str | None) -> Path | None:
 async def prepared(progress: Progress = silent) -> None:
     """Download and build what a lab needs, once, into the cache."""
     await tools_python(progress)
-    await slurm_root(progress)
+    await ensure_root(progress)

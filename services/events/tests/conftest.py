@@ -1,17 +1,19 @@
 """The servers that the events service needs."""
 
+import secrets
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-from clusterra_lab.aws import aws_emulator
+from clusterra_lab.aws import Aws, aws_emulator
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_runtime import bus, topology
 from clusterra_runtime.settings import ServiceSettings
 
 
-@pytest.fixture(scope="module")
-async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
-    async with nats_server(tmp_path_factory.mktemp("nats")) as server:
+@pytest.fixture
+async def nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with nats_server(tmp_path / "nats") as server:
         client = await bus.connect(ServiceSettings(nats_url=server.url), "topology")
         await topology.apply(client)
         await bus.close(client)
@@ -19,7 +21,12 @@ async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsSe
 
 
 @pytest.fixture(scope="module")
-async def environment(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, str]]:
-    """The environment of the service's process."""
+async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
     async with aws_emulator(tmp_path_factory.mktemp("aws")) as aws:
-        yield {**nats.environment(), **aws.environment()}
+        yield aws
+
+
+@pytest.fixture
+def environment(nats: NatsServer, aws: Aws) -> dict[str, str]:
+    """The environment of the service's process; every test has tables of its own."""
+    return {**nats.environment(), **aws.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}

@@ -127,6 +127,25 @@ async def test_garbage_and_lies_on_event_subjects_are_not_shown(world: World) ->
     assert [orjson.loads(each.data)["data"]["kind"] for each in reader.seen] == ["user.created", "node.down"]
 
 
+async def test_what_people_do_to_their_account_is_told(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    async with reading(boss, STREAM) as reader:
+        ada = await world.login("ada@acme.example")
+        await world.login("ada@acme.example")
+        async with ada.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
+            made = await answer.json()
+        async with ada.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
+            assert answer.status == 204
+        await reader.until(3)
+    told = [Event.model_validate_json(event.data).data for event in reader.seen]
+    assert told == [
+        AdminFact(kind="user.created", actor="ada", subject="ada"),
+        AdminFact(kind="token.created", actor="ada", subject=made["id"]),
+        AdminFact(kind="token.revoked", actor="ada", subject=made["id"]),
+    ]
+    assert made["token"] not in "".join(event.data for event in reader.seen)
+
+
 async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusterra_gateway.feed.QUEUE", 3)
     event = Event.model_validate(

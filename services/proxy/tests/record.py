@@ -34,7 +34,7 @@ class Recorder:
         headers = {"X-SLURM-USER-TOKEN": token or self._world.token(self._world.operator)}
         async with self._http.request(method, path, json=body, headers=headers) as answer:
             text = await answer.text()
-            content = json.loads(text) if text.startswith("{") else text
+            content = json.loads(text, object_hook=_anywhere) if text.startswith("{") else text
             return {"status": answer.status, "body": content}
 
     async def keep(self, name: str, method: str, path: str, body: object = None, *, token: str | None = None) -> Any:
@@ -83,6 +83,11 @@ class Recorder:
         await self.keep(
             "bad_feature", "POST", submit, {"script": SCRIPT, "job": job | {"constraints": "no"}}, token=token
         )
+
+
+def _anywhere(part: dict[str, Any]) -> dict[str, Any]:
+    """The same without what only says on which machine it was recorded."""
+    return {name: value for name, value in part.items() if name not in ("client", "operating_system", "boot_time")}
 
 
 async def main() -> None:

@@ -24,7 +24,7 @@ class SlurmWorld:
     """A control plane, with what tests do to it behind the proxy's back."""
 
     cluster: OwnedSlurmCluster
-    log: Path
+    directory: Path
     _users: "itertools.count[int]" = field(default_factory=lambda: itertools.count(5001))
 
     @property
@@ -57,6 +57,28 @@ class SlurmWorld:
         async with Slurmrestd(self.cluster.slurmrestd_url) as slurmrestd:
             yield Controller(slurmrestd)
 
+    async def forget_finished_jobs(self, *job_ids: str) -> None:
+        """Wait until these jobs are over and slurmctld has forgotten them, which it does after MinJobAge."""
+        await self._configure("MinJobAge=300", "MinJobAge=2")
+        try:
+            async with self.controller() as controller:
+
+                async def forgotten() -> bool:
+                    known = {row.job_id for row in (await controller.states(self.token(self.operator))).jobs}
+                    return not known & set(job_ids)
+
+                await until(forgotten, seconds=90, what="slurmctld to forget its finished jobs", every=0.2)
+        finally:
+            await self._configure("MinJobAge=2", "MinJobAge=300")
+
+    async def _configure(self, before: str, after: str) -> None:
+        conf = self.directory / "slurm" / "etc" / "slurm.conf"
+        text = conf.read_text()
+        assert before in text
+        conf.write_text(text.replace(before, after))
+        done = await self.cluster.run("scontrol", "reconfigure")
+        assert done.returncode == 0, done
+
     @asynccontextmanager
     async def worker(
         self, name: str, *, cpus: int = 4, memory_mib: int = 8000, features: str = "general"
@@ -64,7 +86,7 @@ class SlurmWorld:
         """A dynamic node that has registered; its record is left when the block ends."""
         conf = f"CPUs={cpus} RealMemory={memory_mib} Port={free_port()} Feature={features}"
         argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf]
-        process = await start(name, argv, log=self.log / f"{name}.log")
+        process = await start(name, argv, log=self.directory / f"{name}.log")
         try:
             async with self.controller() as controller:
 

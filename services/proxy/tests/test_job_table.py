@@ -1,3 +1,4 @@
+from clusterra_contracts.identity import now
 from clusterra_proxy.answers import StateRow
 from clusterra_proxy.job_table import JobTable
 from clusterra_proxy.records import JobRecord
@@ -63,9 +64,8 @@ def test_tasks_that_start_get_records_of_their_own() -> None:
     known = table(waiting_array(9, "0-2"))
     difference = known.compare(rows(("10_0", "RUNNING"), ("9_1", "PENDING"), ("9_2", "PENDING")), at(1))
     assert difference.changed == {10}
-    assert difference.dropped == {9: {0}}
     known.put(task(10, 9, 0), at(2))
-    assert known.cancelled_tasks(difference.dropped, at(1)) == ()
+    assert known.cancelled_tasks(at(1)) == ()
     assert [record.id for record in known.job("9_0")] == ["9_0"]
     assert [record.id for record in known.job("9_1")] == ["9"]
     assert known.job("9_7") == ()
@@ -78,21 +78,31 @@ def test_tasks_that_start_get_records_of_their_own() -> None:
 
 def test_a_task_that_waits_no_more_and_has_no_record_was_cancelled() -> None:
     known = table(waiting_array(9, "0-2"))
-    difference = known.compare(rows(("9_0", "PENDING"), ("9_2", "PENDING")), at(1))
-    (cancelled,) = known.cancelled_tasks(difference.dropped, at(1))
+    known.compare(rows(("9_0", "PENDING"), ("9_2", "PENDING")), at(1))
+    (cancelled,) = known.cancelled_tasks(at(1))
     assert (cancelled.id, cancelled.state, cancelled.end_time, cancelled.started) == ("9_1", "CANCELLED", at(1), None)
-    assert known.cancelled_tasks(difference.dropped, at(2)) == ()
+    assert known.cancelled_tasks(at(2)) == ()
     assert known.job("9_1") == (cancelled,)
     assert {record.id for record in known} == {"9", "9_1"}
     known.replace([], at(3))
     assert list(known) == []
 
 
+def test_a_read_that_shows_fewer_tasks_waits_for_the_next_look() -> None:
+    known = table(waiting_array(9, "0-2"))
+    known.put(waiting_array(9, "0,2"), at(1))
+    # The task may have begun after the look that is under way.
+    assert known.cancelled_tasks(at(2)) == ()
+    looked_at = now()
+    assert known.compare(rows(("9_0", "PENDING"), ("9_2", "PENDING")), looked_at).changed == frozenset()
+    assert [record.id for record in known.cancelled_tasks(looked_at)] == ["9_1"]
+
+
 def test_a_whole_array_that_is_cancelled_drops_nothing() -> None:
     known = table(waiting_array(9, "0-1"))
     difference = known.compare(rows(("9_0", "CANCELLED"), ("9_1", "CANCELLED")), at(1))
     assert difference.changed == {9}
-    assert difference.dropped == {}
+    assert known.cancelled_tasks(at(1)) == ()
 
 
 STATES = ("PENDING", "RUNNING", "COMPLETED")

@@ -311,7 +311,7 @@ class World:
             return
         if self.happens(self.faults.takeover):
             self.state = self.stored.taken_over(self.stored.fence + 1, self.now)
-            self.sightings = Sightings()
+            self.sightings = Sightings.after_takeover(self.state)
             self.calls.clear()
             self.record_and_publish()
         seen = Seen(self.binding, self.snapshot, self.edge, self.now)
@@ -320,7 +320,7 @@ class World:
         self.last = decision
         self.promise(seen, before, decision)
         self.state, self.sightings = decision.state, decision.sightings
-        if decision.changes or decision.state.drains != self.stored.drains:
+        if decision.changes or decision.state.requests != self.stored.requests:
             self.record_and_publish()
         if not self.calls:
             self.calls = [(self.second + self.random.choice([0, 0, 1, 3]), action) for action in decision.actions]
@@ -364,10 +364,11 @@ class World:
                 case Drain() if node and self.random.random() < 0.5:
                     node.reason = DRAIN_REASON_PREFIX + action.reason
                 case Undrain() if failed:
+                    self.sightings = self.sightings.undrain_lost(action.node)
                     self.late_undrains.append((self.second + self.random.randint(0, 30), action.node))
                 case Undrain():
                     self.undrain(action.node)
-                    self.sightings = self.sightings.undrain_answered(action.node)
+                    self.state = self.state.undrain_answered(action.node, self.sightings)
                 case DeleteNode() if not failed and not any(action.node in job.on for job in self.jobs):
                     self.nodes.pop(action.node, None)
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from clusterra_contracts.identity import Moment
 from clusterra_contracts.slurm_rpc import JobDescription, ListJobs, Submit
 from clusterra_runtime.rpc import RpcFailed
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.authentication import Caller
 from clusterra_gateway.context import gateway
@@ -16,7 +16,7 @@ from clusterra_gateway.errors import InvalidRequest, TooLarge
 from clusterra_gateway.idempotency import Scope
 from clusterra_gateway.parameters import Body, CommaSeparated, Hints, Query, body, cluster, job_id, query
 from clusterra_gateway.replies import reply
-from clusterra_gateway.slurm_states import BASE_STATES
+from clusterra_gateway.slurm_states import JobState
 
 log = structlog.get_logger()
 
@@ -46,13 +46,7 @@ class Submission(Body):
     job: JobDescription
 
 
-def _known_state(state: str) -> str:
-    if state not in BASE_STATES:
-        raise ValueError(f"{state} is no state of a job; states are {', '.join(BASE_STATES)}")
-    return state
-
-
-State = Annotated[str, BeforeValidator(lambda value: str(value).upper()), AfterValidator(_known_state)]
+State = Annotated[JobState, BeforeValidator(lambda state: str(state).upper())]
 
 
 class JobsQuery(Query):

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from clusterra_gateway.authentication import COOKIE, SESSION, Caller, signed_out_key
 from clusterra_gateway.context import Gateway, gateway
 from clusterra_gateway.directory import ACCOUNTS
-from clusterra_gateway.errors import InvalidRequest, Unauthenticated
+from clusterra_gateway.errors import Forbidden, Unauthenticated
 from clusterra_gateway.oidc import new_secret
 from clusterra_gateway.origin import refuse_cross_site
 from clusterra_gateway.parameters import Query, body, query
@@ -97,7 +97,7 @@ async def logout(request: web.Request, caller: Caller) -> web.StreamResponse:
     """End the session, everywhere: its cookie is worth nothing from now on."""
     parts = gateway(request)
     if caller.credential != "session":
-        raise InvalidRequest("a token has no session", hint="DELETE /v1/users/me/tokens/{token_id} revokes it")
+        raise Forbidden("a token has no session to end", hint="DELETE /v1/users/me/tokens/{token_id} revokes it")
     key = signed_out_key(caller.member.id, caller.credential_id)
     try:
         await parts.directory.store.write(Put(ACCOUNTS, key, {}, Absent(), epoch(caller.expires_at)))

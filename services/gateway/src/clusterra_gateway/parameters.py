@@ -22,11 +22,13 @@ _JOB_ID: TypeAdapter[str] = TypeAdapter(JobId)
 
 
 def _split(value: object) -> object:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip()) or None
 
 
 CommaSeparated = BeforeValidator(_split)
-"""For query parameters with several values: `state=RUNNING,PENDING`."""
+"""For query parameters with several values, `state=RUNNING,PENDING`; with none it is as if they were not there."""
 
 
 class Query(BaseModel):

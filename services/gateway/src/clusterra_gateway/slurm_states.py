@@ -1,6 +1,8 @@
 """The states of Slurm jobs, as far as the gateway decides by them."""
 
-BASE_STATES = (
+from typing import Literal
+
+JobState = Literal[
     "PENDING",
     "RUNNING",
     "SUSPENDED",
@@ -23,8 +25,8 @@ BASE_STATES = (
     "STOPPED",
     "REVOKED",
     "SPECIAL_EXIT",
-)
-"""Base states and the flags that Slurm shows in their place."""
+]
+"""Base states, and the flags that Slurm shows in their place."""
 
 ENDED = frozenset(
     {

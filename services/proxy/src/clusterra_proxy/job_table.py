@@ -2,11 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
-from clusterra_contracts.identity import JobId
+from clusterra_contracts.identity import JobId, now
 
 from clusterra_proxy import array_tasks
 from clusterra_proxy.answers import StateRow
@@ -31,9 +31,6 @@ class Difference:
     """New ones, and those in another state than the table has: to be read."""
     gone: tuple[JobRecord, ...]
     """Those that slurmctld knows no more."""
-    dropped: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """By array, tasks that wait no more: each has a record of its own now, or was cancelled."""
-    total: int = 0
 
 
 class JobTable:
@@ -47,7 +44,9 @@ class JobTable:
         self._entries: dict[int, Entry] = {}
         self._waiting: dict[int, tuple[int, ...]] = {}
         self._arrays: defaultdict[int, set[int]] = defaultdict(set)
-        self._cancelled: dict[int, dict[int, JobRecord]] = {}
+        self._ceased: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
+        """By array, tasks that wait no more, and when that was noticed: they have begun or were cancelled."""
+        self._cancelled: defaultdict[int, dict[int, JobRecord]] = defaultdict(dict)
 
     def __iter__(self) -> Iterator[JobRecord]:
         """All records, and one for each task that was cancelled before it started."""
@@ -67,7 +66,7 @@ class JobTable:
             found = self._entries.get(number)
             return (found.record,) if found and not task and not found.record.array else ()
         records = [self._entries[known].record for known in sorted(self._arrays[number])]
-        records.extend(self._cancelled.get(number, {}).values())
+        records.extend(self._cancelled[number].values() if number in self._cancelled else ())
         if not task:
             return tuple(records)
         exact = tuple(record for record in records if record.id == job_id)
@@ -86,6 +85,8 @@ class JobTable:
         known = self._entries.get(record.job_id)
         if known is not None and known.asked_at > asked_at:
             return
+        if known is not None and known.record.waiting_tasks and record.waiting_tasks:
+            self._wait(known.record, array_tasks.expand(record.array_task_string), now())
         self._entries[record.job_id] = Entry(record, asked_at)
         if record.array:
             self._arrays[record.array].add(record.job_id)
@@ -112,38 +113,39 @@ class JobTable:
                 if match.group(2):
                     tasks[number].append(int(match.group(2)))
         changed = set()
-        dropped: defaultdict[int, frozenset[int]] = defaultdict(frozenset)
         for number, state in states.items():
             entry = self._entries.get(number)
-            if entry is None or (set(entry.record.job_state) != set(state) and entry.asked_at <= asked_at):
+            if entry is None:
                 changed.add(number)
-            if entry is not None and entry.record.waiting_tasks and entry.asked_at <= asked_at:
-                before, now = set(self.waiting_tasks(entry.record)), tuple(sorted(tasks[number]))
-                dropped[entry.record.array or number] |= before - set(now)
-                self._waiting[number] = now
-        gone = self._remove(set(states), asked_at)
-        return Difference(
-            frozenset(changed), gone, {array: lost for array, lost in dropped.items() if lost}, len(states)
-        )
+            elif entry.asked_at <= asked_at:
+                if set(entry.record.job_state) != set(state):
+                    changed.add(number)
+                if entry.record.waiting_tasks:
+                    self._wait(entry.record, tuple(sorted(tasks[number])), asked_at)
+        return Difference(frozenset(changed), self._remove(set(states), asked_at))
 
-    def cancelled_tasks(self, dropped: Mapping[int, frozenset[int]], at: datetime) -> tuple[JobRecord, ...]:
-        """Records for the tasks that wait no more and never got one of their own: they were cancelled.
+    def cancelled_tasks(self, looked_at: datetime) -> tuple[JobRecord, ...]:
+        """New records for the tasks that were cancelled before they began: Slurm keeps no trace of them.
 
-        Slurm keeps no trace of such a task; it stays in the table for as long as its array.
+        To be called when all that the look of that moment found different has been read: a task that waits no more
+        and has no record by then has not begun. Its record stays in the table for as long as its array.
         """
         new: list[JobRecord] = []
-        for array, tasks in dropped.items():
+        for array, ceased in self._ceased.items():
+            due = {task for task, noticed_at in ceased.items() if noticed_at <= looked_at}
             records = [self._entries[number].record for number in self._arrays.get(array, ())]
-            started = {record.array_task_id for record in records}
-            for task in sorted(tasks - started - self._cancelled.get(array, {}).keys()):
-                if not records:
-                    continue
-                known = {"array_task_id": task, "array_task_string": "", "job_state": ("CANCELLED",), "end_time": at}
-                unstarted = {"nodes": "", "start_time": None, "restart_cnt": 0, "state_reason": ""}
-                record = JobRecord.model_validate(records[0].model_dump() | known | unstarted)
-                self._cancelled.setdefault(array, {})[task] = record
-                new.append(record)
+            for task in sorted(due - {record.array_task_id for record in records} - self._cancelled[array].keys()):
+                self._cancelled[array][task] = _never_begun(records[0], task, ceased[task])
+                new.append(self._cancelled[array][task])
+            for task in due:
+                del ceased[task]
         return tuple(new)
+
+    def _wait(self, array: JobRecord, tasks: tuple[int, ...], noticed_at: datetime) -> None:
+        """Note which tasks of an array wait now."""
+        for task in set(self.waiting_tasks(array)) - set(tasks):
+            self._ceased[array.array or array.job_id].setdefault(task, noticed_at)
+        self._waiting[array.job_id] = tasks
 
     def _remove(self, listed: set[int], asked_at: datetime) -> tuple[JobRecord, ...]:
         gone = [number for number, entry in self._entries.items() if number not in listed and entry.asked_at < asked_at]
@@ -156,5 +158,12 @@ class JobTable:
                 if not self._arrays[record.array]:
                     del self._arrays[record.array]
                     self._cancelled.pop(record.array, None)
+                    self._ceased.pop(record.array, None)
             records.append(record)
         return tuple(records)
+
+
+def _never_begun(array: JobRecord, task: int, at: datetime) -> JobRecord:
+    known = {"array_task_id": task, "array_task_string": "", "job_state": ("CANCELLED",), "end_time": at}
+    unstarted = {"nodes": "", "start_time": None, "restart_cnt": 0, "state_reason": ""}
+    return JobRecord.model_validate(array.model_dump() | known | unstarted)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 
 import structlog
@@ -39,7 +38,6 @@ class JobWatch:
         self._caught_up = False
         self._updated: int | None = None
         self._list_after = 0.0
-        self._dropped: defaultdict[int, frozenset[int]] = defaultdict(frozenset)
         self._lost: dict[JobId, tuple[JobRecord, float]] = {}
 
     def begin(self, told: Ledger) -> None:
@@ -81,12 +79,9 @@ class JobWatch:
         asked_at = now()
         states = await self._cluster.controller.states(token)
         difference = self._cluster.jobs.compare(states.jobs, asked_at)
-        for array, tasks in difference.dropped.items():
-            self._dropped[array] |= tasks
         self._miss(difference.gone)
         await self._read(token, difference.changed, len(states.jobs))
-        self.tell(self._cluster.jobs.cancelled_tasks(self._dropped, asked_at))
-        self._dropped.clear()
+        self.tell(self._cluster.jobs.cancelled_tasks(asked_at))
         self._cluster.jobs_seen_at = asked_at
 
     async def settle(self) -> None:

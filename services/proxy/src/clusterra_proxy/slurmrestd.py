@@ -1,6 +1,7 @@
 """HTTP with one slurmrestd: a bounded pool of connections, typed answers, typed errors."""
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal, Self
 
@@ -44,13 +45,14 @@ class Slurmrestd:
     Reads are tried again when the connection breaks; what changes something is never sent twice.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, traces: Sequence[aiohttp.TraceConfig] = ()) -> None:
         self._http = aiohttp.ClientSession(
             url.rstrip("/") + "/",
             connector=SlurmrestdConnector(limit=CONNECTIONS),
             headers={"Accept": "application/json"},
             # A user's proxy settings or .netrc must not see or change these requests.
             trust_env=False,
+            trace_configs=list(traces),
         )
 
     async def __aenter__(self) -> Self:

@@ -2,187 +2,158 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import structlog
-from clusterra_contracts import subjects
+from clusterra_contracts.envelope import TRACEPARENT
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import Drain, Drained, Undrain
+from clusterra_contracts.slurm_rpc import Undrain
+from clusterra_runtime import trace
 from clusterra_runtime.client import Client
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
-from clusterra_runtime.rpc import RpcFailed, call
-from clusterra_runtime.store import StoreUnavailable
 from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.fleets import Fleets, Recorded
-from clusterra_scaler.planner.decision import decide
-from clusterra_scaler.planner.retire import Action
+from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.state import Edge, Seen, Sightings
+from clusterra_scaler.requests import Requests
 
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
-"""How often the idle rules are looked at while there are workers; news of any kind is looked at at once."""
-RETRY_SECONDS = 1.0
-"""Before the store is tried again, and before Slurm is asked again for what it refused."""
+"""How often time alone is looked at while there is anything that it changes; news is looked at once."""
 
-DECIDE_SECONDS = Histogram("clusterra_scaler_decide_seconds", "Of planning alone", buckets=LATENCY_BUCKETS_SECONDS)
+DECIDE_SECONDS = Histogram(
+    "clusterra_scaler_decide_seconds", "The planning of one decision", buckets=LATENCY_BUCKETS_SECONDS
+)
 PUBLISH_SECONDS = Histogram(
     "clusterra_scaler_publish_seconds",
-    "From a snapshot's arrival to its desired state in the stream",
+    "From the arrival of news to the desired state in its stream",
     buckets=LATENCY_BUCKETS_SECONDS,
 )
-REQUESTS = Counter("clusterra_scaler_requests_total", "Requests to Slurm, by outcome", ("action", "outcome"))
+DECISIONS = Counter("clusterra_scaler_decisions_total", "Decisions, by whether they changed anything", ("outcome",))
 
 
 class Controller:
     """Decides for one cluster for as long as the lease with this fence is held.
 
-    Inputs are coalesced: the last snapshot and the last heartbeat count. Decisions are made one after the other,
-    each from the record that the one before has left; requests to Slurm run beside them and their answers come back
-    as inputs. A request that fails changes nothing: the worker is kept, and asked for again.
+    Inputs are coalesced: the last snapshot and the last heartbeat count. Decisions are made one after the other, each
+    from the state that the one before has left, and read nothing from the store. Requests to Slurm run beside them;
+    their answers are inputs. What stands with Slurm is in the record before Slurm is asked.
     """
 
-    def __init__(self, ref: ClusterRef, binding: ClusterBinding, fence: int, fleets: Fleets, client: Client) -> None:
+    def __init__(
+        self,
+        ref: ClusterRef,
+        binding: ClusterBinding,
+        fence: int,
+        fleets: Fleets,
+        client: Client,
+        *,
+        holds: Callable[[], bool],
+    ) -> None:
+        """`holds` tells whether the lease is held at this moment."""
         self._ref = ref
         self._binding = binding
         self._fence = fence
         self._fleets = fleets
-        self._client = client
         self._snapshot: QueueSnapshot | None = None
         self._edge = Edge()
         self._sightings = Sightings()
         self._news = asyncio.Event()
-        self._drained: list[tuple[str, Drained]] = []
-        self._asking: dict[Action, asyncio.Task[None]] = {}
-        self._not_before: dict[Action, float] = {}
+        self._news_at = 0.0
+        self._traceparent: str | None = None
+        self._unmet: tuple[str, ...] = ()
+        self._requests = Requests(client, ref, allowed=holds, answered=self._wake)
 
     def bind(self, binding: ClusterBinding) -> None:
         """Take a changed binding."""
         self._binding = binding
-        self._news.set()
+        self._wake()
 
     def see_snapshot(self, snapshot: QueueSnapshot) -> None:
         """Take a snapshot; an older one than the last changes nothing."""
         if self._snapshot is None or snapshot.generation > self._snapshot.generation:
             self._snapshot = snapshot
-            self._news.set()
+            self._traceparent = trace.current()
+            self._wake()
 
     def see_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Take a heartbeat; an older one than the last changes nothing."""
         edge = self._edge.hears(heartbeat, now())
         if edge is not self._edge:
             self._edge = edge
-            self._news.set()
+            self._wake()
 
     async def run(self) -> None:
-        """Decide until cancelled. Raises ConditionFailed when somebody else has written: the lease is lost."""
+        """Decide until cancelled. Raises what `Fleets` raises; then nothing is known of the record any more."""
         with structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster):
             try:
-                recorded = await self._taken_over()
+                recorded = await self._fleets.take_over(self._ref, self._fence)
+                self._sightings = Sightings.after_takeover(recorded.state)
+                log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._fence)
                 while True:
-                    try:
-                        recorded = await self._step(recorded)
-                    except StoreUnavailable as error:
-                        log.warning("fleet_not_recorded", reason=str(error))
-                        await asyncio.sleep(RETRY_SECONDS)
-                        recorded = await self._reread(recorded)
-                        continue
+                    self._news.clear()
+                    if self._snapshot is not None:
+                        # A decision belongs to the trace of the snapshot it is made from.
+                        with trace.extract({TRACEPARENT: self._traceparent} if self._traceparent else None):
+                            recorded = await self._decide(recorded, self._snapshot)
                     await self._wait(recorded)
             finally:
-                for task in self._asking.values():
-                    task.cancel()
-                await asyncio.gather(*self._asking.values(), return_exceptions=True)
+                await self._requests.close()
 
-    async def _taken_over(self) -> Recorded:
-        while True:
-            try:
-                recorded = await self._fleets.load(self._ref)
-                recorded = await self._fleets.take_over(self._ref, recorded, self._fence)
-            except StoreUnavailable as error:
-                log.warning("fleet_not_read", reason=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._fence)
-                return recorded
+    def _wake(self) -> None:
+        if not self._news.is_set():
+            self._news_at = time.perf_counter()
+            self._news.set()
 
-    async def _reread(self, recorded: Recorded) -> Recorded:
-        """After a write without an answer: it may have happened."""
-        while True:
-            try:
-                return await self._fleets.load(self._ref)
-            except StoreUnavailable as error:
-                log.warning("fleet_not_read", reason=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-
-    async def _step(self, recorded: Recorded) -> Recorded:
-        self._news.clear()
-        started = time.perf_counter()
-        state = recorded.state
-        taken, self._drained = self._drained, []
-        for node, answer in taken:
-            state = state.drained(node, answer.accepted_at)
-        if self._snapshot is None:
-            return recorded if state is recorded.state else await self._fleets.keep(self._ref, recorded, state)
-        seen = Seen(self._binding, self._snapshot, self._edge, now())
-        decision = decide(seen, state, self._sightings)
-        DECIDE_SECONDS.observe(time.perf_counter() - started)
-        try:
-            if decision.changes:
-                recorded = await self._fleets.decide(self._ref, recorded, decision)
-                PUBLISH_SECONDS.observe(time.perf_counter() - started)
-                for change in decision.changes:
-                    log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"))
-            elif decision.state != recorded.state:
-                recorded = await self._fleets.keep(self._ref, recorded, decision.state)
-        except StoreUnavailable:
-            self._drained = taken + self._drained
-            raise
+    async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot) -> Recorded:
+        seen = Seen(self._binding, snapshot, self._edge, now())
+        with DECIDE_SECONDS.time():
+            decision = decide(seen, self._with_answers(recorded).state, self._sightings)
         self._sightings = decision.sightings
-        for action in decision.actions:
-            self._ask(action)
+        DECISIONS.labels("changed" if decision.changes else "same").inc()
+        if decision.changes:
+            recorded = await self._fleets.decide(self._ref, recorded, decision)
+            PUBLISH_SECONDS.observe(time.perf_counter() - self._news_at)
+        elif decision.state.requests != recorded.state.requests:
+            recorded = await self._fleets.keep(self._ref, recorded, decision.state)
+        else:
+            recorded = replace(recorded, state=decision.state)
+        self._requests.ask(decision.actions)
+        self._log(decision)
         return recorded
 
+    def _with_answers(self, recorded: Recorded) -> Recorded:
+        state = recorded.state
+        for answer in self._requests.answers():
+            node = answer.action.node
+            if answer.accepted_at is not None:
+                state = state.drained(node, answer.accepted_at)
+            elif isinstance(answer.action, Undrain) and answer.outcome == "lost":
+                self._sightings = self._sightings.undrain_lost(node)
+            elif isinstance(answer.action, Undrain):
+                state = state.undrain_answered(node, self._sightings)
+        return replace(recorded, state=state)
+
     async def _wait(self, recorded: Recorded) -> None:
+        """Until there is news or, if time alone may change anything, for a tick."""
         nodes = self._snapshot.nodes if self._snapshot is not None else None
-        quiet = (
-            not nodes and not self._edge.workers and not any(t.replicas or t.victims for t in recorded.state.targets)
-        )
+        quiet = not (nodes or self._edge.workers or any(t.replicas or t.victims for t in recorded.state.targets))
         with suppress(TimeoutError):
             async with asyncio.timeout(None if quiet else TICK_SECONDS):
                 await self._news.wait()
 
-    def _ask(self, action: Action) -> None:
-        """Ask Slurm, unless that is being done already or was refused a moment ago."""
-        if action in self._asking or time.monotonic() < self._not_before.get(action, 0.0):
-            return
-        if any(asked.node == action.node for asked in self._asking):
-            return
-        task = asyncio.create_task(self._request(action))
-        self._asking[action] = task
-        task.add_done_callback(lambda _: self._asking.pop(action))
-
-    async def _request(self, action: Action) -> None:
-        name = action.schema_name.split(".")[1]
-        subject = subjects.slurm(self._ref, name)
-        try:
-            if isinstance(action, Drain):
-                self._drained.append((action.node, await call(self._client, subject, action, Drained)))
-            else:
-                await call(self._client, subject, action, Done)
-        except RpcFailed as failed:
-            REQUESTS.labels(name, failed.error.kind).inc()
-            log.warning("slurm_refused", action=name, node=action.node, reason=failed.error.detail)
-            self._not_before[action] = time.monotonic() + RETRY_SECONDS
-            if not isinstance(action, Undrain) or failed.error.kind == "unavailable":
-                return
-        else:
-            REQUESTS.labels(name, "ok").inc()
-            log.info("slurm_asked", action=name, node=action.node)
-        if isinstance(action, Undrain):
-            self._sightings = self._sightings.undrain_answered(action.node)
-        self._news.set()
+    def _log(self, decision: Decision) -> None:
+        for change in decision.changes:
+            log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"))
+        if decision.plan is not None:
+            unmet = tuple(f"{', '.join(each.demand.job_ids[:5])}: {each.reason}" for each in decision.plan.unmet)
+            if unmet != self._unmet:
+                log.info("jobs_without_workers", jobs=unmet[:20], groups=len(unmet))
+            self._unmet = unmet

@@ -9,7 +9,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.condition import Absent, VersionIs, at_most
 from clusterra_runtime.item import Key, Value
 from clusterra_runtime.outbox import OUTBOX, Outbox, OutboxMessage
-from clusterra_runtime.store import Store, Table, Update
+from clusterra_runtime.store import ConditionFailed, Store, Table, Update
 
 from clusterra_scaler.planner.decision import Decision
 from clusterra_scaler.planner.state import FleetState
@@ -18,49 +18,62 @@ FLEETS = Table("fleets", indexes=(OUTBOX,))
 SERVICE = "scaler"
 
 
+class Overtaken(Exception):
+    """A scaler with a later lease has written: this one has lost its own and must not decide any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A state as it stands in the record; version 0 is none yet."""
+    """A state and the version of the record it stands on or was made from; version 0 is no record yet."""
 
     state: FleetState
     version: int
 
 
 class Fleets:
-    """Reads and conditional writes. A write that fails its condition was overtaken: the lease is lost."""
+    """Reads, and writes on two conditions: nobody wrote since it was read, and nobody with a higher fence ever did.
+
+    All methods raise StoreUnavailable, after which a write may have happened; those that write raise Overtaken, and
+    ConditionFailed when the record is not what it was although the lease still is: read it again.
+    """
 
     def __init__(self, store: Store, outbox: Outbox) -> None:
         self._store = store
         self._outbox = outbox
 
-    async def load(self, ref: ClusterRef) -> Recorded:
-        """A cluster's state. Raises StoreUnavailable, and pydantic's ValidationError for what is no state of ours."""
+    async def take_over(self, ref: ClusterRef, fence: int) -> Recorded:
+        """Make what is desired the wish of a new lease, and tell the edge so."""
         item = await self._store.get(FLEETS, _key(ref))
         if item is None:
-            return Recorded(FleetState.undecided(now()), 0)
-        return Recorded(FleetState.model_validate_json(str(item.attributes["state"])), item.version)
+            return Recorded(FleetState.undecided(now()).model_copy(update={"fence": fence}), 0)
+        stored = FleetState.model_validate_json(str(item.attributes["state"]))
+        if stored.fence > fence:
+            raise Overtaken(f"{ref} is decided for under fence {stored.fence}, ours is {fence}")
+        state = stored.taken_over(fence, now())
+        return await self._tell(ref, Recorded(stored, item.version), state, [_desired(ref, state)])
 
     async def keep(self, ref: ClusterRef, before: Recorded, state: FleetState) -> Recorded:
-        """Write a state that the edge need not hear of. Raises ConditionFailed, StoreUnavailable."""
-        item = await self._store.write(_write(ref, before, state))
-        return Recorded(state, item.version)
+        """Record what the edge need not hear of."""
+        return await self._tell(ref, before, state, [])
 
     async def decide(self, ref: ClusterRef, before: Recorded, decision: Decision) -> Recorded:
-        """Write a decision, then publish the desired state, then tell why. Raises ConditionFailed, StoreUnavailable."""
-        version = str(decision.state.generation)
-        event = event_of(SERVICE, ref, decision.fact, version=version, time=decision.state.decided_at)
-        messages = [_desired(ref, decision.state), OutboxMessage.of(event.id, subjects.event(ref, event.kind), event)]
-        return await self._tell(ref, before, decision.state, messages)
-
-    async def take_over(self, ref: ClusterRef, before: Recorded, fence: int) -> Recorded:
-        """Make the state one of the new lease and tell the edge so. Raises ConditionFailed, StoreUnavailable."""
-        state = before.state.taken_over(fence, now())
-        return await self._tell(ref, before, state, [_desired(ref, state)] if before.version else [])
+        """Record a decision, publish the desired state, and tell why."""
+        state = decision.state
+        event = event_of(SERVICE, ref, decision.fact, version=str(state.generation), time=state.decided_at)
+        told = OutboxMessage.of(event.id, subjects.event(ref, event.kind), event)
+        return await self._tell(ref, before, state, [_desired(ref, state), told])
 
     async def _tell(
         self, ref: ClusterRef, before: Recorded, state: FleetState, messages: Sequence[OutboxMessage]
     ) -> Recorded:
-        item = await self._outbox.write(_write(ref, before, state), messages)
+        write = _write(ref, before, state)
+        try:
+            item = await (self._outbox.write(write, messages) if messages else self._store.write(write))
+        except ConditionFailed as failed:
+            fence = failed.current.attributes["fence"] if failed.current is not None else 0
+            if isinstance(fence, int) and fence > state.fence:
+                raise Overtaken(f"{ref} is decided for under fence {fence}, ours is {state.fence}") from failed
+            raise
         return Recorded(state, item.version)
 
 
@@ -69,7 +82,7 @@ def _key(ref: ClusterRef) -> Key:
 
 
 def _desired(ref: ClusterRef, state: FleetState) -> OutboxMessage:
-    return OutboxMessage.of(f"{ref.key}:{state.generation}:desired", subjects.scale_desired(ref), state.desired())
+    return OutboxMessage.of(f"{ref.key}:{state.generation}", subjects.scale_desired(ref), state.desired())
 
 
 def _write(ref: ClusterRef, before: Recorded, state: FleetState) -> Update:

@@ -1,7 +1,7 @@
 """This replica's share of the clusters: a controller for each, fed by the partition's durable and the heartbeats."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import structlog
 from clusterra_contracts import subjects
@@ -10,31 +10,36 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.subjects import Subject
+from clusterra_contracts.subjects import JOB_PARTITIONS, Subject
 from clusterra_contracts.topology import CONSUMERS, HB, JOB, scaler_consumer
 from clusterra_runtime.broker import Broker, Durable, durable
 from clusterra_runtime.client import BusUnavailable, Client
 from clusterra_runtime.direct import last
-from clusterra_runtime.lease import Lease
+from clusterra_runtime.lease import Lease, Leases
 from clusterra_runtime.registry import Registry
+from clusterra_runtime.store import ConditionFailed, StoreUnavailable
 from pydantic import BaseModel
 
 from clusterra_scaler.controller import Controller
-from clusterra_scaler.fleets import Fleets
+from clusterra_scaler.fleets import SERVICE, Fleets, Overtaken
 
 log = structlog.get_logger(__name__)
+
+RESTART_SECONDS = 1.0
+"""Before a controller that failed begins again from the record."""
 
 _CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
 
 
 class Partitions:
-    """The work of the leases. A cluster belongs to a partition by `subjects.job_partition`."""
+    """The partitions that this replica holds. A cluster belongs to one by `subjects.job_partition`."""
 
-    def __init__(self, client: Client, broker: Broker, registry: Registry, fleets: Fleets) -> None:
+    def __init__(self, client: Client, broker: Broker, registry: Registry, fleets: Fleets, instance: str) -> None:
         self._client = client
         self._broker = broker
         self._registry = registry
         self._fleets = fleets
+        self._leases = Leases(client.jetstream(), SERVICE, JOB_PARTITIONS, self._hold, instance=instance)
         self._controllers: dict[ClusterRef, Controller] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
 
@@ -42,6 +47,10 @@ class Partitions:
     def working(self) -> bool:
         """Whether the snapshots of all partitions held here arrive: a condition of readiness."""
         return all(pulled.working for pulled in self._durables.values())
+
+    async def run(self) -> None:
+        """Compete for partitions and work on them until cancelled."""
+        await self._leases.run()
 
     async def on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
         """Hand a heartbeat to its controller, if it is ours."""
@@ -52,8 +61,8 @@ class Partitions:
         if controller := self._controllers.get(subject.ref):
             controller.see_snapshot(snapshot)
 
-    async def hold(self, lease: Lease) -> None:
-        """Decide for the clusters of a partition until cancelled, or until a controller was overtaken."""
+    async def _hold(self, lease: Lease) -> None:
+        """Decide for the clusters of a partition until cancelled, or until somebody with a later lease has."""
         changed = asyncio.Event()
         forget = self._follow(changed)
         pulled = durable(self._broker, _CONSUMERS[scaler_consumer(lease.partition)], QueueSnapshot, self._on_snapshot)
@@ -72,9 +81,11 @@ class Partitions:
                 for task in running.values():
                     if task.done():
                         task.result()
+        except Overtaken as overtaken:
+            log.warning("partition_overtaken", partition=lease.partition, reason=str(overtaken))
         finally:
             forget()
-            await self._stop(list(running), running)
+            await self._stop(tuple(running), running)
             del self._durables[lease.partition]
             await pulled.stop()
 
@@ -89,27 +100,46 @@ class Partitions:
 
     async def _reconcile(self, lease: Lease, running: dict[ClusterRef, asyncio.Task[None]]) -> None:
         """Run a controller for each cluster of the partition, and for no other."""
-        wanted = {
-            ref: binding
-            for ref, binding in self._registry.clusters.items()
-            if subjects.job_partition(ref) == lease.partition
-        }
-        await self._stop([ref for ref in running if ref not in wanted], running)
-        for ref, binding in wanted.items():
-            if ref not in running:
-                controller = Controller(ref, binding, lease.fence, self._fleets, self._client)
-                self._controllers[ref] = controller
-                running[ref] = asyncio.create_task(self._run(ref, controller), name=f"controller-{ref.key}")
+        wanted = {ref for ref in self._registry.clusters if subjects.job_partition(ref) == lease.partition}
+        await self._stop(running.keys() - wanted, running)
+        for ref in wanted - running.keys():
+            running[ref] = asyncio.create_task(self._control(ref, lease), name=f"controller-{ref.key}")
 
-    async def _run(self, ref: ClusterRef, controller: Controller) -> None:
+    async def _control(self, ref: ClusterRef, lease: Lease) -> None:
+        """Run a cluster's controller; one that fails harms no other cluster and begins again. Raises Overtaken."""
+        while (binding := self._registry.get(ref)) is not None:
+            controller = Controller(
+                ref,
+                binding,
+                lease.fence,
+                self._fleets,
+                self._client,
+                holds=lambda: self._leases.held.get(lease.partition) == lease,
+            )
+            self._controllers[ref] = controller
+            try:
+                await self._recall(ref, controller)
+                await controller.run()
+            except Overtaken:
+                raise
+            except (StoreUnavailable, ConditionFailed) as error:
+                log.warning("fleet_not_recorded", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+                await asyncio.sleep(RESTART_SECONDS)
+            except Exception:
+                log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
+                await asyncio.sleep(RESTART_SECONDS)
+            finally:
+                del self._controllers[ref]
+
+    async def _recall(self, ref: ClusterRef, controller: Controller) -> None:
+        """Show it what was published before it listened."""
         if snapshot := await self._last(JOB.name, subjects.job_partitioned(ref), QueueSnapshot):
             controller.see_snapshot(snapshot)
         if heartbeat := await self._last(HB.name, subjects.heartbeat(ref), Heartbeat):
             controller.see_heartbeat(heartbeat)
-        await controller.run()
 
     async def _last[M: BaseModel](self, stream: str, subject: str, model: type[M]) -> M | None:
-        """What was published before the lease was ours; what cannot be read now comes again by itself."""
+        """What cannot be read now is published again soon."""
         try:
             found = await last(self._client, stream, subject, model)
         except (BusUnavailable, InvalidMessage) as error:
@@ -117,10 +147,8 @@ class Partitions:
             return None
         return found[0] if found is not None else None
 
-    async def _stop(self, refs: list[ClusterRef], running: dict[ClusterRef, asyncio.Task[None]]) -> None:
+    async def _stop(self, refs: Collection[ClusterRef], running: dict[ClusterRef, asyncio.Task[None]]) -> None:
         tasks = [running.pop(ref) for ref in refs]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for ref in refs:
-            del self._controllers[ref]

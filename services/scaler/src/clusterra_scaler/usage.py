@@ -1,8 +1,10 @@
-"""What running jobs cost now, from the last snapshot of each cluster.
+"""What running jobs cost now.
 
-Every replica hears all snapshots, whoever decides on them, so that any of them can answer for a whole tenant.
+Whoever is asked reads the last snapshots of the tenant's clusters from their stream, whichever replica decides for
+them: any replica can answer, nothing is kept up to date in between, and nothing is lost by a takeover.
 """
 
+import asyncio
 from datetime import datetime
 
 from clusterra_contracts import subjects
@@ -10,66 +12,73 @@ from clusterra_contracts.envelope import InvalidMessage
 from clusterra_contracts.identity import ClusterRef, TenantRef, now
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.subjects import Subject
+from clusterra_contracts.rpc import RpcError
 from clusterra_contracts.topology import JOB
 from clusterra_contracts.usage_rpc import ReadUsage, Usage
 from clusterra_runtime.client import BusUnavailable, Client
 from clusterra_runtime.direct import last
 from clusterra_runtime.registry import Registry
+from clusterra_runtime.rpc import RpcFailed
 
 SECONDS_PER_HOUR = 3600.0
 
 
-class Usages:
-    """Keeps the last snapshot of every cluster, and adds up."""
+class UsageReader:
+    """Adds up over a tenant's clusters. One whose running jobs could not be listed counts as it last was."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, client: Client, registry: Registry) -> None:
+        self._client = client
         self._registry = registry
-        self._snapshots: dict[ClusterRef, QueueSnapshot] = {}
-
-    async def on_snapshot(self, subject: Subject, snapshot: QueueSnapshot) -> None:
-        """Keep a snapshot, unless a newer one is known or it has no opinion on what runs."""
-        known = self._snapshots.get(subject.ref)
-        if snapshot.running is not None and (known is None or known.generation < snapshot.generation):
-            self._snapshots[subject.ref] = snapshot
-
-    async def recall(self, client: Client) -> None:
-        """Take the snapshots that were published before this process listened."""
-        for ref in tuple(self._registry.clusters):
-            try:
-                found = await last(client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
-            except (BusUnavailable, InvalidMessage):
-                continue  # the next one is at most a few seconds away
-            if found is not None:
-                await self.on_snapshot(Subject("job.pending", ref), found[0])
+        self._listed: dict[ClusterRef, QueueSnapshot] = {}
+        """The last snapshots that had running jobs and nodes, of the clusters that were asked for."""
 
     async def read(self, tenant: TenantRef, request: ReadUsage) -> Usage:
-        """Of a user, or of all users of the tenant."""
-        rate, bill, jobs = 0.0, 0.0, 0
-        oldest: datetime | None = None
-        moment = now()
-        for ref, binding in self._registry.clusters.items():
-            snapshot = self._snapshots.get(ref)
-            if ref.tenant != tenant.tenant or snapshot is None:
-                continue
-            oldest = min(oldest, snapshot.taken_at) if oldest else snapshot.taken_at
-            for job in snapshot.running or ():
-                if request.uid is None or job.uid == request.uid:
-                    hourly = usd_per_hour(job, snapshot, binding)
-                    rate += hourly
-                    bill += hourly * max(0.0, (moment - job.started_at).total_seconds()) / SECONDS_PER_HOUR
-                    jobs += 1
-        return Usage(burn_rate_usd_per_hour=rate, pending_bill_usd=bill, running_jobs=jobs, as_of=oldest)
+        """What a user's jobs cost, or everybody's. Raises RpcFailed (`unavailable`)."""
+        bindings = {ref: binding for ref, binding in self._registry.clusters.items() if ref.tenant == tenant.tenant}
+        try:
+            snapshots = await asyncio.gather(*(self._snapshot(ref) for ref in bindings))
+        except (BusUnavailable, InvalidMessage) as error:
+            detail = f"the queue of a cluster cannot be read: {error}"
+            raise RpcFailed(RpcError(kind="unavailable", detail=detail, hint="try again in a moment")) from error
+        known = [
+            (snapshot, binding)
+            for snapshot, binding in zip(snapshots, bindings.values(), strict=True)
+            if snapshot is not None
+        ]
+        return usage_of(known, request.uid, now())
+
+    async def _snapshot(self, ref: ClusterRef) -> QueueSnapshot | None:
+        found = await last(self._client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+        if found is not None and found[0].running is not None and found[0].nodes is not None:
+            self._listed[ref] = found[0]
+        return self._listed.get(ref)
+
+
+def usage_of(clusters: list[tuple[QueueSnapshot, ClusterBinding]], uid: int | None, at: datetime) -> Usage:
+    """The rate and the cost so far of a user's running jobs (`None`: of all), at a moment."""
+    rate = bill = 0.0
+    count = 0
+    for snapshot, binding in clusters:
+        for job in snapshot.running or ():
+            if uid is None or job.uid == uid:
+                usd = usd_per_hour(job, snapshot, binding)
+                rate += usd
+                bill += usd * max(0.0, (at - job.started_at).total_seconds()) / SECONDS_PER_HOUR
+                count += 1
+    return Usage(
+        burn_rate_usd_per_hour=rate,
+        pending_bill_usd=bill,
+        running_jobs=count,
+        as_of=min((snapshot.taken_at for snapshot, _ in clusters), default=None),
+    )
 
 
 def usd_per_hour(job: RunningJob, snapshot: QueueSnapshot, binding: ClusterBinding) -> float:
-    """A job's part of the price of its nodes, by CPU; a node of no known shape costs nothing here."""
+    """A job's share, by CPU, of the price of its nodes; a node of no shape in the catalogue has no price."""
     prices = {shape.name: shape.usd_per_hour for shape in binding.catalogue.shapes}
     nodes = {node.name: node for node in snapshot.nodes or ()}
     total = 0.0
-    for name in job.nodes:
-        node = nodes.get(name)
-        price = next((prices[feature] for feature in node.features if feature in prices), 0.0) if node else 0.0
-        if node and price:
-            total += price * min(1.0, job.cpus / len(job.nodes) / node.cpus)
+    for node in (nodes[name] for name in job.nodes if name in nodes):
+        price = next((prices[feature] for feature in node.features if feature in prices), 0.0)
+        total += price * min(1.0, job.cpus / len(job.nodes) / node.cpus)
     return total

@@ -4,7 +4,7 @@ Pure, and level-triggered: the same inputs give the same state, and no new gener
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterra_contracts.events import ScaleFact, ShapeChange
 from clusterra_contracts.identity import JobId, WorkerName
@@ -50,15 +50,14 @@ class Decision:
 def decide(seen: Seen, state: FleetState, sightings: Sightings) -> Decision:
     """Decide from what is seen now; `state` is the last decision's, `sightings` what was seen before."""
     sightings = sightings.after(seen)
-    supply = supply_of(seen, state, sightings)
+    supply = supply_of(seen, state)
     asked = ceilings(seen, state)
     planned = _plan(seen, supply, allowance_of(seen, state, supply))
     retirement = retire(seen, state, sightings, supply, planned)
     targets = _targets(seen, state, supply, planned, retirement)
     changes = _changes(state, targets, planned, retirement)
-    drains = dict(retirement.drains)
-    if planned is not None:
-        sightings = sightings.undraining(planned.undrain, seen.now)
+    requests = {"drains": dict(retirement.drains), "undrains": dict(retirement.undrains)}
+    sightings = replace(sightings, lost=sightings.lost & retirement.undrains.keys())
     if changes:
         after = FleetState(
             generation=state.generation + 1,
@@ -67,10 +66,10 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings) -> Decision:
             decided_at=seen.now,
             targets=targets,
             ceilings={target.shape: max(target.replicas, asked[target.shape]) for target in targets},
-            drains=drains,
+            **requests,
         )
     else:
-        after = state.model_copy(update={"drains": drains, "ceilings": dict(asked)})
+        after = state.model_copy(update={**requests, "ceilings": dict(asked)})
     return Decision(after, changes, retirement.actions, sightings, planned)
 
 

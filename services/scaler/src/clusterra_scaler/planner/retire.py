@@ -9,7 +9,7 @@ running job, and while no undrain of ours may still reach Slurm. Where a list co
 it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +18,14 @@ from clusterra_contracts.queue import NodeState
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
 
 from clusterra_scaler.planner.plan import Plan
-from clusterra_scaler.planner.state import FleetState, Seen, Sightings, runs_nothing
+from clusterra_scaler.planner.state import (
+    NOTED_AGAIN_SECONDS,
+    UNANSWERED_SECONDS,
+    FleetState,
+    Seen,
+    Sightings,
+    runs_nothing,
+)
 from clusterra_scaler.planner.supply import Supply, drained_by_us
 
 type Action = Drain | Undrain | DeleteNode
@@ -29,6 +36,7 @@ class Retirement:
     """What changes in scaling down, and what Slurm must be asked to do."""
 
     drains: Mapping[WorkerName, datetime]
+    undrains: Mapping[WorkerName, datetime]
     victims: frozenset[WorkerName]
     """Workers that may be removed from now on."""
     forgotten: frozenset[WorkerName]
@@ -39,16 +47,21 @@ class Retirement:
 def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, plan: Plan | None) -> Retirement:
     """Take every worker one step further. Without a plan nobody knows what is needed: nothing is drained or removed."""
     drains = dict(state.drains)
+    undrains = {name: at for name, at in state.undrains.items() if _seconds(at, seen) < UNANSWERED_SECONDS}
     actions: list[Action] = []
     victims: frozenset[WorkerName] = frozenset()
     if plan is not None:
         drains = {name: at for name, at in drains.items() if name not in plan.undrain}
         actions += [Undrain(node=name) for name in sorted(plan.undrain)]
         if seen.whole:
-            drains, victims, more = _step(seen, drains, sightings, supply, plan)
+            drains, victims, more = _step(seen, drains, undrains.keys(), sightings, supply, plan)
             actions += more
+        for name in plan.undrain:
+            if name not in undrains or _seconds(undrains[name], seen) >= NOTED_AGAIN_SECONDS:
+                undrains[name] = seen.now
     return Retirement(
         drains=drains,
+        undrains=undrains,
         victims=victims,
         forgotten=_forgotten(seen, state),
         actions=(*actions, *_records_to_delete(seen, state, sightings, supply)),
@@ -56,7 +69,12 @@ def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, 
 
 
 def _step(
-    seen: Seen, recorded: Mapping[WorkerName, datetime], sightings: Sightings, supply: Supply, plan: Plan
+    seen: Seen,
+    recorded: Mapping[WorkerName, datetime],
+    undrains: Collection[WorkerName],
+    sightings: Sightings,
+    supply: Supply,
+    plan: Plan,
 ) -> tuple[dict[WorkerName, datetime], frozenset[WorkerName], list[Action]]:
     drains: dict[WorkerName, datetime] = {}
     victims: set[WorkerName] = set()
@@ -72,10 +90,10 @@ def _step(
             if node.draining:
                 actions.append(Drain(node=name, reason="not needed"))
             elif free and name not in plan.needed:
-                idle_seconds = (seen.now - _idle_since(node, sightings, seen)).total_seconds()
+                idle_seconds = _seconds(_idle_since(node, sightings, seen), seen)
                 if idle_seconds >= _patience_seconds(node, seen):
                     actions.append(Drain(node=name, reason=f"idle for {idle_seconds:.0f} s"))
-        elif seen.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in sightings.undrains)):
+        elif seen.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in undrains)):
             drains[name] = accepted_at
         elif node.draining:
             victims.add(name)
@@ -86,6 +104,10 @@ def _idle_since(node: NodeState, sightings: Sightings, seen: Seen) -> datetime:
     if node.idle_since is None:
         return sightings.idle.get(node.name, seen.now)
     return max(node.idle_since, node.registered_at or node.idle_since)
+
+
+def _seconds(since: datetime, seen: Seen) -> float:
+    return (seen.now - since).total_seconds()
 
 
 def _patience_seconds(node: NodeState, seen: Seen) -> float:
@@ -108,7 +130,7 @@ def _records_to_delete(seen: Seen, state: FleetState, sightings: Sightings, supp
     ghosts = {
         name
         for name, since in sightings.absent.items()
-        if name in supply.ours and (seen.now - since).total_seconds() >= seen.binding.policy.ghost_seconds
+        if name in supply.ours and _seconds(since, seen) >= seen.binding.policy.ghost_seconds
     }
     return [
         DeleteNode(node=name)

@@ -1,6 +1,6 @@
 """What the scaler knows of a cluster beside what others tell it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,6 +16,8 @@ BELIEVED_SECONDS = 6 * HEARTBEAT_SECONDS
 
 UNANSWERED_SECONDS = 60.0
 """How long an undrain that got no answer may still be on its way."""
+NOTED_AGAIN_SECONDS = 15.0
+"""An undrain that is asked for again and again is noted no more often."""
 
 
 class FleetState(Wire):
@@ -33,11 +35,18 @@ class FleetState(Wire):
     """The most workers of a shape that any desired state asked for since the last one the edge acknowledged."""
     drains: dict[WorkerName, Moment] = Field(default_factory=dict)
     """Our drains that Slurm accepted, and when."""
+    undrains: dict[WorkerName, Moment] = Field(default_factory=dict)
+    """Undrains that may still reach Slurm, and when they were decided: asked for, and not answered for certain."""
 
     @classmethod
     def undecided(cls, at: datetime) -> "FleetState":
         """The state of a cluster that nothing was decided for."""
         return cls(decided_at=at)
+
+    @property
+    def requests(self) -> tuple[dict[WorkerName, Moment], dict[WorkerName, Moment]]:
+        """What stands with Slurm. It must be in the record before Slurm is asked for more."""
+        return (self.drains, self.undrains)
 
     def target(self, shape: ShapeName) -> ShapeTarget | None:
         """What was decided for a shape."""
@@ -55,6 +64,12 @@ class FleetState(Wire):
     def drained(self, node: WorkerName, accepted_at: datetime) -> "FleetState":
         """With a drain that Slurm accepted."""
         return self.model_copy(update={"drains": {**self.drains, node: accepted_at}})
+
+    def undrain_answered(self, node: WorkerName, sightings: "Sightings") -> "FleetState":
+        """With an undrain that Slurm has carried out or refused. One that was lost earlier may still come."""
+        if node in sightings.lost:
+            return self
+        return self.model_copy(update={"undrains": {name: at for name, at in self.undrains.items() if name != node}})
 
     def desired(self) -> DesiredState:
         """What the edge is told."""
@@ -116,8 +131,13 @@ class Sightings:
     """Nodes that run nothing, since the first snapshot that showed it."""
     absent: Mapping[str, datetime] = field(default_factory=dict)
     """Slurm nodes whose worker the edge does not have, or has as ended."""
-    undrains: Mapping[str, datetime] = field(default_factory=dict)
-    """Undrains that were decided and not answered, and when: they may be carried out at any time."""
+    lost: frozenset[str] = frozenset()
+    """Nodes for which an undrain got no answer, so that a later one's answer does not settle it."""
+
+    @classmethod
+    def after_takeover(cls, state: FleetState) -> "Sightings":
+        """Of somebody else's requests no answer will be heard."""
+        return cls(lost=frozenset(state.undrains))
 
     def after(self, seen: Seen) -> "Sightings":
         """With what is seen now; a list that could not be read changes nothing."""
@@ -133,18 +153,11 @@ class Sightings:
         if nodes is not None and edge.listed(seen.now):
             there = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
             absent = {node.name: self.absent.get(node.name, seen.now) for node in nodes if node.name not in there}
-        undrains = {
-            name: at for name, at in self.undrains.items() if (seen.now - at).total_seconds() < UNANSWERED_SECONDS
-        }
-        return Sightings(idle, absent, undrains)
+        return replace(self, idle=idle, absent=absent)
 
-    def undraining(self, nodes: Iterable[str], at: datetime) -> "Sightings":
-        """With undrains that are decided now."""
-        return replace(self, undrains={**self.undrains, **dict.fromkeys(nodes, at)})
-
-    def undrain_answered(self, node: str) -> "Sightings":
-        """With an undrain that has been carried out or refused for good."""
-        return replace(self, undrains={name: at for name, at in self.undrains.items() if name != node})
+    def undrain_lost(self, node: str) -> "Sightings":
+        """With an undrain that got no answer."""
+        return replace(self, lost=self.lost | {node})
 
 
 def runs_nothing(node: NodeState) -> bool:

@@ -11,7 +11,7 @@ from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
 
-from clusterra_scaler.planner.state import FleetState, Seen, Sightings
+from clusterra_scaler.planner.state import FleetState, Seen
 
 _UNUSABLE = frozenset({
     "FAIL",
@@ -65,7 +65,7 @@ class Supply:
     """Workers that are on their way out and still there."""
 
 
-def supply_of(seen: Seen, state: FleetState, sightings: Sightings) -> Supply:
+def supply_of(seen: Seen, state: FleetState) -> Supply:
     """Join the three views.
 
     A worker that Slurm has and the edge has not told of is no supply: either it is dead, or it is one of those
@@ -95,7 +95,7 @@ def supply_of(seen: Seen, state: FleetState, sightings: Sightings) -> Supply:
         lost = listed is not None and node.name in ours and node.name not in workers
         if lost or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
             continue
-        unseen_drain = not node.draining and (node.name in state.drains or node.name in sightings.undrains)
+        unseen_drain = not node.draining and (node.name in state.drains or node.name in state.undrains)
         kind: Kind = "draining" if drained_by_us(node) or unseen_drain else "node"
         if kind == "draining" or not node.draining:
             bins.append(_node_bin(kind, node, ours.get(node.name, ""), cpus_in_use[node.name]))

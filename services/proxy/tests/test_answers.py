@@ -1,0 +1,211 @@
+"""What slurmrestd really answers, in every version, and what it becomes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_lab.process import free_port, until
+from clusterra_proxy.answers import Answer
+from clusterra_proxy.connector import SlurmrestdConnector
+from clusterra_proxy.controller import Controller
+from clusterra_proxy.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Rejected,
+    Unauthenticated,
+    Unreachable,
+)
+from clusterra_proxy.slurmrestd import Slurmrestd
+from clusterra_proxy.versions import VERSIONS, Version
+from slurm_world import SlurmWorld
+
+SCRIPT = "#!/bin/sh\ntrue\n"
+
+
+@pytest.fixture(params=VERSIONS, ids=[version.name for version in VERSIONS])
+async def controller(
+    request: pytest.FixtureRequest, slurm: SlurmWorld, workers: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Controller]:
+    """A client that knows one version only."""
+    version: Version = request.param
+    monkeypatch.setattr("clusterra_proxy.controller.VERSIONS", (version,))
+    async with slurm.controller() as controller:
+        yield controller
+        assert controller.api_version == version.name
+
+
+def described(slurm: SlurmWorld, **fields: object) -> dict[str, object]:
+    return {
+        "environment": ["PATH=/usr/bin:/bin"],
+        "current_working_directory": slurm.shared_path,
+        "standard_output": "/dev/null",
+        **fields,
+    }
+
+
+async def test_the_newest_version_is_spoken(slurm: SlurmWorld) -> None:
+    async with slurm.controller() as controller:
+        assert await controller.ping(slurm.token(slurm.operator))
+        assert controller.api_version == VERSIONS[0].name
+        assert controller.slurm_version.startswith("26.")
+
+
+async def test_a_job_from_submit_to_its_end(controller: Controller, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    token, operator = slurm.token(alice), slurm.token(slurm.operator)
+    submitted = await controller.submit(token, SCRIPT, described(slurm, name="versions"))
+    job_id = str(submitted.job_id)
+    assert job_id in {row.job_id for row in (await controller.states(operator)).jobs}
+
+    async def ended() -> bool:
+        return (await controller.job(operator, job_id))[0].state == "COMPLETED"
+
+    await until(ended, seconds=20, what="the job's end", every=0.1)
+    (record,) = await controller.job(token, job_id)
+    assert (record.name, record.user_id, record.stdout_expanded) == ("versions", alice.uid, "/dev/null")
+    with pytest.raises(Conflict) as over:
+        await controller.kill(token, job_id)
+    assert over.value.error.code == 2021
+
+
+async def test_tokens_that_are_none(controller: Controller, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    good = slurm.token(alice)
+    head, body, signature = good.split(".")
+    altered = f"{head}.{body}.{signature[:-6]}AAAAAA"
+    for token in ("malformed", altered, slurm.token(alice, seconds=-10)):
+        # A ping succeeds with any token: it proves nothing about who asks.
+        await controller.version(token)
+        with pytest.raises(Unauthenticated):
+            await controller.states(token)
+        with pytest.raises(Unauthenticated):
+            await controller.submit(token, SCRIPT, described(slurm))
+
+
+async def test_jobs_that_are_not_there(controller: Controller, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    token = slurm.token(alice)
+    with pytest.raises(NotFound):
+        await controller.job(token, "999999")
+    with pytest.raises(NotFound):
+        await controller.kill(token, "999999")
+
+
+async def test_jobs_of_somebody_else(
+    controller: Controller, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser
+) -> None:
+    submitted = await controller.submit(slurm.token(alice), SCRIPT, described(slurm, hold=True))
+    job_id = str(submitted.job_id)
+    with pytest.raises(NotFound):
+        await controller.job(slurm.token(bob), job_id)
+    with pytest.raises(Forbidden):
+        await controller.kill(slurm.token(bob), job_id)
+    await controller.kill(slurm.token(alice), job_id)
+    (record,) = await controller.job(slurm.token(alice), job_id)
+    assert (record.state, record.started) == ("CANCELLED", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"current_working_directory": None}, 2063),
+        ({"environment": []}, 2127),
+        ({"constraints": "nothing-has-this"}, 2029),
+        ({"partition": "nowhere"}, 2000),
+        ({"memory_per_node": 10**9}, 2014),
+    ],
+)
+async def test_submits_that_slurm_refuses(
+    slurm: SlurmWorld, workers: None, alice: SlurmUser, fields: dict[str, object], code: int
+) -> None:
+    async with slurm.controller() as controller:
+        with pytest.raises(Rejected) as refused:
+            await controller.submit(slurm.token(alice), SCRIPT, described(slurm, **fields))
+    assert refused.value.error.code == code
+    assert refused.value.error.hint
+
+
+async def test_a_submit_for_somebody_else_is_forbidden(slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    async with slurm.controller() as controller:
+        with pytest.raises(Forbidden):
+            await controller.submit(slurm.token(alice), SCRIPT, described(slurm, user_id=str(bob.uid)))
+
+
+async def test_nothing_new_is_told_shortly(controller: Controller, slurm: SlurmWorld) -> None:
+    token = slurm.token(slurm.operator)
+
+    async def unchanged() -> bool:
+        listed = await controller.nodes(token)
+        return listed is not None and await controller.nodes(token, changed_after=listed[1]) is None
+
+    async def no_news_of_jobs() -> bool:
+        listed = await controller.jobs(token)
+        return listed is not None and await controller.jobs(token, changed_after=listed[2]) is None
+
+    # A change counts as new for a second after it.
+    await until(unchanged, seconds=20, what="an answer of 304", every=0.2)
+    await until(no_news_of_jobs, seconds=20, what="an empty list", every=0.2)
+
+
+async def test_nodes_that_are_not_there(controller: Controller, slurm: SlurmWorld) -> None:
+    token = slurm.token(slurm.operator)
+    with pytest.raises(NotFound):
+        await controller.node(token, "nowhere")
+    with pytest.raises(NotFound):
+        await controller.update_node(token, "nowhere", ["DRAIN"], "test")
+    assert not await controller.delete_node(token, "nowhere")
+
+
+@pytest.mark.parametrize("name", ["", "w[1-2]", "../jobs/", "w1?x=1", "w1,w2", "-w1", "w" * 64])
+async def test_only_names_of_one_node_are_asked_for(slurm: SlurmWorld, name: str) -> None:
+    async with slurm.controller() as controller:
+        with pytest.raises(Invalid):
+            await controller.node(slurm.token(slurm.operator), name)
+
+
+async def test_one_list_is_in_flight_however_many_ask(slurm: SlurmWorld) -> None:
+    token = slurm.token(slurm.operator)
+    async with slurm.controller() as controller:
+        await controller.version(token)
+        answers = await asyncio.gather(*(controller.jobs(token) for _ in range(20)))
+        assert len({id(answer) for answer in answers}) == 1
+        assert await controller.jobs(token) is not answers[0]
+
+
+async def test_connections_are_used_again_also_after_errors(slurm: SlurmWorld) -> None:
+    opened = 0
+
+    async def count(*_: object) -> None:
+        nonlocal opened
+        opened += 1
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_create_end.append(count)
+    async with Slurmrestd(slurm.cluster.slurmrestd_url, traces=[tracing]) as slurmrestd:
+        controller = Controller(slurmrestd)
+        token = slurm.token(slurm.operator)
+        for _ in range(20):
+            await controller.states(token)
+        assert opened == 1
+        for _ in range(3):
+            with pytest.raises(NotFound):
+                await controller.job(token, "999999")
+            await controller.states(token)
+        # An error ends its connection; nothing is left of its second answer in the next one.
+        assert opened == 4
+
+
+async def test_two_identities_at_once_are_refused_so_ours_is_the_only_one(slurm: SlurmWorld) -> None:
+    token = slurm.token(slurm.operator)
+    url = f"{slurm.cluster.slurmrestd_url}{VERSIONS[0].slurm('ping/')}"
+    both = {"X-SLURM-USER-TOKEN": token, "Authorization": f"Bearer {token}"}
+    connector = SlurmrestdConnector(limit=1)
+    async with aiohttp.ClientSession(connector=connector) as http, http.get(url, headers=both) as answer:
+        assert answer.status == 401
+
+
+async def test_nobody_listens(slurm: SlurmWorld) -> None:
+    async with Slurmrestd(f"http://127.0.0.1:{free_port()}") as slurmrestd:
+        with pytest.raises(Unreachable):
+            await slurmrestd.read("slurm/v0.0.45/ping/", "token", Answer, what="controller")

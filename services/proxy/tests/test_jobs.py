@@ -1,0 +1,229 @@
+"""Submitting, reading, listing and cancelling through the proxy."""
+
+from datetime import timedelta
+
+import pytest
+from clusterra_contracts.identity import SlurmUser, now
+from clusterra_contracts.rpc import Done
+from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, ListJobs, Submit, Viewer
+from clusterra_lab.process import until
+from proxy_world import ProxyWorld, submission
+from slurm_world import SlurmWorld
+
+LONG = "#!/bin/sh\nsleep 600\n"
+
+
+async def cancel(proxy: ProxyWorld, user: SlurmUser, job_id: str, *, admin: bool = False) -> None:
+    await proxy.call("cancel", Cancel(viewer=Viewer(user=user, admin=admin), job_id=job_id), Done)
+
+
+async def running(proxy: ProxyWorld, user: SlurmUser, job_id: str) -> Job:
+    async def runs() -> Job | None:
+        job = await proxy.job(user, job_id)
+        return job if job.state == "RUNNING" else None
+
+    return await until(runs, seconds=20, what=f"job {job_id} to run", every=0.05)
+
+
+async def test_a_submitted_job_is_in_the_next_snapshot(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    submitted = await proxy.submit(alice, name="first", hold=True, cpus_per_task=2, constraints="general")
+    snapshot = await proxy.until_snapshot(
+        lambda snapshot: any(submitted.job_id in group.job_ids for group in snapshot.pending or ())
+    )
+    (group,) = [group for group in snapshot.pending or () if submitted.job_id in group.job_ids]
+    assert (group.uid, group.cpus, group.features, group.held) == (alice.uid, 2, "general", True)
+    await cancel(proxy, alice, submitted.job_id)
+    await proxy.until_snapshot(
+        lambda snapshot: not any(submitted.job_id in group.job_ids for group in snapshot.pending or ())
+    )
+
+
+async def test_a_job_as_its_owner_sees_it(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    script = "#!/bin/sh\n#SBATCH --job-name=described\n#SBATCH -t 10\n#SBATCH --mem=500\nexit 3\n"
+    submitted = await proxy.submit(alice, script, standard_error="/dev/null")
+    job = await proxy.ended(alice, submitted.job_id)
+    assert (job.name, job.state, job.exit_code, job.reason) == ("described", "FAILED", 3, "NonZeroExitCode")
+    assert (job.time_limit_seconds, job.memory_per_node_mib, job.memory_per_cpu_mib) == (600, 500, None)
+    assert (job.user, job.uid, job.partition, job.node_count) == (alice.name, alice.uid, "main", 1)
+    assert job.standard_error == "/dev/null"
+    assert job.started_at is not None
+    assert job.ended_at is not None
+    assert abs(job.submitted_at - submitted.accepted_at) < timedelta(seconds=2)
+
+
+async def test_scripts_that_sbatch_would_not_take(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    for script, words in (
+        ("echo hello\n", "line 1"),
+        ("#!/bin/sh\necho\r\nexit\r\n", "line 2"),
+        ("#!/bin/sh\n\n#SBATCH --comment=mine\n", "line 3"),
+        ("#!/bin/sh\n#SBATCH --uid=0\n", "line 2"),
+    ):
+        error = await proxy.refusal("submit", submission(alice, script))
+        assert error.kind == "invalid"
+        assert words in error.detail
+        assert error.hint
+
+
+async def test_what_can_never_run_is_refused(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    too_wide = await proxy.refusal("submit", submission(alice, cpus_per_task=65))
+    assert (too_wide.kind, "64" in too_wide.detail) == ("invalid", True)
+    too_many = await proxy.refusal("submit", submission(alice, "#!/bin/sh\n#SBATCH -N 101\n"))
+    assert (too_many.kind, "100" in too_many.detail) == ("invalid", True)
+    unknown = await proxy.refusal("submit", submission(alice, constraints="nothing-has-this"))
+    assert (unknown.kind, unknown.code) == ("rejected", 2029)
+
+
+async def test_a_job_that_no_worker_can_run_yet_is_accepted_without_warning(
+    proxy: ProxyWorld, alice: SlurmUser
+) -> None:
+    submitted = await proxy.submit(alice, tres_per_node="gres/gpu:h100:2", cpus_per_task=60)
+    assert submitted.warnings == ()
+    await cancel(proxy, alice, submitted.job_id)
+
+
+async def test_a_key_makes_one_job(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    first = await proxy.submit(alice, key="key-00001")
+    again = await proxy.submit(alice, key="key-00001")
+    assert (again.job_id, first.repeated, again.repeated) == (first.job_id, False, True)
+    assert (await proxy.submit(alice, key="key-00002")).job_id != first.job_id
+    assert (await proxy.submit(bob, key="key-00001")).job_id != first.job_id
+
+
+async def test_submits_with_one_key_at_the_same_time_make_one_job(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    requests = [proxy.submit(alice, key="key-00003") for _ in range(10)]
+    submitted = [await request for request in requests]
+    assert len({each.job_id for each in submitted}) == 1
+    assert (await proxy.jobs(alice)).total == 1
+
+
+async def test_somebody_elses_job_does_not_exist(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    submitted = await proxy.submit(alice, hold=True)
+    request = GetJob(viewer=Viewer(user=bob), job_id=submitted.job_id)
+    assert (await proxy.refusal("get", request)).kind == "not_found"
+    seen = await proxy.call("get", GetJob(viewer=Viewer(user=bob, admin=True), job_id=submitted.job_id), Job)
+    assert seen.user == alice.name
+    assert (await proxy.jobs(bob)).jobs == ()
+    assert (await proxy.jobs(bob, admin=True, user=alice.name)).total == 1
+    await cancel(proxy, alice, submitted.job_id)
+
+
+async def test_cancelling(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    waiting = (await proxy.submit(alice, hold=True)).job_id
+    at_work = (await proxy.submit(alice, LONG)).job_id
+    await running(proxy, alice, at_work)
+    for job_id in (waiting, at_work):
+        request = Cancel(viewer=Viewer(user=bob), job_id=job_id)
+        assert (await proxy.refusal("cancel", request)).kind == "forbidden"
+        await cancel(proxy, alice, job_id)
+        job = await proxy.ended(alice, job_id)
+        assert job.state == "CANCELLED"
+        # It is as it should be.
+        await cancel(proxy, alice, job_id)
+    unknown = Cancel(viewer=Viewer(user=alice), job_id="999999")
+    assert (await proxy.refusal("cancel", unknown)).kind == "not_found"
+
+
+async def test_an_admin_cancels_for_others(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, hold=True)).job_id
+    await cancel(proxy, bob, job_id, admin=True)
+    assert (await proxy.ended(alice, job_id)).state == "CANCELLED"
+
+
+async def test_an_array_and_its_tasks(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    script = "#!/bin/sh\nexit $SLURM_ARRAY_TASK_ID\n"
+    array = (await proxy.submit(alice, script, array="0-2")).job_id
+    whole = await proxy.ended(alice, array)
+    assert (whole.job_id, whole.state, whole.exit_code) == (array, "FAILED", 2)
+    tasks = [await proxy.job(alice, f"{array}_{task}") for task in range(3)]
+    assert [task.state for task in tasks] == ["COMPLETED", "FAILED", "FAILED"]
+    assert tasks[1].standard_output.endswith(f"/job_{array}_1.out")
+    missing = GetJob(viewer=Viewer(user=alice), job_id=f"{array}_7")
+    assert (await proxy.refusal("get", missing)).kind == "not_found"
+
+
+async def test_tasks_that_wait(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    array = (await proxy.submit(alice, array="0-4%2", hold=True)).job_id
+    whole, task = await proxy.job(alice, array), await proxy.job(alice, f"{array}_3")
+    assert (whole.state, whole.array_tasks.partition("%")[0]) == ("PENDING", "0-4")
+    assert (task.job_id, task.state, task.array_tasks) == (f"{array}_3", "PENDING", "")
+    await cancel(proxy, alice, f"{array}_3")
+    gone = await proxy.ended(alice, f"{array}_3")
+    assert (gone.job_id, gone.state, gone.started_at) == (f"{array}_3", "CANCELLED", None)
+    assert (await proxy.job(alice, array)).array_tasks == "0-2,4"
+    await cancel(proxy, alice, array)
+    whole = await proxy.ended(alice, array)
+    assert (whole.state, whole.job_id) == ("CANCELLED", array)
+
+
+async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    began = now()
+    names = [f"job{number}" for number in range(7)]
+    ids = [(await proxy.submit(alice, name=name, hold=True)).job_id for name in names]
+    foreign = (await proxy.submit(bob, hold=True)).job_id
+    await cancel(proxy, alice, ids[0])
+    await proxy.ended(alice, ids[0])
+
+    newest_first = list(reversed(ids))
+    assert [job.job_id for job in (await proxy.jobs(alice)).jobs] == newest_first
+    read: list[str] = []
+    cursor = None
+    while True:
+        page = await proxy.jobs(alice, limit=3, cursor=cursor)
+        assert page.total == 7
+        read.extend(job.job_id for job in page.jobs)
+        if (cursor := page.cursor) is None:
+            break
+    assert read == newest_first
+
+    assert [job.job_id for job in (await proxy.jobs(alice, states=("CANCELLED",))).jobs] == [ids[0]]
+    assert (await proxy.jobs(alice, states=("PENDING",))).total == 6
+    assert [job.job_id for job in (await proxy.jobs(alice, name="job4")).jobs] == [ids[4]]
+    assert (await proxy.jobs(alice, submitted_after=now() + timedelta(hours=1))).total == 0
+    assert (await proxy.jobs(alice, submitted_before=began - timedelta(seconds=2))).total == 0
+    assert (await proxy.jobs(alice, submitted_after=began - timedelta(seconds=2))).total == 7
+    everybody = await proxy.jobs(alice, admin=True, limit=1000, submitted_after=began - timedelta(seconds=2))
+    assert {*ids, foreign} <= {job.job_id for job in everybody.jobs}
+    assert [job.job_id for job in (await proxy.jobs(alice, admin=True, user=bob.name)).jobs] == [foreign]
+    strange = ListJobs(viewer=Viewer(user=alice), cursor="strange")
+    assert (await proxy.refusal("list", strange)).kind == "invalid"
+    for job_id in ids[1:]:
+        await cancel(proxy, alice, job_id)
+    await cancel(proxy, bob, foreign)
+
+
+async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser
+) -> None:
+    began = now() - timedelta(seconds=2)
+    job_id = (await proxy.submit(alice, name="old")).job_id
+    by_sbatch = await slurm.cluster.sbatch(alice, "#!/bin/sh\ntrue\n", "--job-name=older", "--output=/dev/null")
+    for each in (job_id, by_sbatch):
+        await proxy.ended(alice, each)
+    await slurm.forget_finished_jobs(job_id, by_sbatch)
+
+    async def forgotten() -> bool:
+        return (await proxy.jobs(alice)).total == 0
+
+    await until(forgotten, seconds=5, what="the proxy to forget them too", every=0.1)
+    job = await proxy.job(alice, job_id)
+    assert (job.state, job.name, job.user, job.uid) == ("COMPLETED", "old", alice.name, alice.uid)
+    assert job.standard_output.endswith(f"/job_{job_id}.out")
+    listed = await proxy.jobs(alice, submitted_after=began)
+    assert {(job.job_id, job.uid) for job in listed.jobs} == {(job_id, alice.uid), (by_sbatch, alice.uid)}
+    assert (await proxy.jobs(bob, submitted_after=began)).total == 0
+    request = GetJob(viewer=Viewer(user=bob), job_id=job_id)
+    assert (await proxy.refusal("get", request)).kind == "not_found"
+    await cancel(proxy, alice, job_id)
+    assert (await proxy.refusal("cancel", Cancel(viewer=Viewer(user=bob), job_id=job_id))).kind == "not_found"
+
+
+async def test_garbage_is_answered_as_such(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    request = submission(alice)
+    for broken in (
+        request.model_copy(update={"job": {"environment": ()}}),
+        request.model_copy(update={"script": ""}),
+        request.model_copy(update={"user": {"name": "alice", "uid": 0, "gid": 0}}),
+    ):
+        with pytest.warns(UserWarning, match="serializ"):
+            error = await proxy.refusal("submit", Submit.model_construct(**dict(broken)))
+        assert error.kind == "invalid"

@@ -1,0 +1,118 @@
+"""Nodes through the proxy: what the scaler does to them, and what is told of them."""
+
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.rpc import Done
+from clusterra_contracts.slurm_rpc import (
+    DeleteNode,
+    Diagnose,
+    Diagnosis,
+    Drain,
+    Drained,
+    ListNodes,
+    NodePage,
+    Undrain,
+)
+from clusterra_lab.process import until
+from proxy_world import ProxyWorld
+from slurm_world import SlurmWorld
+
+
+def states(snapshot: QueueSnapshot, name: str) -> tuple[str, ...]:
+    return next((node.states for node in snapshot.nodes or () if node.name == name), ())
+
+
+async def node_events(proxy: ProxyWorld, name: str, count: int) -> list[str]:
+    async def told() -> list[str] | None:
+        kinds = [event.kind for event in await proxy.events("node.*") if event.subject == name]
+        return kinds if len(kinds) >= count else None
+
+    return await until(told, seconds=10, what=f"{count} events of node {name}", every=0.1)
+
+
+async def test_a_worker_from_its_start_to_its_end(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    async with slurm.worker("life", features="memory"):
+        await proxy.until_snapshot(lambda snapshot: "IDLE" in states(snapshot, "life"))
+        page = await proxy.call("nodes", ListNodes(), NodePage)
+        (node,) = [node for node in page.nodes if node.name == "life"]
+        assert (node.cpus, node.memory_mib, node.features, node.reason) == (4, 8000, ("memory",), "")
+        assert not any(node.name.startswith("placeholder") for node in page.nodes)
+
+        drained = await proxy.call("drain", Drain(node="life", reason="idle for 150 s"), Drained)
+        snapshot = await proxy.until_snapshot(
+            lambda snapshot: snapshot.taken_at > drained.accepted_at and "DRAIN" in states(snapshot, "life")
+        )
+        (state,) = [state for state in snapshot.nodes or () if state.name == "life"]
+        assert (state.idle, state.draining, state.reason) == (True, True, "clusterra:idle for 150 s")
+        assert state.idle_since is not None
+
+        # Draining again changes nothing and is accepted.
+        await proxy.call("drain", Drain(node="life", reason="something else"), Drained)
+        await proxy.call("undrain", Undrain(node="life"), Done)
+        await proxy.until_snapshot(lambda snapshot: "DRAIN" not in states(snapshot, "life"))
+        await proxy.call("undrain", Undrain(node="life"), Done)
+    await proxy.call("delete-node", DeleteNode(node="life"), Done)
+    await proxy.call("delete-node", DeleteNode(node="life"), Done)
+    await proxy.until_snapshot(lambda snapshot: states(snapshot, "life") == ())
+    told = await node_events(proxy, "life", 4)
+    assert [kind for kind in told if kind != "node.down"] == [
+        "node.registered",
+        "node.drained",
+        "node.undrained",
+        "node.removed",
+    ]
+
+
+async def test_a_drain_of_somebody_else_is_his(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
+    await slurm.cluster.run("scontrol", "update", "nodename=w2", "state=drain", "reason=repair")
+    drained = await proxy.call("drain", Drain(node="w2", reason="idle"), Drained)
+    snapshot = await proxy.until_snapshot(lambda snapshot: snapshot.taken_at > drained.accepted_at)
+    (node,) = [node for node in snapshot.nodes or () if node.name == "w2"]
+    assert (node.draining, node.reason) == (True, "repair")
+    error = await proxy.refusal("undrain", Undrain(node="w2"))
+    assert (error.kind, "repair" in error.detail) == ("conflict", True)
+    await slurm.cluster.run("scontrol", "update", "nodename=w2", "state=undrain")
+    await proxy.until_snapshot(lambda snapshot: "DRAIN" not in states(snapshot, "w2"))
+
+
+async def test_a_node_at_work_is_drained_and_not_deleted(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    job_id = (await proxy.submit(alice, "#!/bin/sh\nsleep 2\n", required_nodes=("w2",), constraints="memory")).job_id
+    await proxy.until_snapshot(lambda snapshot: any(job.job_id == job_id for job in snapshot.running or ()))
+    error = await proxy.refusal("delete-node", DeleteNode(node="w2"))
+    assert error.kind == "conflict"
+    drained = await proxy.call("drain", Drain(node="w2", reason="scale down"), Drained)
+    at_work = await proxy.until_snapshot(lambda snapshot: snapshot.taken_at > drained.accepted_at)
+    (node,) = [node for node in at_work.nodes or () if node.name == "w2"]
+    assert (node.draining, node.idle, node.idle_since) == (True, False, None)
+    assert (await proxy.ended(alice, job_id)).state == "COMPLETED"
+    idle = await proxy.until_snapshot(
+        lambda snapshot: any(node.name == "w2" and node.idle for node in snapshot.nodes or ())
+    )
+    assert not any("w2" in job.nodes for job in idle.running or ())
+    await proxy.call("undrain", Undrain(node="w2"), Done)
+
+
+async def test_nodes_that_are_not_there(proxy: ProxyWorld) -> None:
+    for operation, request in (
+        ("drain", Drain(node="nowhere", reason="x")),
+        ("undrain", Undrain(node="nowhere")),
+    ):
+        assert (await proxy.refusal(operation, request)).kind == "not_found"  # type: ignore[arg-type]
+    for name in ("w[1-2]", "../jobs", "w1,w2"):
+        assert (await proxy.refusal("drain", Drain(node=name, reason="x"))).kind == "invalid"
+        assert (await proxy.refusal("delete-node", DeleteNode(node=name))).kind == "invalid"
+
+
+async def test_records_of_slurm_conf_stay(proxy: ProxyWorld) -> None:
+    # A placeholder is shown to nobody, so to us it does not exist.
+    await proxy.call("delete-node", DeleteNode(node="placeholder-large"), Done)
+
+
+async def test_how_it_is(proxy: ProxyWorld) -> None:
+    diagnosis = await proxy.call("diag", Diagnose(), Diagnosis)
+    assert diagnosis.reachable
+    assert diagnosis.api_version == "v0.0.45"
+    assert diagnosis.slurm_version.startswith("26.")
+    assert diagnosis.last_listed_at is not None

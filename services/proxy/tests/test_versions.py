@@ -1,0 +1,128 @@
+"""The adapters on what real slurmrestd answered (see record.py)."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusterra_proxy.accounting_records import AccountingJobs
+from clusterra_proxy.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer, Users
+from clusterra_proxy.facts import facts
+from clusterra_proxy.records import JobRecord
+from clusterra_proxy.slurm_errors import failure
+from clusterra_proxy.versions import VERSIONS, Version
+
+RECORDED = Path(__file__).parent / "recorded"
+
+pytestmark = pytest.mark.parametrize("version", VERSIONS, ids=[version.name for version in VERSIONS])
+
+
+def recorded(version: Version, name: str) -> dict[str, Any]:
+    answers: dict[str, dict[str, Any]] = json.loads((RECORDED / f"{version.name}.json").read_text())
+    return answers[name]
+
+
+def read[A: Answer](version: Version, name: str, model: type[A]) -> A:
+    return model.model_validate(recorded(version, name)["body"])
+
+
+def jobs(version: Version, name: str) -> tuple[JobRecord, ...]:
+    return read(version, name, version.jobs).jobs
+
+
+def test_each_is_its_own_version(version: Version) -> None:
+    assert recorded(version, "ping")["body"]["meta"]["plugin"]["data_parser"] == f"data_parser/{version.name}"
+    assert version.slurm("ping/") == f"/slurm/{version.name}/ping/"
+    assert version.slurmdb("jobs/") == f"/slurmdb/{version.name}/jobs/"
+
+
+def test_a_finished_job(version: Version) -> None:
+    (job,) = jobs(version, "job")
+    assert (job.name, job.state, job.partition, job.cpus, job.node_count) == ("recorded", "COMPLETED", "main", 1, 1)
+    assert (job.array, job.array_task_id, job.id) == (None, None, str(job.job_id))
+    assert job.user_id is not None
+    assert job.note.uid == str(job.user_id)
+    assert job.note.key == "recorded-key"
+    assert (job.hosts, job.time_limit, job.exit_code.return_code) == (("w1",), 5, 0)
+    assert (job.memory_per_cpu, job.memory_per_node) == (1024, None)
+    assert job.stdout_expanded.endswith(f"/recorded_{job.job_id}.out")
+    assert "%" not in job.stdout_expanded
+    assert job.submit_time is not None
+    assert job.started is not None
+    assert job.end_time is not None
+    assert datetime(2025, 1, 1, tzinfo=UTC) < job.submit_time <= job.started <= job.end_time
+
+
+def test_an_array_before_and_after(version: Version) -> None:
+    (waiting,) = jobs(version, "waiting_array")
+    assert (waiting.id, waiting.waiting_tasks, waiting.array_task_string) == (str(waiting.job_id), True, "0-2%1")
+    assert (waiting.array_max_tasks, waiting.started) == (1, None)
+    tasks = sorted(jobs(version, "array"), key=lambda task: task.array_task_id or 0)
+    assert [task.id for task in tasks] == [f"{waiting.job_id}_{number}" for number in range(3)]
+    assert [task.state for task in tasks] == ["COMPLETED", "FAILED", "FAILED"]
+    assert [task.exit_code.return_code for task in tasks] == [0, 1, 2]
+    told = {(occurrence.fact.job_id, occurrence.fact.kind) for task in tasks for occurrence in facts(task, "someone")}
+    assert len(told) == 1 + 2 * 3
+
+
+def test_a_held_job(version: Version) -> None:
+    (held,) = jobs(version, "held")
+    assert (held.hold or held.priority == 0, held.state_reason, held.started) == (True, "JobHeldUser", None)
+
+
+def test_states(version: Version) -> None:
+    rows = {row.job_id: row.state for row in read(version, "states", States).jobs}
+    (array,) = jobs(version, "waiting_array")
+    assert {f"{array.job_id}_{task}" for task in range(3)} <= rows.keys()
+    assert set(rows.values()) <= {("PENDING",), ("RUNNING",), ("COMPLETED",), ("FAILED",), ("CANCELLED",)}
+
+
+def test_accounting_says_the_same_as_the_controller(version: Version) -> None:
+    finished = {record.id: record for record in jobs(version, "array")}
+    runs = {run.record(None).id: run.record(None) for run in read(version, "accounting", AccountingJobs).jobs}
+    assert runs.keys() == finished.keys()
+    for job_id, run in runs.items():
+        record = finished[job_id]
+        assert run.user_id is None
+        known = record.model_copy(update={"user_id": None, "state_reason": run.state_reason})
+        assert facts(run, "someone") == facts(known, "someone")
+        assert (run.comment, run.hosts, run.cpus) == (record.comment, record.hosts, record.cpus)
+
+
+def test_nodes(version: Version) -> None:
+    answer = read(version, "nodes", Nodes)
+    (node,) = answer.nodes
+    assert (node.name, node.cpus, node.real_memory, node.features) == ("w1", 4, 8000, ("general",))
+    assert node.slurmd_start_time is not None
+    assert answer.last_update is not None
+
+
+def test_submit_and_kill(version: Version) -> None:
+    assert read(version, "submit", SubmitAnswer).job_id > 0
+    assert [status.error.code for status in read(version, "kill", KillAnswer).status] == [2017]
+
+
+def test_who_has_rights(version: Version) -> None:
+    privileged = {user.name for user in read(version, "users", Users).users if user.privileged}
+    assert privileged == {"root", "clusterra-operator"}
+
+
+def test_the_controller_answers(version: Version) -> None:
+    answer = read(version, "ping", Pings)
+    assert [ping.responding for ping in answer.pings] == [True]
+    assert answer.meta.slurm.release
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("unknown_job", "not_found"),
+        ("unknown_node", "not_found"),
+        ("bad_token", "unauthenticated"),
+        ("bad_feature", "rejected"),
+    ],
+)
+def test_errors(version: Version, name: str, kind: str) -> None:
+    answer = read(version, name, Answer)
+    assert failure(recorded(version, name)["status"], answer.errors, what="job").error.kind == kind

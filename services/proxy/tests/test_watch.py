@@ -1,0 +1,172 @@
+"""What the proxy sees without being asked, and tells once: also over its own kill and restart."""
+
+import time
+from collections import Counter
+
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.rpc import Done
+from clusterra_contracts.slurm_rpc import Cancel, Viewer
+from clusterra_lab.process import until
+from proxy_world import ProxyWorld, proxy_world
+from slurm_world import SlurmWorld
+
+TRUE = "#!/bin/sh\ntrue\n"
+QUIET = ("--output=/dev/null",)
+
+
+async def told(proxy: ProxyWorld, *expected: str, seconds: float = 30) -> None:
+    """Wait until these events were told of their jobs, each once and in this order for each job, and no others."""
+    entities = {event.partition(" ")[0] for event in expected}
+
+    async def all_told() -> bool:
+        return set(expected) <= set(await proxy.kinds(*entities))
+
+    try:
+        await until(all_told, seconds=seconds, what="the events", every=0.1)
+    finally:
+        kinds = await proxy.kinds(*entities)
+        for entity in entities:
+            mine = [kind for kind in kinds if kind.partition(" ")[0] == entity]
+            assert mine == [event for event in expected if event.partition(" ")[0] == entity]
+
+
+async def test_a_job_of_plain_sbatch_is_seen_within_a_second(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    job_id = await slurm.cluster.sbatch(alice, TRUE, "--hold", *QUIET)
+    began = time.monotonic()
+    snapshot = await proxy.until_snapshot(
+        lambda snapshot: any(job_id in group.job_ids for group in snapshot.pending or ()), seconds=5
+    )
+    print(f"seen after {time.monotonic() - began:.3f} s")
+    (group,) = [group for group in snapshot.pending or () if job_id in group.job_ids]
+    assert (group.uid, group.held) == (alice.uid, True)
+    await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=job_id), Done)
+    await told(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
+
+
+async def test_a_job_that_is_over_between_two_looks_is_told_whole(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    job_id = await slurm.cluster.sbatch(alice, "#!/bin/sh\nexit 4\n", "--job-name=quick", *QUIET)
+    await told(proxy, f"{job_id} job.submitted", f"{job_id} job.running", f"{job_id} job.failed")
+    events = {event.kind: event for event in await proxy.events("job.*") if event.subject == job_id}
+    failed = events["job.failed"].data.model_dump()
+    assert (failed["exit_code"], failed["uid"], failed["name"], failed["nodes"]) == (4, alice.uid, "quick", ("w1",))
+    assert events["job.submitted"].time <= events["job.running"].time <= events["job.failed"].time
+    assert events["job.failed"].source == "/clusterra/proxy/acme/c1"
+
+
+async def test_an_array_of_five(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    array = (await proxy.submit(alice, array="0-4%2")).job_id
+    tasks = [f"{array}_{task} job.{kind}" for task in range(5) for kind in ("running", "completed")]
+    await told(proxy, f"{array} job.submitted", *tasks)
+
+
+async def test_an_array_of_which_one_task_is_cancelled(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    array = (await proxy.submit(alice, array="0-2", hold=True)).job_id
+    await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=f"{array}_1"), Done)
+    await told(proxy, f"{array} job.submitted", f"{array}_1 job.cancelled")
+    await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=array), Done)
+    await told(proxy, f"{array} job.submitted", f"{array} job.cancelled", f"{array}_1 job.cancelled")
+
+
+async def test_a_requeued_job_runs_again(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, "#!/bin/sh\n[ $SLURM_RESTART_COUNT ] || sleep 60\n", requeue=True)).job_id
+    await told(proxy, f"{job_id} job.submitted", f"{job_id} job.running")
+    assert (await slurm.cluster.run("scontrol", "requeue", job_id)).returncode == 0
+
+    async def waits_again() -> bool:
+        return (await proxy.job(alice, job_id)).reason == "BeginTime"
+
+    await until(waits_again, seconds=30, what="the job to wait again", every=0.1)
+    assert (await slurm.cluster.run("scontrol", "update", f"jobid={job_id}", "starttime=now")).returncode == 0
+    await told(
+        proxy,
+        f"{job_id} job.submitted",
+        f"{job_id} job.running",
+        f"{job_id} job.requeued",
+        f"{job_id} job.running",
+        f"{job_id} job.completed",
+    )
+
+
+async def test_generations_rise_and_nothing_is_older_than_it_says(proxy: ProxyWorld) -> None:
+    generations = [snapshot.generation for snapshot in proxy.snapshots]
+    assert generations == sorted(set(generations))
+    moments = [snapshot.taken_at for snapshot in proxy.snapshots]
+    assert moments == sorted(moments)
+
+
+@pytest.mark.parametrize("signal", ["kill", "stop"])
+async def test_events_are_told_once_over_a_restart(
+    slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory, signal: str
+) -> None:
+    user = slurm.new_user()
+    async with proxy_world(slurm, tmp_path_factory.mktemp(signal)) as proxy:
+        before = [(await proxy.submit(user)).job_id for _ in range(3)]
+        across = [(await proxy.submit(user, "#!/bin/sh\nsleep 3\n")).job_id for _ in range(3)]
+        array = (await proxy.submit(user, "#!/bin/sh\nsleep 1\n", array="0-2%1")).job_id
+        await told(proxy, *(f"{across[0]} job.{kind}" for kind in ("submitted", "running")))
+        generation = proxy.snapshots[-1].generation
+        assert proxy.process is not None
+        if signal == "kill":
+            await proxy.kill()
+        else:
+            assert await proxy.process.stop() == 0
+        meanwhile = [await slurm.cluster.sbatch(user, TRUE, *QUIET) for _ in range(3)]
+        await proxy.start()
+        after = [(await proxy.submit(user)).job_id for _ in range(2)]
+        whole = [
+            f"{job_id} job.{kind}"
+            for job_id in (*before, *across, *meanwhile, *after)
+            for kind in ("submitted", "running", "completed")
+        ]
+        tasks = [f"{array}_{task} job.{kind}" for task in range(3) for kind in ("running", "completed")]
+        await told(proxy, *whole, f"{array} job.submitted", *tasks)
+        ids = Counter(event.id for event in await proxy.events())
+        assert max(ids.values()) == 1
+        nodes = Counter((event.subject, event.kind) for event in await proxy.events("node.*"))
+        assert nodes["w1", "node.registered"] == 1
+        assert proxy.snapshots[-1].generation > generation
+
+
+async def test_what_ended_and_was_forgotten_while_nobody_watched_is_told(
+    slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    user = slurm.new_user()
+    async with proxy_world(slurm, tmp_path_factory.mktemp("forgotten")) as proxy:
+        seen = (await proxy.submit(user, "#!/bin/sh\nsleep 1\n")).job_id
+        held = (await proxy.submit(user, hold=True)).job_id
+        await told(proxy, f"{held} job.submitted")
+        await told(proxy, f"{seen} job.submitted", f"{seen} job.running")
+        await proxy.kill()
+        unseen = await slurm.cluster.sbatch(user, TRUE, *QUIET)
+        await slurm.cluster.run("scancel", held)
+        await slurm.forget_finished_jobs(seen, held, unseen)
+        await proxy.start()
+        await told(
+            proxy,
+            *(f"{seen} job.{kind}" for kind in ("submitted", "running", "completed")),
+            *(f"{held} job.{kind}" for kind in ("submitted", "cancelled")),
+            *(f"{unseen} job.{kind}" for kind in ("submitted", "running", "completed")),
+        )
+
+
+async def test_a_slurm_that_cannot_be_seen_is_no_empty_one(
+    slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    user = slurm.new_user()
+    async with proxy_world(slurm, tmp_path_factory.mktemp("unseen")) as proxy:
+        job_id = (await proxy.submit(user, hold=True)).job_id
+        await slurm.cluster["slurmrestd"].kill()
+        blind = await proxy.until_snapshot(lambda snapshot: snapshot.pending is None and snapshot.nodes is None)
+        assert blind.running is None
+        assert (await proxy.refusal("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id))).kind == "unavailable"
+        await slurm.cluster["slurmrestd"].start()
+        await proxy.until_snapshot(
+            lambda snapshot: any(job_id in group.job_ids for group in snapshot.pending or ()), seconds=20
+        )
+        await proxy.call("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id), Done)
+        await told(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
