@@ -6,7 +6,6 @@ Prints a table and, last, one JSON line. `--submits N` makes a shorter run.
 import argparse
 import asyncio
 import json
-import statistics
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -90,9 +89,7 @@ async def cold(lab: Stack, user: User, observer: Observer, samples: Samples) -> 
     await empty(observer)
     submitted = await user.submit(SCRIPT, JOB)
     ran = await started_at(lab, submitted.job_id)
-    await until(
-        lambda: (submitted.job_id, "job.completed") in observer.facts, seconds=DEADLINE_SECONDS, what="its end"
-    )
+    await until(lambda: (submitted.job_id, "job.completed") in observer.facts, seconds=DEADLINE_SECONDS, what="its end")
     note_way(samples, "cold", observer, submitted.job_id, submitted.accepted_at, ran)
 
 
@@ -105,9 +102,7 @@ async def warm(lab: Stack, user: User, observer: Observer, samples: Samples) -> 
 async def by_sbatch(lab: Stack, user: User, observer: Observer, samples: Samples) -> None:
     await empty(observer)
     began = now()
-    job_id = await lab.slurm.sbatch(
-        user.profile.slurm_user, SCRIPT, "--mem-per-cpu=2G", "--output=/mnt/efs/job_%j.out"
-    )
+    job_id = await lab.slurm.sbatch(user.profile.slurm_user, SCRIPT, "--mem-per-cpu=2G", "--output=/mnt/efs/job_%j.out")
     ran = await started_at(lab, job_id)
     await until(lambda: (job_id, "job.completed") in observer.facts, seconds=DEADLINE_SECONDS, what="its end")
     note_way(samples, "sbatch", observer, job_id, began, ran)
@@ -140,9 +135,7 @@ async def measure(submits: int, tell: Progress) -> Samples:
         ):
             await until(lambda: observer.workers is not None, seconds=20, what="a heartbeat")
             await repeat(submits, "into an empty fleet", tell, lambda: cold(lab, user, observer, samples))
-            await repeat(
-                max(1, submits * 3 // 5), "by sbatch", tell, lambda: by_sbatch(lab, user, observer, samples)
-            )
+            await repeat(max(1, submits * 3 // 5), "by sbatch", tell, lambda: by_sbatch(lab, user, observer, samples))
             await lab.provision(idle_seconds=600.0)
             await warm(lab, user, observer, Samples())
             await repeat(submits, "onto a warm worker", tell, lambda: warm(lab, user, observer, samples))

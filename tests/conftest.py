@@ -4,18 +4,18 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.observer import Observer, observe
 from clusterra_lab.process import until
-from clusterra_lab.progress import silent
 from clusterra_lab.stack import Stack, stack
-from clusterra_lab.user import User, logged_in
+from clusterra_lab.user import User
 
 
 @pytest.fixture(scope="session")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     if os.geteuid() != 0:
         pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
-    async with stack(tmp_path_factory.mktemp("lab"), silent, idle_seconds=2.0) as running:
+    async with stack(tmp_path_factory.mktemp("lab"), policy=ScalingPolicy(idle_seconds=2.0)) as running:
         yield running
 
 
@@ -28,7 +28,5 @@ async def observer(lab: Stack) -> AsyncIterator[Observer]:
 
 @pytest.fixture
 async def ada(lab: Stack) -> AsyncIterator[User]:
-    async with logged_in(
-        lab.gateway_url, lab.cluster.cluster, lambda url: lab.log_in(url, "ada@acme.example")
-    ) as user:
+    async with lab.user("ada@acme.example") as user:
         yield user

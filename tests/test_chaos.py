@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 
+import psutil
 from clusterra_contracts.events import Event, JobFact
 from clusterra_contracts.history_rpc import HistoryPage
 from clusterra_lab.observer import Observer
@@ -21,7 +23,7 @@ async def archived(user: User, job_ids: set[str]) -> list[Event]:
     found: list[Event] = []
     cursor = ""
     while True:
-        path = f"/v1/clusters/{user.cluster}/events?kinds=job.*&limit=500{cursor}"
+        path = f"/v1/clusters/{user.cluster}/events?kind=job.*&limit=500{cursor}"
         async with user.session.get(path) as response:
             assert response.status == 200, await response.text()
             page = HistoryPage.model_validate(await response.json())
@@ -29,6 +31,19 @@ async def archived(user: User, job_ids: set[str]) -> list[Event]:
         if page.cursor is None:
             return found
         cursor = f"&cursor={page.cursor}"
+
+
+def slurmds(lab: Stack) -> list[int]:
+    """The pids of all slurmd processes of this lab."""
+    ours = Path(f"/proc/{lab.slurm.init_pid}/ns/pid").readlink()
+    found = []
+    for process in psutil.process_iter(["name"]):
+        try:
+            if process.info["name"] == "slurmd" and Path(f"/proc/{process.pid}/ns/pid").readlink() == ours:
+                found.append(process.pid)
+        except FileNotFoundError:
+            continue  # it has ended since it was listed
+    return found
 
 
 async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer: Observer) -> None:
@@ -64,7 +79,7 @@ async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer:
     await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
 
     async def no_nodes() -> bool:
-        return (await lab.slurm.run("sinfo", "--noheader", "--Node")).stdout.strip() in ("", b"")
+        return (await lab.slurm.run("sinfo", "--noheader", "--Node")).stdout.strip() == ""
 
     await until(no_nodes, seconds=30, every=0.5, what="Slurm to forget the nodes")
-    assert lab.slurmd_processes() == []
+    await until(lambda: not slurmds(lab), seconds=10, what="the last slurmd to end")

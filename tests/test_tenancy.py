@@ -3,18 +3,17 @@
 import re
 
 import pytest
-from clusterra_lab.process import until
+from aiohttp import ClientSession
 from clusterra_lab.observer import Observer
+from clusterra_lab.process import until
 from clusterra_lab.stack import Stack
-from clusterra_lab.user import User, logged_in
+from clusterra_lab.user import User
 
 
 async def test_the_whole_api_walked_as_another_tenant(lab: Stack, ada: User, observer: Observer) -> None:
     job = await ada.submit("#!/bin/bash\necho secret\n", {"name": "private", "memory_per_cpu": 2048})
     await until(lambda: (job.job_id, "job.completed") in observer.facts, seconds=40, what="the job to end")
-    async with logged_in(
-        lab.gateway_url, lab.cluster.cluster, lambda url: lab.log_in(url, "eve@globex.example")
-    ) as eve:
+    async with lab.user("eve@globex.example") as eve:
         assert eve.profile.uid != 0
         async with eve.session.get("/v1/clusters") as response:
             assert lab.cluster.cluster not in {cluster["id"] for cluster in (await response.json())["clusters"]}
@@ -36,8 +35,6 @@ async def test_the_whole_api_walked_as_another_tenant(lab: Stack, ada: User, obs
 
 @pytest.mark.parametrize("path", ["/v1/clusters", "/v1/users/me"])
 async def test_nobody_without_a_session_is_let_in(lab: Stack, path: str) -> None:
-    from aiohttp import ClientSession
-
     async with ClientSession(lab.gateway_url) as stranger, stranger.get(path) as response:
         assert response.status == 401
         assert response.content_type == "application/problem+json"

@@ -160,6 +160,7 @@ async def test_after_kill_9_the_next_lab_and_down_leave_nothing(tmp_path: Path) 
     assert runs(second_worker)
     code, printed = await lab(directory, "down")
     assert code == 0
+    assert f"lab up (pid {second.pid}), which was killed" in printed
     assert f"sleep (pid {second_worker.pid})" in printed
     assert not runs(second_worker)
     assert processes(directory) == []

@@ -9,7 +9,8 @@ from pathlib import Path
 import aiohttp
 
 from clusterra_lab.container import Image, container
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import kept_port
+from clusterra_lab.process import Process, start, until
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.tools import tools_or_container
 
@@ -56,7 +57,7 @@ async def aws_emulator(directory: Path, *, progress: Progress = silent) -> Async
             yield aws
         return
     progress("DynamoDB and S3")
-    port = free_port()
+    port = kept_port(directory / "port")
     (directory / "tmp").mkdir(parents=True, exist_ok=True)
     process = await start(
         "aws",
@@ -75,7 +76,7 @@ async def aws_emulator(directory: Path, *, progress: Progress = silent) -> Async
 @asynccontextmanager
 async def aws_container(directory: Path) -> AsyncIterator[Aws]:
     """The same in a container; its tables and buckets end with it."""
-    port = free_port()
+    port = kept_port(directory / "port")
     image = Image(IMAGE, ports={4566: port}, environment=_settings("0.0.0.0", 4566, Path("/tmp/state")))
     async with container(image):
         aws = _emulator(port)

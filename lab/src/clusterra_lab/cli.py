@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from clusterra_contracts.identity import now
 from rich.console import Console
 from rich.table import Table
 
@@ -19,7 +20,7 @@ from clusterra_lab.home import Home, Summary
 from clusterra_lab.problem import LabProblem
 from clusterra_lab.progress import console_progress
 from clusterra_lab.status import LabStatus, lab_status
-from clusterra_lab.up import stay_up
+from clusterra_lab.up import stay_up, until_signalled
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 out, err = Console(), Console(stderr=True)
@@ -65,6 +66,36 @@ def up(directory: Dir = DIR) -> None:
 
 
 @app.command()
+def demo(
+    directory: Dir = DIR / "demo",
+    report: Annotated[Path, typer.Option(help="Where the result is written, as JSON.")] = Path("demo.json"),
+) -> None:
+    """Run real jobs of two users from HTTP to workers that did not exist, and wait for the workers to go.
+
+    Exit code 0 only when every job ran as its user, printed what it should, and no worker is left.
+    """
+    from clusterra_lab.demo import run_demo
+    from clusterra_lab.demo_view import summary, view
+    from clusterra_lab.stack import stack
+
+    began = now()
+
+    async def show() -> bool:
+        async with AsyncExitStack() as opened:
+            with console_progress(err) as progress:
+                lab = await opened.enter_async_context(stack(directory, fresh=True, progress=progress))
+            with view(out) as shown:
+                result = await run_demo(lab, shown, began=began)
+            result.write(report)
+            out.print(summary(result))
+            _tell("ending the lab")
+            return result.ok
+
+    if not _run(until_signalled(show())):
+        raise typer.Exit(1)
+
+
+@app.command()
 def prepare() -> None:
     """Download and build what the lab needs, once, into the cache."""
     from clusterra_lab.stack import prepared
@@ -81,7 +112,7 @@ def down(directory: Dir = DIR) -> None:
     """End the lab, whatever became of it, and check that nothing of it is left."""
     found = _run(take_down(directory))
     for what in found:
-        out.print(f"ended: {what}", highlight=False)
+        out.print(f"ended: {what}", highlight=False, soft_wrap=True)
     out.print(f"nothing of the lab in {directory} is left" if found else f"no lab was up in {directory}")
 
 

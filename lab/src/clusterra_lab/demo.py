@@ -13,9 +13,11 @@ from clusterra_contracts.identity import now
 
 from clusterra_lab.observer import Observer, observe
 from clusterra_lab.process import until
+from clusterra_lab.registration import registered_at
 from clusterra_lab.scenario import ORDERS, Order, Output, read_output
+from clusterra_lab.slurm import SlurmCluster
 from clusterra_lab.stack import Stack
-from clusterra_lab.user import SubmittedJob, User, logged_in
+from clusterra_lab.user import SubmittedJob, User
 
 TERMINAL = frozenset(
     {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
@@ -101,12 +103,7 @@ async def run_demo(stack: Stack, show: Callable[[Board], None], *, began: dateti
         show(board)
         await until(lambda: observer.workers is not None, seconds=20, what="the edge-agent's first heartbeat")
         before = sum((observer.workers or {}).values())
-        users = [
-            await opened.enter_async_context(
-                logged_in(stack.gateway_url, stack.cluster.cluster, lambda url, email=email: stack.log_in(url, email))
-            )
-            for email in EMAILS
-        ]
+        users = [await opened.enter_async_context(stack.user(email)) for email in EMAILS]
         await opened.enter_async_context(_task(_keep_activity(board, users[0])))
 
         board.phase = "submitting"
@@ -121,7 +118,7 @@ async def run_demo(stack: Stack, show: Callable[[Board], None], *, began: dateti
         )
         for run in board.runs:
             run.output = read_output(await run.user.output(run.job_id)) if run.state == "COMPLETED" else None
-            run.stages = _stages(run, observer)
+            run.stages = _stages(run, observer, stack.slurm)
         board.phase = "waiting for the workers to go"
         problems += await _follow(
             board, show, lambda: observer.workers == {}, ZERO_SECONDS, "the workers to go to zero"
@@ -183,14 +180,17 @@ def _state(job_id: str, observer: Observer) -> str:
     return "PENDING"
 
 
-def _stages(run: Run, observer: Observer) -> dict[str, float | None]:
+def _stages(run: Run, observer: Observer, slurm: SlurmCluster) -> dict[str, float | None]:
     accepted = run.submitted.accepted_at
     moments: dict[str, datetime | None] = {"accepted": accepted}
     if run.output is not None:
         running = observer.facts.get((run.job_id, "job.running"))
         nodes = tuple(getattr(running.data, "nodes", ())) if running else (run.output.node,)
-        seen = observer.stages(run.job_id, nodes, accepted, run.output.started_at)
+        seen = observer.stages(run.job_id, accepted, run.output.started_at)
+        registered = max(filter(None, (registered_at(slurm, node) for node in nodes)), default=None)
         moments |= vars(seen) | {"running": run.output.started_at, "ended": run.output.ended_at}
+        if registered is not None and registered >= accepted:
+            moments["registered"] = registered
     return {
         name: round((moment - accepted).total_seconds(), 3) if (moment := moments.get(name)) else None
         for name in STAGES

@@ -20,7 +20,10 @@ async def take_down(directory: Path) -> list[str]:
     """
     home = Home(directory)
     found: list[str] = []
-    if (owner := home.owner()) is not None:
+    owner = home.last_owner()
+    if owner is not None and not owner.running:
+        found.append(f"lab up (pid {owner.pid}), which was killed")
+    elif owner is not None:
         found.append(f"lab up (pid {owner.pid})")
         os.kill(owner.pid, signal.SIGTERM)
         try:

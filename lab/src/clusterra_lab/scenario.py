@@ -87,7 +87,8 @@ ORDERS: tuple[Order, ...] = (
     Order(
         name="two-nodes",
         user=0,
-        body='echo "nodes: $SLURM_JOB_NUM_NODES"\nsrun --ntasks=2 --ntasks-per-node=1 sh -c \'echo "rank $SLURM_PROCID"\' | sort\n',
+        body='echo "nodes: $SLURM_JOB_NUM_NODES"\n'
+        "srun --ntasks=2 --ntasks-per-node=1 sh -c 'echo \"rank $SLURM_PROCID\"' | sort\n",
         job={"nodes": "2", "tasks": 2, "tasks_per_node": 1, "cpus_per_task": 2, "memory_per_cpu": 4 * GIB},
         lines=("nodes: 2", "rank 0", "rank 1"),
     ),

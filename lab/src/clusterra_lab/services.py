@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.permissions import Permissions, control_plane, edge_agent
+from clusterra_contracts.registry import ScalingPolicy
 from clusterra_runtime import catalogue
 
 from clusterra_lab.aws import Aws
@@ -22,13 +23,17 @@ EMAIL_DOMAIN = "acme.example"
 PEOPLE = (
     Person(subject="ada", email=f"ada@{EMAIL_DOMAIN}", name="Ada Lovelace"),
     Person(subject="grace", email=f"grace@{EMAIL_DOMAIN}", name="Grace Hopper"),
+    Person(subject="eve", email="eve@globex.example", name="Eve of another tenant"),
 )
 CATALOGUE = Path(__file__).parents[3] / "catalog" / "shapes.yaml"
-IDLE_SECONDS = 5.0
+POLICY = ScalingPolicy(idle_seconds=5.0)
 """In the lab nobody pays for workers, but everybody waits for them to go."""
 
 WORKER_PORTS = 200
 """How many; also the most workers there can be."""
+
+OTHER_TENANT = {"id": "globex", "name": "Globex", "domains": ["globex.example"]}
+"""Somebody else, who must not see anything of ours."""
 
 NATS_USERS: Mapping[str, Permissions] = {
     **{name: control_plane() for name in ("gateway", "proxy", "scaler", "events", "setup", "lab")},
@@ -55,10 +60,10 @@ class Parts:
     gateway_url: str
 
 
-def setup(parts: Parts) -> list[Command]:
+def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
     """What is run to its end beside the start of the services; running it again changes nothing."""
     file = parts.directory / "tenants.json"
-    file.write_text(json.dumps({"tenants": [_tenant(parts)]}, indent=2))
+    file.write_text(json.dumps({"tenants": [_tenant(parts, policy), OTHER_TENANT]}, indent=2))
     environment = {
         **parts.nats.environment("setup"),
         **parts.aws.environment(),
@@ -106,7 +111,7 @@ def _edge_agent(parts: Parts) -> dict[str, str]:
     }
 
 
-def _tenant(parts: Parts) -> dict[str, object]:
+def _tenant(parts: Parts, policy: ScalingPolicy) -> dict[str, object]:
     slurm = parts.slurm
     return {
         "id": CLUSTER.tenant,
@@ -121,7 +126,7 @@ def _tenant(parts: Parts) -> dict[str, object]:
                 "jwt_key": f"file:{slurm.jwt_key_file}",
                 "operator": slurm.operator.model_dump(mode="json"),
                 "shared_path": slurm.shared_path,
-                "policy": {"idle_seconds": IDLE_SECONDS},
+                "policy": policy.model_dump(mode="json"),
             }
         ],
     }

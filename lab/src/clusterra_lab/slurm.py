@@ -26,6 +26,10 @@ OPERATOR = SlurmUser(name="clusterra-operator", uid=2001, gid=2001)
 _SLURMRESTD_UID = "64101"
 """Any that is neither root's nor SlurmUser's, which slurmrestd refuses to run as."""
 
+_SLURMCTLD_PHASE_SECONDS = 0.25
+"""slurmctld looks for jobs to start at each full second of the clock, and its backfill thread every second since it
+came up, which takes about a quarter of one. So the two alternate, and a job waits for half a second at most."""
+
 
 class SlurmNotRunning(LabProblem):
     """No cluster runs in a folder."""
@@ -61,7 +65,10 @@ class SlurmCluster(BaseModel):
     """With power saving: a line `<seconds of the epoch> <nodes>` for each call of ResumeProgram."""
 
     async def run(
-        self, *argv: str, env: Mapping[str, str] | None = None, input: str | None = None  # noqa: A002
+        self,
+        *argv: str,
+        env: Mapping[str, str] | None = None,
+        input: str | None = None,  # noqa: A002
     ) -> CompletedProcess[str]:
         """Run a command inside as root, with `env` alone as its environment, to its end, whatever its exit code."""
         process = await asyncio.create_subprocess_exec(
@@ -94,7 +101,7 @@ class SlurmCluster(BaseModel):
         return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(self.jwt_key_file.read_bytes()))
 
     async def sbatch(self, user: SlurmUser, script: str, *args: str) -> str:
-        """Submit a script from the shared folder, as a user of a login node does; the job's id. Raises CommandFailed."""
+        """Submit from the shared folder, as a user of a login node does, and return the job's id. Raises CommandFailed."""
         token = self.token(user.name, user.uid, user.gid, groups=user.groups)
         ids = [f"--reuid={user.uid}", f"--regid={user.gid}"]
         ids.append(f"--groups={','.join(map(str, user.groups))}" if user.groups else "--clear-groups")
@@ -198,7 +205,7 @@ def _daemons(cluster: SlurmCluster, config: SlurmConfig, slurmrestd_port: int) -
     ]
     return [
         *([] if config.power_saving else accounting),
-        Daemon("slurmctld", ["slurmctld", "-D"], "slurm", slurmctld),
+        Daemon("slurmctld", ["slurmctld", "-D"], "slurm", slurmctld, phase_seconds=_SLURMCTLD_PHASE_SECONDS),
         Daemon(
             "slurmrestd",
             ["slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{slurmrestd_port}"],

@@ -1,5 +1,7 @@
 """The daemons of a control plane, each a process of this machine inside the cluster's namespaces."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ class Daemon:
     user: str
     ready: Callable[[], Awaitable[bool]]
     environment: Sequence[str] = ()
+    phase_seconds: float | None = None
+    """Start it this long after a full second of the clock."""
 
     def command(self, launcher: Sequence[str]) -> list[str]:
         """The whole command line. The daemon sees nothing of our own environment and dies with its launcher."""
@@ -34,6 +38,11 @@ class Daemon:
             *(*launcher, "setpriv", f"--reuid={self.user}", f"--regid={self.user}", groups, "--pdeathsig=KILL"),
             *("env", "--ignore-environment", f"PATH={PATH}", *self.environment, *self.argv),
         ]
+
+    async def in_phase(self) -> None:
+        """Wait for the moment to start it."""
+        if self.phase_seconds is not None:
+            await asyncio.sleep((self.phase_seconds - time.time()) % 1.0)
 
 
 class RunningDaemon:
@@ -69,6 +78,7 @@ class RunningDaemon:
 
     async def start(self) -> None:
         """Start it again after `kill` or `stop`, and wait until it serves."""
+        await self._daemon.in_phase()
         self._process = await self._process.again()
         await self.ready()
 
@@ -80,6 +90,7 @@ class RunningDaemon:
 
 async def launch(daemon: Daemon, launcher: Sequence[str], logs: Path) -> RunningDaemon:
     """Start a daemon and wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
+    await daemon.in_phase()
     process = await start(daemon.name, daemon.command(launcher), log=logs / f"{daemon.name}.log")
     running = RunningDaemon(daemon, process)
     try:

@@ -1,11 +1,12 @@
 """Everything on this machine: the real dependencies and the five services on them."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ScalingPolicy
 from clusterra_runtime import bus, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
@@ -18,16 +19,15 @@ from clusterra_lab.home import Home, Summary
 from clusterra_lab.leftovers import end_processes
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.oidc import Oidc, oidc_provider
-from clusterra_lab.ports import reserved_ports
-from clusterra_lab.process import free_port
+from clusterra_lab.ports import kept_port, reserved_ports
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import write_secret
-from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, WORKER_PORTS, Parts, services, setup, shapes
+from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, WORKER_PORTS, Parts, services, setup, shapes
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm_root import ensure_root
 from clusterra_lab.tools import tools_python
 from clusterra_lab.up import opened
-from clusterra_lab.user import logged_in
+from clusterra_lab.user import User, logged_in
 
 COOKIES = "cookies.txt"
 
@@ -37,6 +37,7 @@ class Stack:
     """A running lab. Each service may be killed, stopped and started again by itself."""
 
     home: Home
+    parts: Parts
     nats: NatsServer
     aws: Aws
     oidc: Oidc
@@ -51,9 +52,17 @@ class Stack:
         """Stop a service if it runs, start it and wait until it is ready."""
         await self.services[name].restart()
 
+    async def set_policy(self, policy: ScalingPolicy) -> None:
+        """Change how the cluster scales, as an operator does: by provisioning it again. Raises SetupFailed."""
+        await run_setup(setup(self.parts, policy), self.home.logs)
+
     async def log_in(self, authorization_url: str, email: str) -> str:
         """A browser's way through the provider's form; the callback URL at the gateway. Raises LoginRefused."""
         return await self.oidc.log_in(authorization_url, email)
+
+    def user(self, email: str) -> AbstractAsyncContextManager[User]:
+        """One of the people, logged in at the gateway. Raises LoginRefused, UnexpectedAnswer."""
+        return logged_in(self.gateway_url, self.cluster.cluster, lambda url: self.log_in(url, email))
 
     @property
     def summary(self) -> Summary:
@@ -74,16 +83,23 @@ class Stack:
 
     async def ready_made_login(self, email: str = PEOPLE[0].email) -> None:
         """Log a person in at the gateway and keep the session for curl. Raises LoginRefused, UnexpectedAnswer."""
-        async with logged_in(self.gateway_url, self.cluster.cluster, lambda url: self.log_in(url, email)) as user:
+        async with self.user(email) as user:
             write_secret(self.home.directory / COOKIES, cookie_file(user.session.cookie_jar, "127.0.0.1"))
 
 
 @asynccontextmanager
-async def stack(directory: Path, *, progress: Progress = silent) -> AsyncIterator[Stack]:
-    """Start everything, in a folder of its own; nothing of it is left when the block ends. Raises LabProblem."""
+async def stack(
+    directory: Path, *, policy: ScalingPolicy = POLICY, fresh: bool = False, progress: Progress = silent
+) -> AsyncIterator[Stack]:
+    """Start everything, in a folder of its own; nothing of it is left running when the block ends.
+
+    It goes on with the state of the folder's last lab, unless it shall be `fresh`. Raises LabProblem.
+    """
     async with opened(directory) as home, AsyncExitStack() as running:
+        if fresh:
+            home.forget()
         all_started = running.enter_context(home.using_state())
-        gateway_url = f"http://127.0.0.1:{free_port()}"
+        gateway_url = f"http://127.0.0.1:{kept_port(home.state / 'gateway-port')}"
         async with at_once() as starting:
             nats = starting.create_task(
                 running.enter_async_context(nats_server(home.state / "nats", users=NATS_USERS, progress=progress))
@@ -110,10 +126,12 @@ async def stack(directory: Path, *, progress: Progress = silent) -> AsyncIterato
         running.push_async_callback(bus.close, client)
         await topology.apply(client)
         async with at_once() as starting:
-            starting.create_task(run_setup(setup(parts), home.logs, progress))
+            starting.create_task(run_setup(setup(parts, policy), home.logs, progress))
             started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
         all_started()
-        yield Stack(home, parts.nats, parts.aws, parts.oidc, slurm.result(), started.result(), client, gateway_url)
+        yield Stack(
+            home, parts, parts.nats, parts.aws, parts.oidc, slurm.result(), started.result(), client, gateway_url
+        )
 
 
 async def _bus(nats: NatsServer) -> Client:

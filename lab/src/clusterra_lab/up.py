@@ -2,10 +2,10 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from clusterra_lab.home import Home, Summary
 from clusterra_lab.leftovers import end_processes, unmount
@@ -52,12 +52,10 @@ class Lab(Protocol):
         """What its users want to know."""
 
 
-async def stay_up[L: Lab](
-    starting: AbstractAsyncContextManager[L], tell: Callable[[str], None], ready: Callable[[L], None]
-) -> None:
-    """Start a lab, call `ready`, and end it at the first SIGINT, SIGTERM or SIGHUP, also while it starts.
+async def until_signalled[T](work: Coroutine[Any, Any, T]) -> T | None:
+    """Do something to its end, or cancel it at the first SIGINT, SIGTERM or SIGHUP and return None.
 
-    Later signals change nothing. `tell` is called when a process of the lab ends by itself.
+    Later signals change nothing: what must be ended is ended in order.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -72,17 +70,32 @@ async def stay_up[L: Lab](
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop)
     try:
-        async with starting as lab:
-            with lab.home.telling(lab.summary):
-                ready(lab)
-                await _watch(lab.home, tell)
+        return await work
     except asyncio.CancelledError:
         if not signalled:
             raise
         task.uncancel()
+        return None
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+
+
+async def stay_up[L: Lab](
+    starting: AbstractAsyncContextManager[L], tell: Callable[[str], None], ready: Callable[[L], None]
+) -> None:
+    """Start a lab, call `ready`, and end it at the first signal, also while it starts.
+
+    `tell` is called when a process of the lab ends by itself.
+    """
+
+    async def stay() -> None:
+        async with starting as lab:
+            with lab.home.telling(lab.summary):
+                ready(lab)
+                await _watch(lab.home, tell)
+
+    await until_signalled(stay())
 
 
 async def _watch(home: Home, tell: Callable[[str], None]) -> None:

@@ -1,12 +1,18 @@
 """Submitting, reading, listing and cancelling through the proxy."""
 
+import asyncio
+import json
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
+from clusterra_contracts import subjects
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, ListJobs, Submit, Viewer
+from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, ListJobs, Viewer
+from clusterra_contracts.topology import DLQ
 from clusterra_lab.process import until
+from clusterra_runtime.direct import replay
 from proxy_world import ProxyWorld, submission
 from slurm_world import SlurmWorld
 
@@ -90,8 +96,7 @@ async def test_a_key_makes_one_job(proxy: ProxyWorld, alice: SlurmUser, bob: Slu
 
 
 async def test_submits_with_one_key_at_the_same_time_make_one_job(proxy: ProxyWorld, alice: SlurmUser) -> None:
-    requests = [proxy.submit(alice, key="key-00003") for _ in range(10)]
-    submitted = [await request for request in requests]
+    submitted = await asyncio.gather(*(proxy.submit(alice, key="key-00003") for _ in range(10)))
     assert len({each.job_id for each in submitted}) == 1
     assert (await proxy.jobs(alice)).total == 1
 
@@ -217,13 +222,39 @@ async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
     assert (await proxy.refusal("cancel", Cancel(viewer=Viewer(user=bob), job_id=job_id))).kind == "not_found"
 
 
-async def test_garbage_is_answered_as_such(proxy: ProxyWorld, alice: SlurmUser) -> None:
-    request = submission(alice)
-    for broken in (
-        request.model_copy(update={"job": {"environment": ()}}),
-        request.model_copy(update={"script": ""}),
-        request.model_copy(update={"user": {"name": "alice", "uid": 0, "gid": 0}}),
-    ):
-        with pytest.warns(UserWarning, match="serializ"):
-            error = await proxy.refusal("submit", Submit.model_construct(**dict(broken)))
-        assert error.kind == "invalid"
+class Garbage:
+    """What no service of ours would send."""
+
+    schema_name: ClassVar[str] = "garbage"
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def model_dump_json(self) -> str:
+        return self._text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"job": {"environment": []}},
+        {"job": {"environment": ["A=b"], "user_id": 0}},
+        {"job": {"environment": ["A=b"], "comment": "mine"}},
+        {"script": ""},
+        {"user": {"name": "alice", "uid": 0, "gid": 0}},
+        {"idempotency_key": "no"},
+        None,
+    ],
+)
+async def test_garbage_is_answered_as_such_and_kept(
+    proxy: ProxyWorld, alice: SlurmUser, change: dict[str, object] | None
+) -> None:
+    request = submission(alice).model_dump(mode="json")
+    text = "not json" if change is None else json.dumps(request | change)
+    assert (await proxy.refusal("submit", Garbage(text))).kind == "invalid"
+    buried = subjects.dead_letter(subjects.slurm(proxy.ref, "submit"))
+
+    async def kept() -> bool:
+        return any([stored.body == text.encode() async for stored in replay(proxy.client, DLQ.name, buried)])
+
+    await until(kept, seconds=5, what="the dead letter")

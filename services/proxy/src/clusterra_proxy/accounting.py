@@ -1,7 +1,7 @@
 """slurmdbd, as slurmrestd shows it: jobs that slurmctld has forgotten, and who has rights over others."""
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from clusterra_contracts.identity import JobId
 
@@ -13,6 +13,9 @@ from clusterra_proxy.slurmrestd import Slurmrestd
 from clusterra_proxy.versions import Version
 
 type Query = dict[str, str]
+
+OLDEST = datetime(2000, 1, 1, tzinfo=UTC)
+"""Slurm reads no times near the epoch, and there is no job as old as this."""
 
 
 class Accounting:
@@ -75,4 +78,4 @@ class Accounting:
 
 
 def _time(moment: datetime) -> str:
-    return f"uts{int(moment.timestamp())}"
+    return f"uts{int(max(moment, OLDEST).timestamp())}"

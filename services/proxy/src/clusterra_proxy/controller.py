@@ -8,7 +8,7 @@ from typing import Any
 from clusterra_contracts.identity import JobId, Moment, now
 
 from clusterra_proxy.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer
-from clusterra_proxy.errors import Invalid, NotFound, Unavailable
+from clusterra_proxy.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
 from clusterra_proxy.records import JobRecord, NodeRecord
 from clusterra_proxy.slurm_errors import INVALID_NODE, by_number
 from clusterra_proxy.slurmrestd import Slurmrestd
@@ -122,10 +122,15 @@ class Controller:
         return answer.nodes[0]
 
     async def submit(self, token: str, script: str, job: Mapping[str, Any]) -> SubmitAnswer:
-        """Submit a batch script with a `job_desc_msg`."""
+        """Submit a batch script with a `job_desc_msg`. Raises Rejected, also when it names what does not exist."""
         version = await self.version(token)
         body = {"script": script, "job": job}
-        return await self._rest.write("POST", version.slurm("job/submit"), token, SubmitAnswer, what="job", body=body)
+        try:
+            return await self._rest.write(
+                "POST", version.slurm("job/submit"), token, SubmitAnswer, what="job", body=body
+            )
+        except (NotFound, Conflict) as error:
+            raise Rejected(error.error.detail, code=error.error.code) from error
 
     async def kill(self, token: str, job_id: JobId) -> None:
         """Cancel a job, a task or a whole array.

@@ -3,11 +3,11 @@
 import base64
 import binascii
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.slurm_rpc import GetJob, Job, JobPage, ListJobs, Viewer
 
+from clusterra_proxy.accounting import OLDEST
 from clusterra_proxy.accounting_records import SUPERSEDED
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.errors import Invalid, NotFound
@@ -81,7 +81,7 @@ async def _history(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
         return ()
     runs = await cluster.accounting.submitted(
         cluster.mint.operator(),
-        after=request.submitted_after or datetime.fromtimestamp(1, UTC),
+        after=request.submitted_after or OLDEST,
         before=request.submitted_before,
         uid=None if request.viewer.admin else request.viewer.user.uid,
     )

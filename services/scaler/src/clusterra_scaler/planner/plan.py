@@ -18,6 +18,7 @@ from clusterra_scaler.planner.supply import Bin, Kind, Supply, best_fit, spec_bi
 NAMED_JOBS = 100
 """How many jobs a decision names at most."""
 
+_COMING = frozenset({"booting", "ordered", "new"})
 _ROUNDS = 8
 """Nearly always two are enough: one that buys and one that finds it enough."""
 
@@ -104,7 +105,7 @@ def _decreasing(entry: tuple[Demand, Shape | NoShape]) -> tuple[object, ...]:
 
 
 def _place(demand: Demand, shape: Shape | NoShape, filling: _Filling) -> None:
-    accepting = [each for each in filling.bins if _accepts(each, demand.need)]
+    accepting = [each for each in filling.bins if _accepts(each, demand.need, shape)]
     place = _place_singles if demand.nodes == 1 else _place_gangs
     left = demand.count - place(demand, shape, filling, accepting)
     if left:
@@ -147,7 +148,12 @@ def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
     return bought
 
 
-def _accepts(candidate: Bin, need: Need) -> bool:
+def _accepts(candidate: Bin, need: Need, shape: Shape | NoShape) -> bool:
+    """A node takes any job that fits. A worker that is still to come is for jobs of its own family, whoever it was
+    bought for: which of them will register first is not known.
+    """
+    if candidate.kind in _COMING and (isinstance(shape, NoShape) or shape.family not in candidate.features):
+        return False
     try:
         return not need.gres and parse(need.constraint)(candidate.features)
     except UnreadableConstraint:

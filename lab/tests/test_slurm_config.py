@@ -1,0 +1,73 @@
+"""What Slurm is told: pure text."""
+
+import pytest
+from clusterra_lab.slurm_config import InvalidConfig, NodeShape, PowerSaving, SlurmConfig, slurm_conf, slurmdbd_conf
+from hypothesis import given
+from hypothesis import strategies as st
+
+words = st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True)
+shapes = st.builds(
+    NodeShape,
+    name=words,
+    cpus=st.integers(1, 512),
+    memory_mib=st.integers(1, 10**7),
+    features=st.lists(words, max_size=3).map(tuple),
+    gres=st.sampled_from(["", "gpu:8", "gpu:h100:4"]),
+)
+
+
+def config(*shapes: NodeShape, power_saving: PowerSaving | None = None) -> SlurmConfig:
+    return SlurmConfig("acme", 17000, 17001, shapes, power_saving)
+
+
+def nodes(text: str) -> list[dict[str, str]]:
+    lines = [line for line in text.splitlines() if line.startswith("NodeName=")]
+    return [dict(pair.split("=", 1) for pair in line.split()) for line in lines]
+
+
+@given(st.lists(shapes, max_size=5))
+def test_each_shape_is_one_placeholder_that_runs_nothing(shapes: list[NodeShape]) -> None:
+    records = nodes(slurm_conf(config(*shapes)))
+    assert [record["NodeName"] for record in records] == [f"placeholder-{shape.name}" for shape in shapes]
+    for record, shape in zip(records, shapes, strict=True):
+        assert record["State"] == "FUTURE"
+        assert (record["CPUs"], record["RealMemory"]) == (str(shape.cpus), str(shape.memory_mib))
+        assert record.get("Feature", "") == ",".join(shape.features)
+        assert record.get("Gres", "") == shape.gres
+
+
+@given(words, st.sampled_from(" \n\t#\\\"'="), words)
+def test_a_name_cannot_bring_settings_of_its_own(head: str, between: str, tail: str) -> None:
+    name = head + between + tail
+    for bad in (NodeShape(name, 1, 1), NodeShape("a", 1, 1, (name,)), NodeShape("a", 1, 1, (), name)):
+        with pytest.raises(InvalidConfig):
+            config(bad)
+    with pytest.raises(InvalidConfig):
+        SlurmConfig(name, 17000, 17001)
+    with pytest.raises(InvalidConfig):
+        config(power_saving=PowerSaving(features=(name,)))
+
+
+def test_identities_come_from_tokens_alone_and_root_runs_nothing() -> None:
+    for text in (slurm_conf(config()), slurmdbd_conf(config())):
+        assert "AuthAltTypes=auth/jwt\n" in text
+        assert "use_jwt_client_ids_only\n" in text
+    assert "\nDisableRootJobs=YES\n" in slurm_conf(config())
+
+
+def test_power_saving_has_cloud_nodes_and_no_accounting() -> None:
+    saving = config(power_saving=PowerSaving(nodes=3, cpus=2, memory_mib=4096, features=("a", "b")))
+    files = saving.files()
+    assert "slurmdbd.conf" not in files
+    assert "AccountingStorage" not in files["slurm.conf"]
+    assert nodes(files["slurm.conf"]) == [
+        {"NodeName": "cloud-[1-3]", "CPUs": "2", "RealMemory": "4096", "Feature": "a,b", "State": "CLOUD"}
+    ]
+    assert files["resume"].startswith("#!/bin/sh\n")
+
+
+def test_without_power_saving_there_is_no_resume_program() -> None:
+    files = config().files()
+    assert "ResumeProgram" not in files["slurm.conf"]
+    assert "AccountingStorageType=accounting_storage/slurmdbd\n" in files["slurm.conf"]
+    assert "DbdPort=17001\n" in files["slurmdbd.conf"]

@@ -1,0 +1,95 @@
+"""The shared root: given, or built once. `test_slurm` uses the built one."""
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from clusterra_lab.debian_root import RootNotBuilt
+from clusterra_lab.process import until
+from clusterra_lab.slurm_root import DATABASE, GIVEN, ensure_root
+
+BUILD = """
+import asyncio
+from clusterra_lab.slurm_root import ensure_root
+asyncio.run(ensure_root())
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLUSTERRA_CACHE", str(tmp_path))
+    monkeypatch.delenv(GIVEN, raising=False)
+    return tmp_path
+
+
+async def test_a_given_root_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = tmp_path / "given"
+    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", DATABASE):
+        (given / needed).mkdir(parents=True)
+    monkeypatch.setenv(GIVEN, str(given))
+    assert await ensure_root() == given
+
+
+async def test_a_given_root_without_slurm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(GIVEN, str(tmp_path))
+    with pytest.raises(RootNotBuilt, match=f"{GIVEN}={tmp_path} .* no usr/sbin/slurmctld"):
+        await ensure_root()
+
+
+async def test_only_root_can_build(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(RootNotBuilt, match="run this as root"):
+        await ensure_root()
+    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+async def test_a_second_builder_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So the waiting one would fail if it built anything itself.
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(RootNotBuilt):
+        await ensure_root()
+    (lock,) = cache.glob("*.lock")
+    waits = asyncio.Event()
+    with lock.open() as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        second = asyncio.create_task(ensure_root(lambda step: waits.set()))
+        await asyncio.wait_for(waits.wait(), 5)
+        assert not second.done()
+        lock.with_suffix("").mkdir()
+    assert await asyncio.wait_for(second, 5) == lock.with_suffix("")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a Debian root can only be built by root")
+async def test_a_killed_builder_leaves_no_process_no_mount_and_no_root(cache: Path) -> None:
+    builder = await asyncio.create_subprocess_exec(sys.executable, "-c", BUILD)
+
+    def bootstrapping() -> list[psutil.Process]:
+        processes = psutil.Process(builder.pid).children(recursive=True)
+        return processes if any("debootstrap" in argument for argument in _arguments(processes)) else []
+
+    processes = await until(bootstrapping, seconds=60, what="debootstrap")
+    assert len(processes) >= 3
+    builder.send_signal(signal.SIGKILL)
+    await builder.wait()
+    await until(lambda: not _mentioning(cache), seconds=10, what="the end of the build")
+    assert str(cache) not in Path("/proc/self/mountinfo").read_text()
+    assert sorted(path.suffix for path in cache.iterdir()) == [".building", ".lock", ".log"]
+
+
+def _arguments(processes: list[psutil.Process]) -> list[str]:
+    arguments: list[str] = []
+    for process in processes:
+        try:
+            arguments += process.cmdline()
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+    return arguments
+
+
+def _mentioning(path: Path) -> list[str]:
+    return [argument for argument in _arguments(list(psutil.process_iter())) if str(path) in argument]

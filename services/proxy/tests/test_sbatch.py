@@ -1,0 +1,110 @@
+"""A script gives the same job by our translation as by the real sbatch."""
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_contracts.identity import SlurmUser, now
+from clusterra_contracts.slurm_rpc import JobDescription
+from clusterra_lab.slurm import CommandFailed
+from clusterra_proxy import directives
+from clusterra_proxy.errors import Invalid, Rejected
+from clusterra_proxy.versions import VERSIONS
+from slurm_world import SlurmWorld
+
+LINES = (
+    "",
+    "-n 4",
+    "-N 2",
+    "-N 1-2 -n 4",
+    "-n 2 -c 2",
+    "--mem=500",
+    "--mem 1G",
+    "--mem=0",
+    "--mem-per-cpu=200M",
+    "-t 30",
+    "-t 1:30",
+    "-t 2-3:30",
+    "-t 1:2:3",
+    "--time-min=10 -t 20",
+    "--gres=gpu:h100:2",
+    "-G 2",
+    "--gpus-per-node=h100:1",
+    "--gpus-per-task=1 -n 2",
+    '-C "general&memory"',
+    "-a 0-9%3",
+    "-d singleton",
+    "--exclusive",
+    "--exclusive=user",
+    "-s",
+    "-x w1",
+    "-w w2",
+    "--nice",
+    "--nice=5",
+    "--no-requeue",
+    "--ntasks-per-node=2 -N 2",
+    "--threads-per-core=1",
+    "-k",
+    "-J two\\ words # and a remark",
+    "-J name#remark",
+    "-p main -A lab -q normal --wckey=k",
+    "-D /tmp -e err.%j",
+    "--open-mode=append --tmp=1G",
+)
+DIFFERENT = {
+    # Of the one job and when it came.
+    *("job_id", "array_job_id", "step_id", "submit_time", "accrue_time", "eligible_time", "last_sched_evaluation"),
+    *("name", "comment", "command", "submit_line", "allocating_node", "mail_user", "state_reason", "state_description"),
+    *("standard_output", "stdout_expanded", "stdin_expanded", "stderr_expanded", "current_working_directory"),
+    # sbatch says /dev/null and full paths for what slurmrestd leaves to slurmd.
+    *("standard_input", "standard_error"),
+    # How sbatch notes what was asked for; what Slurm makes of it (cpus, tres_req_str) is compared.
+    *("flags", "tres_per_task", "tres_bind"),
+}
+
+
+async def record(slurm: SlurmWorld, http: aiohttp.ClientSession, job_id: str) -> dict[str, Any]:
+    path = f"{slurm.cluster.slurmrestd_url}{VERSIONS[0].slurm(f'job/{job_id}')}"
+    async with http.get(path, headers={"X-SLURM-USER-TOKEN": slurm.token(slurm.operator)}) as answer:
+        (job,) = json.loads(await answer.read())["jobs"]
+    return {name: value for name, value in job.items() if name not in DIFFERENT}
+
+
+async def test_the_same_job_as_by_sbatch(slurm: SlurmWorld, workers: None, alice: SlurmUser) -> None:
+    places = asyncio.Semaphore(4)
+    token = slurm.token(alice)
+    async with slurm.controller() as controller, aiohttp.ClientSession() as http:
+
+        async def compare(line: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+            script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
+            job = directives.apply(
+                script, JobDescription(environment=("PATH=/usr/bin:/bin",), hold=True), now=now()
+            ).model_dump(exclude_none=True)
+            job.setdefault("current_working_directory", slurm.shared_path)
+            ours = await controller.submit(token, script, job)
+            async with places:
+                theirs = await slurm.cluster.sbatch(alice, script, "--hold")
+            mine, other = [await record(slurm, http, job_id) for job_id in (str(ours.job_id), theirs)]
+            return line, mine, other
+
+        compared = await asyncio.gather(*map(compare, LINES))
+        await slurm.cluster.run("scancel", f"--user={alice.uid}")
+    different = {
+        line: {name: (mine[name], theirs.get(name)) for name in mine if mine[name] != theirs.get(name)}
+        for line, mine, theirs in compared
+    }
+    assert {line: fields for line, fields in different.items() if fields} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["--mem=1.5G", "-n 0", "-n 2k", "--par=main", "stray", "--frobnicate", '-J ""', "--gres=gpu:1 --gpus-per-node=2"],
+)
+async def test_what_sbatch_refuses_is_refused(slurm: SlurmWorld, workers: None, alice: SlurmUser, line: str) -> None:
+    script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
+    with pytest.raises(CommandFailed):
+        await slurm.cluster.sbatch(alice, script, "--hold")
+    with pytest.raises((Invalid, Rejected)):
+        directives.apply(script, JobDescription(environment=("PATH=/usr/bin:/bin",)), now=now())

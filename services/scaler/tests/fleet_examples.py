@@ -1,0 +1,94 @@
+"""Short ways to write down what a scaler may see. Moments are seconds from `START`."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from cluster_model import CATALOGUE, START, binding
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker, WorkerPhase
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.scale import ShapeTarget
+from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
+from clusterra_scaler.planner.state import Edge, FleetState, Seen
+
+OURS = DRAIN_REASON_PREFIX + "idle"
+NOW = 1000.0
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def group(*job_ids: str, **asked: Any) -> PendingJobs:
+    """Jobs of 1 CPU and 2 GiB, unless said otherwise."""
+    ids = job_ids or ("1",)
+    defaults = {
+        "job_ids": ids,
+        "count": len(ids),
+        "cpus": 1,
+        "memory_per_node_mib": 2048,
+        "partition": "main",
+        "uid": 20001,
+        "reason": "Resources",
+        "first_submitted_at": START,
+    }
+    return PendingJobs.model_validate(defaults | asked)
+
+
+def running(job_id: str, *nodes: str, cpus: int = 1, uid: int = 20001, since: float = 0.0) -> RunningJob:
+    return RunningJob(job_id=job_id, uid=uid, user="ada", nodes=nodes, cpus=cpus, started_at=at(since))
+
+
+def node(name: str, *states: str, used: int = 0, idle_for: float | None = 500.0, reason: str = "") -> NodeState:
+    """A node of the shape that its name begins with, such as `general-small-1`; idle unless it says otherwise."""
+    shape = CATALOGUE[name.rpartition("-")[0]]
+    return NodeState(
+        name=name,
+        states=states or (("MIXED",) if used else ("IDLE",)),
+        cpus=shape.vcpu,
+        cpus_allocated=used,
+        memory_mib=shape.memory_mib,
+        memory_allocated_mib=used * shape.memory_mib // shape.vcpu,
+        features=shape.worker.features,
+        reason=reason,
+        idle_since=None if used or idle_for is None else at(NOW - idle_for),
+        registered_at=START,
+    )
+
+
+def worker(name: str, phase: WorkerPhase = "running", *, started: float = 0.0) -> Worker:
+    return Worker(name=name, shape=name.rpartition("-")[0], phase=phase, started_at=at(started))
+
+
+def snapshot(
+    pending: tuple[PendingJobs, ...] | None = (),
+    runs: tuple[RunningJob, ...] | None = (),
+    nodes: tuple[NodeState, ...] | None = (),
+    *,
+    taken: float = NOW,
+) -> QueueSnapshot:
+    return QueueSnapshot(generation=int(taken) + 1, taken_at=at(taken), pending=pending, running=runs, nodes=nodes)
+
+
+def edge(*workers: Worker, applied: int = 0, heard: float = NOW) -> Edge:
+    """An edge that has carried out the desired state of this generation (and fence 0)."""
+    heartbeat = Heartbeat(
+        generation=1,
+        sent_at=at(heard),
+        agent_version="1",
+        substrate="process",
+        applied=Applied(generation=applied, fence=0, applied_at=at(heard)),
+        workers=workers,
+    )
+    return Edge().hears(heartbeat, at(heard))
+
+
+def seen(shot: QueueSnapshot, there: Edge | None = None, *, now: float = NOW, **policy: float) -> Seen:
+    return Seen(binding(**policy), shot, there if there is not None else edge(), at(now))
+
+
+def state(*targets: ShapeTarget, **fields: Any) -> FleetState:
+    return FleetState(decided_at=START, targets=targets, **fields)
+
+
+def target(shape: str, replicas: int, *victims: str) -> ShapeTarget:
+    return ShapeTarget(shape=shape, worker=CATALOGUE[shape].worker, replicas=replicas, victims=victims)

@@ -1,0 +1,217 @@
+"""Buying: demand on supply, the cap, and what a decision says of itself."""
+
+from cluster_model import START
+from clusterra_contracts.queue import PendingJobs
+from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.state import Edge, FleetState, Seen, Sightings
+from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def wanted(decision: Decision) -> dict[str, int]:
+    return {target.shape: target.replicas for target in decision.state.targets}
+
+
+def first(view: Seen, before: FleetState | None = None) -> Decision:
+    return decide(view, before or FleetState.undecided(START), Sightings())
+
+
+def test_jobs_in_an_empty_cluster_are_packed() -> None:
+    decision = first(seen(snapshot((group("1", "2", "3", "4", "5", cpus=1),))))
+    assert wanted(decision) == {"compute-xs": 3}
+    (change,) = decision.changes
+    assert (change.replicas_before, change.replicas_after, change.job_ids) == (0, 3, ("1", "2", "3", "4", "5"))
+    assert change.reason == "3 more for pending jobs 1, 2, 3, 4, 5"
+    assert decision.fact.generation == 1
+
+
+def test_families_are_bought_side_by_side() -> None:
+    pending = (
+        group("1", memory_per_node_mib=2048),
+        group("2", memory_per_node_mib=5 * 1024),
+        group("3", memory_per_node_mib=9 * 1024),
+    )
+    assert wanted(first(seen(snapshot(pending)))) == {"compute-xs": 1, "general-xs": 1, "memory-xs": 1}
+
+
+def test_a_worker_to_come_is_for_its_own_family_but_a_node_for_everybody() -> None:
+    pending = (group("1", memory_per_node_mib=5 * 1024),)
+    before = state(target("memory-xs", 1), generation=1)
+    assert wanted(first(seen(snapshot(pending)), before)) == {"memory-xs": 0, "general-xs": 1}
+    there = snapshot(pending, nodes=(node("memory-xs-1"),))
+    assert not first(seen(there, edge(worker("memory-xs-1"))), before).changes
+
+
+def test_what_is_idle_booting_or_ordered_is_not_bought_again() -> None:
+    before = state(target("compute-xs", 3), generation=1)
+    view = seen(
+        snapshot((group("1", "2", "3", cpus=2),), nodes=(node("compute-xs-1"),)),
+        edge(worker("compute-xs-1"), worker("compute-xs-2", "booting", started=NOW)),
+    )
+    decision = first(view, before)
+    assert not decision.changes
+    assert decision.plan is not None
+    assert decision.plan.needed == {"compute-xs-1", "compute-xs-2"}
+    assert decision.plan.ordered == {"compute-xs": 1}
+
+
+def test_a_worker_that_does_not_register_in_time_is_no_supply() -> None:
+    before = state(target("compute-xs", 1), generation=1)
+    there = edge(worker("compute-xs-1", "booting", started=NOW - 30))
+    shot = snapshot((group("1"),))
+    assert not first(seen(shot, there, boot_timeout_seconds=40), before).changes
+    assert wanted(first(seen(shot, there, boot_timeout_seconds=20), before)) == {"compute-xs": 2}
+
+
+def test_a_job_that_started_between_two_reads_buys_nothing() -> None:
+    """Its node is busy already, while the list of jobs is older and calls it pending."""
+    shot = snapshot((group("1", cpus=2),), nodes=(node("compute-xs-1", used=2),))
+    before = state(target("compute-xs", 1), generation=1)
+    assert not first(seen(shot, edge(worker("compute-xs-1"))), before).changes
+
+
+def test_a_job_that_runs_on_a_node_still_called_idle_leaves_no_room() -> None:
+    shot = snapshot((group("2", cpus=2),), (running("1", "compute-xs-1", cpus=2),), (node("compute-xs-1"),))
+    before = state(target("compute-xs", 1), generation=1)
+    assert wanted(first(seen(shot, edge(worker("compute-xs-1"))), before)) == {"compute-xs": 2}
+
+
+def test_nodes_that_take_no_job_are_no_supply() -> None:
+    for dead in (
+        node("compute-xs-1", "IDLE", "NOT_RESPONDING"),
+        node("compute-xs-1", "DOWN"),
+        node("compute-xs-1", "IDLE", "DRAIN", reason="disk is broken"),
+        node("compute-xs-1", "IDLE", "MAINTENANCE"),
+    ):
+        before = state(target("compute-xs", 1), generation=1)
+        view = seen(snapshot((group("1"),), nodes=(dead,)), edge(worker("compute-xs-1")), boot_timeout_seconds=60)
+        assert wanted(first(view, before)) == {"compute-xs": 2}, dead.states
+
+
+def test_a_draining_worker_is_taken_back_before_another_is_bought() -> None:
+    before = state(target("compute-xs", 1), generation=1, drains={"compute-xs-1": at(NOW - 1)})
+    drained = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS)
+    decision = first(seen(snapshot((group("1"),), nodes=(drained,)), edge(worker("compute-xs-1"))), before)
+    assert not decision.changes
+    assert [action.model_dump() for action in decision.actions] == [{"node": "compute-xs-1"}]
+    assert "compute-xs-1" not in decision.state.drains
+    assert "compute-xs-1" in decision.state.undrains
+
+
+def test_a_job_of_several_nodes_is_bought_for_whole_or_not_at_all() -> None:
+    pending = (group("1", cpus=6, nodes=3, memory_per_node_mib=1024),)
+    assert wanted(first(seen(snapshot(pending), max_workers=3))) == {"compute-xs": 3}
+    refused = first(seen(snapshot(pending), max_workers=2))
+    assert wanted(refused) == {}
+    assert refused.plan is not None
+    assert [unmet.reason for unmet in refused.plan.unmet] == ["the cluster has as many workers as it may have"]
+
+
+def test_an_exclusive_job_needs_an_empty_node() -> None:
+    before = state(target("compute-xs", 1), generation=1)
+    busy = snapshot(
+        (group("2", exclusive=True),), (running("1", "compute-xs-1"),), (node("compute-xs-1", used=1, idle_for=None),)
+    )
+    there = edge(worker("compute-xs-1"))
+    assert wanted(first(seen(busy, there), before)) == {"compute-xs": 2}
+    free = snapshot((group("2", exclusive=True),), nodes=(node("compute-xs-1"),))
+    assert not first(seen(free, there), before).changes
+    both = snapshot((group("2", "3", exclusive=True),), nodes=(node("compute-xs-1"),))
+    assert wanted(first(seen(both, there), before)) == {"compute-xs": 2}
+
+
+def test_the_cap_counts_what_is_leaving() -> None:
+    before = state(target("compute-xs", 0, "compute-xs-1"), generation=1)
+    there = edge(worker("compute-xs-1", "terminating"), applied=1)
+    shot = snapshot((group("1"),), nodes=(node("compute-xs-1", "IDLE", "DRAIN", reason=OURS),))
+    assert not first(seen(shot, there, max_workers=1), before).changes
+    assert wanted(first(seen(shot, there, max_workers=2), before)) == {"compute-xs": 1}
+
+
+def test_the_cap_counts_what_the_edge_may_still_start() -> None:
+    """Another shape is wanted now, but the edge has not said that it heard of the cancelled order."""
+    before = state(target("compute-xs", 0), generation=2, ceilings={"compute-xs": 1})
+    shot = snapshot((group("1", memory_per_node_mib=9 * 1024),))
+    assert not first(seen(shot, edge(applied=1), max_workers=1), before).changes
+    assert wanted(first(seen(shot, edge(applied=2), max_workers=1), before)) == {"compute-xs": 0, "memory-xs": 1}
+
+
+def test_orders_that_nobody_needs_any_more_are_cancelled() -> None:
+    before = state(target("compute-xs", 3), generation=1)
+    decision = first(seen(snapshot(), edge(worker("compute-xs-1", "booting", started=NOW))), before)
+    assert wanted(decision) == {"compute-xs": 1}
+    assert decision.changes[0].reason == "2 ordered or lost and not needed any more"
+
+
+def test_a_worker_that_died_by_itself_is_not_replaced_without_need() -> None:
+    before = state(target("compute-xs", 1), generation=1)
+    assert wanted(first(seen(snapshot(), edge(worker("compute-xs-1", "failed"))), before)) == {"compute-xs": 0}
+
+
+def test_a_paused_cluster_buys_nothing() -> None:
+    view = seen(snapshot((group("1"),)))
+    paused = Seen(view.binding.model_copy(update={"state": "paused"}), view.snapshot, view.edge, view.now)
+    assert not first(paused).changes
+
+
+def test_without_any_heartbeat_jobs_are_bought_for() -> None:
+    decision = first(seen(snapshot((group("1"),)), Edge()))
+    assert wanted(decision) == {"compute-xs": 1}
+    assert not first(seen(snapshot((group("1"),)), Edge()), decision.state).changes
+
+
+def test_a_list_that_could_not_be_read_changes_nothing() -> None:
+    pending = (group("1"),)
+    before = state(target("compute-xs", 4), generation=1)
+    for shot in (
+        snapshot(None),
+        snapshot(pending, None),
+        snapshot(pending, (), None),
+        snapshot(None, None, None),
+    ):
+        decision = first(seen(shot), before)
+        assert not decision.changes
+        assert not decision.actions
+
+
+def test_an_edge_that_is_silent_keeps_its_orders() -> None:
+    before = state(target("compute-xs", 4), generation=1)
+    silent = edge(worker("compute-xs-1"), heard=NOW - 60)
+    assert not first(seen(snapshot(), silent), before).changes
+    assert wanted(first(seen(snapshot(), edge(worker("compute-xs-1"))), before)) == {"compute-xs": 1}
+
+
+def test_a_shape_that_left_the_catalogue_can_still_be_retired() -> None:
+    gone = target("compute-xs", 1).model_copy(update={"shape": "ancient-xs"})
+    there = worker("compute-xs-1").model_copy(update={"shape": "ancient-xs", "name": "ancient-xs-1"})
+    old = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS).model_copy(update={"name": "ancient-xs-1"})
+    before = state(gone, generation=1, drains={"ancient-xs-1": at(NOW - 5)})
+    decision = first(seen(snapshot(nodes=(old,)), edge(there)), before)
+    assert decision.state.victims == {"ancient-xs-1"}
+
+
+groups = st.lists(
+    st.builds(
+        group,
+        cpus=st.sampled_from([1, 2, 4, 7, 32, 64]),
+        memory_per_node_mib=st.sampled_from([None, 100, 4096, 30_000, 120_000]),
+        nodes=st.sampled_from([1, 1, 2, 3]),
+        count=st.integers(1, 30),
+        exclusive=st.booleans(),
+        features=st.sampled_from(["", "", "compute", "general|memory", "a*2"]),
+        reason=st.sampled_from(["Resources", "None", "Dependency", "BadConstraints"]),
+    ),
+    max_size=8,
+)
+
+
+@given(groups, st.integers(0, 40))
+def test_one_decision_is_enough_and_keeps_the_cap(pending: list[PendingJobs], max_workers: int) -> None:
+    distinct = tuple(job.model_copy(update={"job_ids": (str(n),)}) for n, job in enumerate(pending, start=1))
+    view = seen(snapshot(distinct), max_workers=max_workers)
+    decision = first(view)
+    assert sum(wanted(decision).values()) <= max_workers
+    again = decide(view, decision.state, decision.sightings)
+    assert not again.changes
+    assert again.state.generation == decision.state.generation
