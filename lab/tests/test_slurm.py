@@ -16,14 +16,13 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_lab.process import Process, free_port, start, until
 from clusterra_lab.slurm import (
     CommandFailed,
-    NodeShape,
     OwnedSlurmCluster,
-    PowerSaving,
     SlurmCluster,
     SlurmNotRunning,
     attach,
     slurm_cluster,
 )
+from clusterra_lab.slurm_config import NodeShape, PowerSaving
 from clusterra_lab.slurm_daemon import listening
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
@@ -270,7 +269,7 @@ async def test_a_killed_lab_leaves_no_process_no_mount_and_no_port(tmp_path: Pat
     cluster = attach(tmp_path)
     job_id = await cluster.sbatch(ALICE, "#!/bin/bash\nsleep 600\n")
     await in_state(cluster, job_id, "RUNNING")
-    inside = os.readlink(f"/proc/{cluster.init_pid}/ns/pid")
+    inside = namespace_of(cluster.init_pid)
     pids = [pid for pid in psutil.pids() if namespace_of(pid) == inside]
     names = {psutil.Process(pid).name() for pid in pids}
     assert names >= {"mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "slurm_script", "sleep", "tini"}
@@ -286,6 +285,6 @@ async def test_a_killed_lab_leaves_no_process_no_mount_and_no_port(tmp_path: Pat
 
 def namespace_of(pid: int) -> str | None:
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
     except (FileNotFoundError, ProcessLookupError):
         return None

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from clusterra_contracts.identity import now
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from clusterra_lab.down import take_down
 from clusterra_lab.home import Home, Summary
@@ -192,7 +192,7 @@ def _show(seen: LabStatus) -> None:
         out.print(f"  {what}: {where}", highlight=False)
     if not seen.processes:
         return
-    table = Table("name", "pid", "state", "MiB", "for", "log", box=None, pad_edge=False)
+    table = Table("name", "pid", "state", "MiB", "for", Column("log", overflow="fold"), box=None, pad_edge=False)
     for process in seen.processes:
         state = _STATES[process.running, process.ready]
         age = "" if process.up_seconds is None else str(timedelta(seconds=round(process.up_seconds)))

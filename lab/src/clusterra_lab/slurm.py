@@ -101,7 +101,7 @@ class SlurmCluster(BaseModel):
         return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(self.jwt_key_file.read_bytes()))
 
     async def sbatch(self, user: SlurmUser, script: str, *args: str) -> str:
-        """Submit from the shared folder, as a user of a login node does, and return the job's id. Raises CommandFailed."""
+        """Submit from the shared folder, as a user of a login node does; return the job's id. Raises CommandFailed."""
         token = self.token(user.name, user.uid, user.gid, groups=user.groups)
         ids = [f"--reuid={user.uid}", f"--regid={user.gid}"]
         ids.append(f"--groups={','.join(map(str, user.groups))}" if user.groups else "--clear-groups")

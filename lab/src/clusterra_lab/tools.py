@@ -38,9 +38,7 @@ async def tools_python(progress: Progress = silent) -> Path:
             progress("the AWS emulator and the OIDC provider into a virtual environment of their own (once)")
             shutil.rmtree(directory, ignore_errors=True)
             await _uv("venv", "--quiet", "--python", sys.executable, str(directory))
-            await _uv(
-                "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python), str(LOCK)
-            )
+            await _uv("pip", "sync", "--quiet", "--require-hashes", "--python", str(python), str(LOCK))
             complete.touch()
     return python
 

@@ -58,7 +58,7 @@ async def archived(client: Client, count: int, process: Process, ref: ClusterRef
         found = await history(client, ref)
         return found if len(found) >= count else None
 
-    return await until(all_there, seconds=40, what=f"{count} archived events", every=0.1, process=process)
+    return await until(all_there, seconds=90, what=f"{count} archived events", every=0.1, process=process)
 
 
 async def test_killed_and_retold_each_event_is_there_once(

@@ -1,5 +1,7 @@
+from collections.abc import Iterable
+
 from clusterra_contracts.events import JOB_ENDS
-from clusterra_proxy.facts import UNKNOWN_UID, Ledger, Occurrence, facts
+from clusterra_proxy.facts import UNKNOWN_UID, Happening, Ledger, Occurrence, happenings, occurrence
 from clusterra_proxy.records import JobRecord
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,17 +9,21 @@ from job_records import at, job, task, waiting_array
 
 
 def told(record: JobRecord) -> list[str]:
-    return [f"{occurrence.fact.job_id} {occurrence.fact.kind}" for occurrence in facts(record, "alice")]
+    return [f"{happening.job_id} {happening.kind}" for happening in happenings(record)]
+
+
+def facts(record: JobRecord, user: str = "alice") -> list[Occurrence]:
+    return [occurrence(happening, record, user) for happening in happenings(record)]
 
 
 def test_a_finished_job_proves_its_whole_life() -> None:
-    occurrences = facts(job(7, "COMPLETED", submit=0, start=3, end=5), "alice")
-    assert [(occurrence.fact.kind, occurrence.time) for occurrence in occurrences] == [
+    occurrences = facts(job(7, "COMPLETED", submit=0, start=3, end=5))
+    assert [(each.fact.kind, each.time) for each in occurrences] == [
         ("job.submitted", at(0)),
         ("job.running", at(3)),
         ("job.completed", at(5)),
     ]
-    assert {occurrence.version for occurrence in occurrences} == {f"{int(at(0).timestamp())}.0"}
+    assert {each.version for each in occurrences} == {f"{int(at(0).timestamp())}.0"}
     over = occurrences[-1].fact
     assert (over.exit_code, over.nodes, over.state, over.user, over.uid) == (0, ("w1",), "COMPLETED", "alice", 5001)
 
@@ -52,18 +58,18 @@ def test_an_array_is_submitted_once_and_its_tasks_run() -> None:
 
 
 def test_a_requeued_run_is_another_one() -> None:
-    first = facts(job(7, "RUNNING", submit=0), "alice")
+    first = happenings(job(7, "RUNNING", submit=0))
     # Until slurmctld has given the new run its own submit time, the record is of neither.
     assert told(job(7, "PENDING+COMPLETING", nodes="w1", restart_cnt=1)) == []
     waiting = job(7, submit=60, restart_cnt=1, state_reason="BeginTime")
     assert told(waiting) == ["7 job.requeued"]
-    second = facts(job(7, "COMPLETED", submit=60, start=200, end=210, restart_cnt=1), "alice")
-    assert [occurrence.fact.kind for occurrence in second] == ["job.requeued", "job.running", "job.completed"]
-    assert {occurrence.version for occurrence in first}.isdisjoint({occurrence.version for occurrence in second})
+    second = happenings(job(7, "COMPLETED", submit=60, start=200, end=210, restart_cnt=1))
+    assert [happening.kind for happening in second] == ["job.requeued", "job.running", "job.completed"]
+    assert {happening.version for happening in first}.isdisjoint(happening.version for happening in second)
 
 
 def test_an_owner_that_nobody_told_is_said_so() -> None:
-    (fact,) = facts(job(7, user_id=None), "")
+    (fact,) = facts(job(7, user_id=None))
     assert fact.fact.uid == UNKNOWN_UID
 
 
@@ -85,50 +91,48 @@ ALL = {
 }
 
 
-def kinds(occurrences: list[Occurrence]) -> list[tuple[str, str]]:
-    return [(occurrence.fact.kind, occurrence.version[-1]) for occurrence in occurrences]
+def kinds(happened: Iterable[Happening]) -> list[tuple[str, str]]:
+    return [(happening.kind, happening.version[-1]) for happening in happened]
 
 
 @given(st.lists(st.sampled_from(LIFE), min_size=1))
 def test_whatever_is_seen_and_however_often_each_fact_is_told_once(seen: list[JobRecord]) -> None:
     ledger = Ledger()
-    news = [occurrence for record in seen for occurrence in ledger.news(facts(record, "alice"))]
+    news = [happening for record in seen for happening in ledger.news(happenings(record))]
     assert len(set(kinds(news))) == len(news)
     assert set(kinds(news)) <= ALL
-    assert set(kinds(news)) == {fact for record in seen for fact in kinds(list(facts(record, "alice")))}
+    assert set(kinds(news)) == {fact for record in seen for fact in kinds(happenings(record))}
 
 
 @given(st.lists(st.sampled_from(LIFE)), st.lists(st.sampled_from(LIFE)))
 def test_a_ledger_that_was_read_back_tells_the_same(before: list[JobRecord], after: list[JobRecord]) -> None:
     first = Ledger()
-    told_before = [occurrence for record in before for occurrence in first.news(facts(record, "alice"))]
+    told_before = [happening for record in before for happening in first.news(happenings(record))]
     second = Ledger()
-    for occurrence in told_before:
-        second.add(occurrence.fact.job_id, occurrence.version, occurrence.fact.kind)
-    news = [occurrence for record in after for occurrence in second.news(facts(record, "alice"))]
+    for happening in told_before:
+        second.add(happening.job_id, happening.version, happening.kind)
+    news = [happening for record in after for happening in second.news(happenings(record))]
     assert set(kinds(news)).isdisjoint(kinds(told_before))
-    assert second.unfinished() == (
-        frozenset()
-        if not (known := kinds([*told_before, *news]))
-        or any(kind in JOB_ENDS and run == max(run for _, run in known) for kind, run in known)
-        else {"7"}
-    )
+    known = kinds([*told_before, *news])
+    last_run = max((run for _, run in known), default="")
+    over = not known or any(kind in JOB_ENDS and run == last_run for kind, run in known)
+    assert second.unfinished() == (frozenset() if over else {"7"})
 
 
 def test_an_array_is_unfinished_by_its_tasks() -> None:
     ledger = Ledger()
-    ledger.news(facts(waiting_array(9, "0-1"), "alice"))
+    ledger.news(happenings(waiting_array(9, "0-1")))
     assert ledger.unfinished() == {"9"}
-    ledger.news(facts(task(10, 9, 0), "alice"))
+    ledger.news(happenings(task(10, 9, 0)))
     assert ledger.unfinished() == {"9_0"}
-    ledger.news(facts(task(10, 9, 0, "COMPLETED"), "alice"))
+    ledger.news(happenings(task(10, 9, 0, "COMPLETED")))
     assert ledger.unfinished() == frozenset()
 
 
 def test_forgotten_jobs_are_told_again() -> None:
     ledger = Ledger()
-    assert ledger.news(facts(job(7), "alice"))
+    assert ledger.news(happenings(job(7)))
     ledger.keep({"8"})
-    assert ledger.news(facts(job(7), "alice"))
+    assert ledger.news(happenings(job(7)))
     ledger.keep({"7"})
-    assert not ledger.news(facts(job(7), "alice"))
+    assert not ledger.news(happenings(job(7)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from clusterra_proxy.accounting_records import AccountingJobs
 from clusterra_proxy.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer, Users
-from clusterra_proxy.facts import facts
+from clusterra_proxy.facts import happenings, occurrence
 from clusterra_proxy.records import JobRecord
 from clusterra_proxy.slurm_errors import failure
 from clusterra_proxy.versions import VERSIONS, Version
@@ -62,7 +62,7 @@ def test_an_array_before_and_after(version: Version) -> None:
     assert [task.id for task in tasks] == [f"{waiting.job_id}_{number}" for number in range(3)]
     assert [task.state for task in tasks] == ["COMPLETED", "FAILED", "FAILED"]
     assert [task.exit_code.return_code for task in tasks] == [0, 1, 2]
-    told = {(occurrence.fact.job_id, occurrence.fact.kind) for task in tasks for occurrence in facts(task, "someone")}
+    told = {(happening.job_id, happening.kind) for task in tasks for happening in happenings(task)}
     assert len(told) == 1 + 2 * 3
 
 
@@ -86,7 +86,9 @@ def test_accounting_says_the_same_as_the_controller(version: Version) -> None:
         record = finished[job_id]
         assert run.user_id is None
         known = record.model_copy(update={"user_id": None, "state_reason": run.state_reason})
-        assert facts(run, "someone") == facts(known, "someone")
+        assert happenings(run) == happenings(known)
+        for happening in happenings(run):
+            assert occurrence(happening, run, "someone") == occurrence(happening, known, "someone")
         assert (run.comment, run.hosts, run.cpus) == (record.comment, record.hosts, record.cpus)
 
 

@@ -4,6 +4,7 @@ A fact's version is the run's submit time and its number, both of which slurmctl
 gets the same id from whichever of them, before and after a restart of ours.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -28,50 +29,62 @@ _ENDS: dict[str, JobKind] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """That something happened to a job, and when; `version` tells the run."""
+
+    job_id: JobId
+    kind: JobKind
+    version: str
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A fact with what makes its event: the version of the run and when it happened."""
+    """A fact with what makes its event."""
 
     fact: JobFact
     version: str
     time: datetime
 
 
-def facts(record: JobRecord, user: str) -> tuple[Occurrence, ...]:
+def happenings(record: JobRecord) -> tuple[Happening, ...]:
     """All that this record proves, in the order in which it happened. An array is submitted once, under its own id."""
     submitted = record.submit_time
     if submitted is None or record.requeueing:
         return ()
     version = f"{int(submitted.timestamp())}.{record.restart_cnt}"
-    whole = str(record.array or record.job_id)
-
-    def occurred(kind: JobKind, time: datetime, job_id: JobId = record.id) -> Occurrence:
-        over = kind in JOB_ENDS
-        ran = kind not in ("job.submitted", "job.requeued")
-        fact = JobFact(
-            kind=kind,
-            job_id=job_id,
-            name=record.name,
-            user=user,
-            uid=UNKNOWN_UID if record.user_id is None else record.user_id,
-            partition=record.partition,
-            state=record.state if over else "RUNNING" if ran else "PENDING",
-            reason=record.state_reason if over and record.state_reason != "None" else "",
-            exit_code=record.exit_code.return_code if over else None,
-            nodes=record.hosts if ran else (),
-            submitted_at=submitted,
-            started_at=record.started if ran else None,
-            ended_at=record.end_time if over else None,
-        )
-        return Occurrence(fact, version, time)
-
-    first = occurred("job.requeued", submitted) if record.restart_cnt else occurred("job.submitted", submitted, whole)
-    occurrences = [first]
+    if record.restart_cnt:
+        happened = [Happening(record.id, "job.requeued", version, submitted)]
+    else:
+        happened = [Happening(str(record.array or record.job_id), "job.submitted", version, submitted)]
     if record.started is not None:
-        occurrences.append(occurred("job.running", record.started))
+        happened.append(Happening(record.id, "job.running", version, record.started))
     if (kind := _ENDS.get(record.state)) is not None:
-        occurrences.append(occurred(kind, record.end_time or record.started or submitted))
-    return tuple(occurrences)
+        happened.append(Happening(record.id, kind, version, record.end_time or record.started or submitted))
+    return tuple(happened)
+
+
+def occurrence(happening: Happening, record: JobRecord, user: str) -> Occurrence:
+    """Something that happened, told with what its record says."""
+    over = happening.kind in JOB_ENDS
+    ran = happening.kind not in ("job.submitted", "job.requeued")
+    fact = JobFact(
+        kind=happening.kind,
+        job_id=happening.job_id,
+        name=record.name,
+        user=user,
+        uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+        partition=record.partition,
+        state=record.state if over else "RUNNING" if ran else "PENDING",
+        reason=record.state_reason if over and record.state_reason != "None" else "",
+        exit_code=record.exit_code.return_code if over else None,
+        nodes=record.hosts if ran else (),
+        submitted_at=record.submit_time or happening.time,
+        started_at=record.started if ran else None,
+        ended_at=record.end_time if over else None,
+    )
+    return Occurrence(fact, happening.version, happening.time)
 
 
 class Ledger:
@@ -84,15 +97,15 @@ class Ledger:
         """Note a fact as told."""
         self._told.setdefault(job_id, set()).add((version, kind))
 
-    def news(self, occurrences: tuple[Occurrence, ...]) -> tuple[Occurrence, ...]:
+    def news(self, happened: Iterable[Happening]) -> tuple[Happening, ...]:
         """Those that have not been told; they count as told from now on."""
         new = []
-        for occurrence in occurrences:
-            told = self._told.setdefault(occurrence.fact.job_id, set())
-            what = (occurrence.version, occurrence.fact.kind)
+        for happening in happened:
+            told = self._told.setdefault(happening.job_id, set())
+            what = (happening.version, happening.kind)
             if what not in told:
                 told.add(what)
-                new.append(occurrence)
+                new.append(happening)
         return tuple(new)
 
     def unfinished(self) -> frozenset[JobId]:

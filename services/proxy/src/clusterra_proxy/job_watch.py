@@ -11,7 +11,7 @@ from clusterra_proxy.accounting_records import SUPERSEDED
 from clusterra_proxy.catch_up import RETENTION
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.errors import NotFound, SlurmFailed
-from clusterra_proxy.facts import Ledger, facts
+from clusterra_proxy.facts import Ledger, happenings, occurrence
 from clusterra_proxy.records import JobRecord
 from clusterra_proxy.teller import Teller
 
@@ -61,8 +61,9 @@ class JobWatch:
             return
         oldest = now() - RETENTION
         for record in records:
-            news = self._told.news(facts(record, self._cluster.owner(record)))
-            self._teller.tell(*(occurrence for occurrence in news if occurrence.time > oldest))
+            for happening in self._told.news(happenings(record)):
+                if happening.time > oldest:
+                    self._teller.tell(occurrence(happening, record, self._cluster.owner(record)))
 
     async def look(self) -> None:
         """Bring the table up to date. Raises the errors of `clusterra_proxy.errors`; then the next look goes on."""

@@ -1,9 +1,9 @@
 """The queue of a cluster as the scaler sees it, made of job and node records."""
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 
-from clusterra_contracts.identity import JobId, Moment
+from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 
 from clusterra_proxy.facts import UNKNOWN_UID
@@ -13,35 +13,35 @@ type Owner = Callable[[JobRecord], str]
 """Names the owner of a job."""
 type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
-
 
 def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks) -> tuple[PendingJobs, ...]:
     """Pending jobs, identical ones as one, in the order of their first submit."""
-    groups: dict[PendingJobs, list[tuple[JobId, int, Moment]]] = {}
+    groups: dict[tuple[object, ...], list[JobRecord]] = {}
     for record in records:
-        if record.state != "PENDING" or record.on_nodes or record.submit_time is None:
-            continue
-        key = _request(record)
-        groups.setdefault(key, []).append((record.id, _count(record, waiting_tasks), record.submit_time))
-    grouped = (
-        key.model_copy(
-            update={
-                "job_ids": tuple(sorted((job_id for job_id, _, _ in jobs), key=_order)),
-                "count": sum(count for _, count, _ in jobs),
-                "first_submitted_at": min(submitted for _, _, submitted in jobs),
-            }
+        if record.state == "PENDING" and not record.on_nodes and record.submit_time is not None:
+            groups.setdefault(_request(record), []).append(record)
+    return tuple(
+        sorted(
+            (_group(alike, waiting_tasks) for alike in groups.values()),
+            key=lambda group: (group.first_submitted_at, _order(group.job_ids[0])),
         )
-        for key, jobs in groups.items()
     )
-    return tuple(sorted(grouped, key=lambda group: (group.first_submitted_at, _order(group.job_ids[0]))))
 
 
-def _request(record: JobRecord) -> PendingJobs:
-    """What a job asks for, with nothing in it of the single job."""
+def _request(record: JobRecord) -> tuple[object, ...]:
+    """What a job asks for and why it waits: equal for jobs that the scaler need not tell from each other."""
+    return (
+        *(record.cpus, record.node_count, record.memory_per_node, record.memory_per_cpu, record.features),
+        *(record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket, record.shared),
+        *(record.partition, record.user_id, record.state_reason, record.hold, record.priority == 0, record.time_limit),
+    )
+
+
+def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks) -> PendingJobs:
+    record = alike[0]
     return PendingJobs(
-        job_ids=(),
-        count=1,
+        job_ids=tuple(sorted((each.id for each in alike), key=_order)),
+        count=sum(_count(each, waiting_tasks) for each in alike),
         cpus=max(record.cpus or 1, 1),
         nodes=max(record.node_count or 1, 1),
         memory_per_node_mib=record.memory_per_node or None,
@@ -54,7 +54,7 @@ def _request(record: JobRecord) -> PendingJobs:
         reason=record.state_reason,
         held=record.hold or record.priority == 0,
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
-        first_submitted_at=_EPOCH,
+        first_submitted_at=min(each.submit_time for each in alike if each.submit_time is not None),
     )
 
 

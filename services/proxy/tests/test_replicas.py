@@ -1,0 +1,57 @@
+"""Two proxies for one cluster: both answer, one watches, and the other takes over."""
+
+import sys
+from collections import Counter
+
+import pytest
+from clusterra_contracts.identity import now
+from clusterra_lab.process import start, until
+from proxy_world import proxy_world
+from slurm_world import SlurmWorld
+
+
+async def test_one_watches_and_the_other_takes_over(
+    slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    user = slurm.new_user()
+    directory = tmp_path_factory.mktemp("replicas")
+    async with proxy_world(slurm, directory) as proxy:
+        second = await start(
+            "second",
+            [sys.executable, "-m", "clusterra_proxy"],
+            log=directory / "second.log",
+            env=proxy.nats.environment(),
+        )
+        try:
+            await until(
+                lambda: "cluster_served" in second.tail(), seconds=20, what="the second replica", process=second
+            )
+            ids = [(await proxy.submit(user, "#!/bin/sh\nsleep 2\n")).job_id for _ in range(6)]
+            await proxy.kill()
+            killed_at = now()
+
+            # Nobody watches now, so the second one asks Slurm itself.
+            first, held = await proxy.job(user, ids[0]), await proxy.submit(user, key="key-00001", hold=True)
+            assert first.state in ("PENDING", "RUNNING", "COMPLETED")
+            assert (await proxy.submit(user, key="key-00001", hold=True)).job_id == held.job_id
+            assert {job.job_id for job in (await proxy.jobs(user)).jobs} == {*ids, held.job_id}
+
+            await until(
+                lambda: proxy.snapshots[-1].taken_at > killed_at, seconds=15, what="the second replica to take over"
+            )
+            for job_id in ids:
+                await proxy.ended(user, job_id)
+
+            async def all_told() -> bool:
+                return Counter(event.kind for event in await proxy.events("job.*"))["job.completed"] == len(ids)
+
+            await until(all_told, seconds=20, what="all events", every=0.1)
+            events = [event for event in await proxy.events("job.*") if event.subject in {*ids, held.job_id}]
+            assert Counter(event.kind for event in events) == {
+                "job.submitted": len(ids) + 1,
+                "job.running": len(ids),
+                "job.completed": len(ids),
+            }
+            await slurm.cluster.run("scancel", held.job_id)
+        finally:
+            assert await second.stop(20) == 0
