@@ -20,8 +20,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml $(MEMBER_FILES)
 	  echo "Name another one: make PYTHON=/path/to/python3.13 ..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip sync --quiet --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip sync --quiet --require-hashes --compile-bytecode requirements.lock
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps $(addprefix -e ,$(MEMBERS))
+	@$(BIN)/python -m compileall -q $(MEMBERS:%=%/src)
 	@touch $@
 
 prepare: $(VENV)/.installed ## Build or download what the lab needs, once, into the cache
@@ -44,7 +45,7 @@ test: prepare ## All tests, on real NATS, DynamoDB, OIDC and Slurm
 
 lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
-	@$(BIN)/mypy libs services lab tests bench
+	@for package in $(MEMBERS) tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
 	@$(BIN)/python -m clusterra_contracts.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
 
 bench-latency: prepare ## Time from a submit to its worker and its run, against Slurm's own power saving

@@ -6,27 +6,34 @@ Prints a table and, last, one JSON line. `--submits N` makes a shorter run.
 import argparse
 import asyncio
 import json
-import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-from clusterra_contracts.identity import now
+from aiohttp import ClientSession
+from clusterra_contracts.identity import SlurmUser, now
+from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.observer import Observer, observe
 from clusterra_lab.process import until
 from clusterra_lab.progress import Progress, console_progress
-from clusterra_lab.scenario import GIB, read_output
-from clusterra_lab.slurm import PowerSaving, slurm_cluster
+from clusterra_lab.registration import registered_at
+from clusterra_lab.scenario import GIB, Output, read_output
+from clusterra_lab.slurm import SlurmCluster, slurm_cluster
+from clusterra_lab.slurm_config import PowerSaving
 from clusterra_lab.stack import Stack, stack
-from clusterra_lab.user import User, logged_in
+from clusterra_lab.user import User
 
 SCRIPT = (
     '#!/bin/bash\necho "started=$(date +%s.%N) uid=$(id -u) gid=$(id -g) node=$SLURMD_NODENAME"\n'
     'echo "ended=$(date +%s.%N)"\n'
 )
 JOB = {"name": "latency", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
+OWN_JOB = {"name": "latency", "environment": ["PATH=/usr/bin:/bin"], "shared": ["none"]}
+"""Whole nodes, so that each job needs one that does not run yet."""
 IDLE_SECONDS = 0.5
 DEADLINE_SECONDS = 60.0
 
@@ -58,15 +65,15 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return round(ordered[rank - 1], 4)
 
 
-async def started_at(lab: Stack, job_id: str) -> datetime:
-    """When a job's script began, by the script's own clock."""
-    output = lab.slurm.shared_dir / f"job_{job_id}.out"
-
-    def read() -> datetime | None:
-        found = read_output(output.read_text()) if output.exists() else None
-        return found.started_at if found else None
-
-    return await until(read, seconds=DEADLINE_SECONDS, what=f"job {job_id} to run", every=0.01)
+async def output_of(lab: Stack, job_id: str) -> Output:
+    """What a job's script wrote, by its own clock."""
+    file = lab.slurm.shared_dir / f"job_{job_id}.out"
+    return await until(
+        lambda: read_output(file.read_text()) if file.exists() else None,
+        seconds=DEADLINE_SECONDS,
+        what=f"job {job_id} to run",
+        every=0.01,
+    )
 
 
 async def empty(observer: Observer) -> None:
@@ -74,38 +81,48 @@ async def empty(observer: Observer) -> None:
     await until(lambda: observer.workers == {}, seconds=DEADLINE_SECONDS, what="the fleet to be empty")
 
 
-def note_way(samples: Samples, kind: str, observer: Observer, job_id: str, accepted: datetime, ran: datetime) -> None:
-    """Take a cold job's stages from what was seen on the bus."""
-    running = observer.facts.get((job_id, "job.running"))
-    nodes = tuple(getattr(running.data, "nodes", ())) if running else ()
-    seen = observer.stages(job_id, nodes, accepted, ran)
-    samples.add_between(f"{kind} accepted -> applied", accepted, seen.applied)
-    if seen.registered is not None:
-        samples.add_between("registered -> running", seen.registered, ran)
-    samples.add_between(f"{kind} accepted -> running", accepted, ran)
+def note_way(
+    samples: Samples, kind: str, observer: Observer, slurm: SlurmCluster, job_id: str, since: datetime, ran: Output
+) -> None:
+    """Take the stages of a job that needed a new worker."""
+    samples.add_between(f"{kind} -> applied", since, observer.stages(job_id, since, ran.started_at).applied)
+    samples.add_between(f"{kind} -> running", since, ran.started_at)
+    registered = registered_at(slurm, ran.node)
+    if registered is not None:
+        samples.add_between("registered -> running", registered, ran.started_at)
+
+
+async def ended(observer: Observer, job_id: str) -> None:
+    """Wait until a job's end was told."""
+    await until(lambda: (job_id, "job.completed") in observer.facts, seconds=DEADLINE_SECONDS, what="the job's end")
 
 
 async def cold(lab: Stack, user: User, observer: Observer, samples: Samples) -> None:
+    """Submit into an empty fleet."""
     await empty(observer)
     submitted = await user.submit(SCRIPT, JOB)
-    ran = await started_at(lab, submitted.job_id)
-    await until(lambda: (submitted.job_id, "job.completed") in observer.facts, seconds=DEADLINE_SECONDS, what="its end")
-    note_way(samples, "cold", observer, submitted.job_id, submitted.accepted_at, ran)
+    ran = await output_of(lab, submitted.job_id)
+    await ended(observer, submitted.job_id)
+    note_way(samples, "cold accepted", observer, lab.slurm, submitted.job_id, submitted.accepted_at, ran)
 
 
 async def warm(lab: Stack, user: User, observer: Observer, samples: Samples) -> None:
+    """Submit onto a worker that is there."""
     began = now()
     submitted = await user.submit(SCRIPT, JOB)
-    samples.add_between("warm submit -> running", began, await started_at(lab, submitted.job_id))
+    samples.add_between("warm submit -> running", began, (await output_of(lab, submitted.job_id)).started_at)
+    await ended(observer, submitted.job_id)
 
 
 async def by_sbatch(lab: Stack, user: User, observer: Observer, samples: Samples) -> None:
+    """Submit by plain sbatch into an empty fleet; the time counts from before sbatch is started."""
     await empty(observer)
+    who = SlurmUser(name=user.profile.name, uid=user.profile.uid, gid=user.profile.uid)
     began = now()
-    job_id = await lab.slurm.sbatch(user.profile.slurm_user, SCRIPT, "--mem-per-cpu=2G", "--output=/mnt/efs/job_%j.out")
-    ran = await started_at(lab, job_id)
-    await until(lambda: (job_id, "job.completed") in observer.facts, seconds=DEADLINE_SECONDS, what="its end")
-    note_way(samples, "sbatch", observer, job_id, began, ran)
+    job_id = await lab.slurm.sbatch(who, SCRIPT, "--mem-per-cpu=2G", "--output=/mnt/efs/job_%j.out")
+    ran = await output_of(lab, job_id)
+    await ended(observer, job_id)
+    note_way(samples, "sbatch", observer, lab.slurm, job_id, began, ran)
 
 
 async def repeat(count: int, what: str, tell: Progress, once: Callable[[], Awaitable[None]]) -> None:
@@ -115,28 +132,44 @@ async def repeat(count: int, what: str, tell: Progress, once: Callable[[], Await
 
 
 async def slurms_own(count: int, directory: Path, tell: Progress, samples: Samples) -> None:
-    """Submit to ResumeProgram of a slurmctld with power saving, one idle cluster, nothing else running."""
-    async with slurm_cluster(directory, name="own", power_saving=PowerSaving(nodes=count), progress=tell) as slurm:
-        for number in range(1, count + 1):
-            tell(f"Slurm's own power saving: {number} of {count}")
-            began = now()
-            await slurm.submit_exclusive()
-            resumed = await slurm.next_resume(seconds=DEADLINE_SECONDS)
-            samples.add_between("Slurm's own submit -> ResumeProgram", began, resumed)
+    """From an accepted submit to the call of ResumeProgram: one slurmctld, nothing else running, a node per job."""
+    async with slurm_cluster(directory, power_saving=PowerSaving(nodes=count), progress=tell) as slurm:
+        assert slurm.resume_log is not None
+        headers = {"X-SLURM-USER-TOKEN": slurm.token("ada", 20001, 20001, seconds=600)}
+        body = {"script": SCRIPT, "job": {**OWN_JOB, "current_working_directory": slurm.shared_path}}
+        async with ClientSession(slurm.slurmrestd_url, headers=headers, raise_for_status=True) as http:
+            for number in range(1, count + 1):
+                tell(f"Slurm's own power saving: {number} of {count}")
+                async with http.post("/slurm/v0.0.45/job/submit", json=body) as response:
+                    assert (await response.json())["job_id"]
+                    accepted = time.time()
+                resumed = partial(nth_call, slurm.resume_log, number)
+                called = await until(resumed, seconds=DEADLINE_SECONDS, what="ResumeProgram")
+                samples.add("Slurm's own accepted -> ResumeProgram", called - accepted)
+
+
+def nth_call(log: Path, number: int) -> float | None:
+    """When ResumeProgram was called for the n-th node, in seconds of the epoch."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return float(lines[number - 1].split()[0]) if len(lines) >= number else None
 
 
 async def measure(submits: int, tell: Progress) -> Samples:
+    """Everything, one after the other."""
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="clusterra-bench-") as folder:
+        quick, patient = ScalingPolicy(idle_seconds=IDLE_SECONDS), ScalingPolicy(idle_seconds=600.0)
         async with (
-            stack(Path(folder) / "lab", tell, idle_seconds=IDLE_SECONDS) as lab,
+            stack(Path(folder) / "lab", policy=quick, progress=tell) as lab,
             observe(lab.bus, lab.cluster) as observer,
-            logged_in(lab.gateway_url, lab.cluster.cluster, lambda url: lab.log_in(url, "ada@acme.example")) as user,
+            lab.user("ada@acme.example") as user,
         ):
             await until(lambda: observer.workers is not None, seconds=20, what="a heartbeat")
+            await cold(lab, user, observer, Samples())
             await repeat(submits, "into an empty fleet", tell, lambda: cold(lab, user, observer, samples))
-            await repeat(max(1, submits * 3 // 5), "by sbatch", tell, lambda: by_sbatch(lab, user, observer, samples))
-            await lab.provision(idle_seconds=600.0)
+            sbatches = max(1, submits * 3 // 5)
+            await repeat(sbatches, "by sbatch", tell, lambda: by_sbatch(lab, user, observer, samples))
+            await lab.set_policy(patient)
             await warm(lab, user, observer, Samples())
             await repeat(submits, "onto a warm worker", tell, lambda: warm(lab, user, observer, samples))
         await slurms_own(max(5, submits // 2), Path(folder) / "own", tell, samples)
@@ -151,9 +184,8 @@ def main() -> None:
         figures = asyncio.run(measure(arguments.submits, tell)).figures()
     for what, seen in figures.items():
         print(f"{what:38} n {seen['n']:>3}  p50 {seen['p50'] * 1000:8.1f} ms  p99 {seen['p99'] * 1000:8.1f} ms")
-    own, ours = figures["Slurm's own submit -> ResumeProgram"], figures["cold accepted -> applied"]
+    own, ours = figures["Slurm's own accepted -> ResumeProgram"], figures["cold accepted -> applied"]
     print(json.dumps({"figures": figures, "ours_to_slurms_own_p50": round(ours["p50"] / own["p50"], 3)}))
-    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A real control plane with real workers, which the tests start by hand."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -8,8 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
-import aiohttp
 import psutil
 import pytest
 from clusterra_contracts.identity import SlurmUser
@@ -60,13 +62,26 @@ async def worker(
 
 
 async def rest(cluster: SlurmCluster, user: SlurmUser, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    token = cluster.token(user.name, user.uid, user.gid, groups=user.groups)
-    async with (
-        aiohttp.ClientSession(headers={"X-SLURM-USER-TOKEN": token}) as http,
-        http.request(method, f"{cluster.slurmrestd_url}/slurm/v0.0.45/{path}", json=body) as response,
-    ):
-        answer: dict[str, Any] = await response.json()
-        return answer
+    request = Request(  # noqa: S310
+        f"{cluster.slurmrestd_url}/slurm/v0.0.45/{path}",
+        method=method,
+        data=json.dumps(body).encode() if body else None,
+        headers={
+            "X-SLURM-USER-TOKEN": cluster.token(user.name, user.uid, user.gid, groups=user.groups),
+            "Content-Type": "application/json",
+        },
+    )
+
+    def answer() -> dict[str, Any]:
+        # Not aiohttp: slurmrestd says `Connection: Close` with an error and then answers a second time.
+        try:
+            with urlopen(request) as response:  # noqa: S310
+                return dict(json.load(response))
+        except HTTPError as error:
+            with error:
+                return dict(json.load(error))
+
+    return await asyncio.to_thread(answer)
 
 
 async def submit(cluster: SlurmCluster, user: SlurmUser, script: str, **fields: Any) -> dict[str, Any]:
@@ -224,7 +239,7 @@ async def test_a_folder_keeps_its_queue_and_its_accounting(tmp_path: Path) -> No
     async with slurm_cluster(tmp_path, shapes=SHAPES) as second:
         assert await state(second, job["job_id"]) == "PENDING"
         shown = await second.run("sacct", "--noheader", "--parsable2", "--allusers", "--format=JobID,State")
-        assert f"{ended['job_id']}|CANCELLED by 0" in shown.stdout.splitlines()
+        assert f"{ended['job_id']}|CANCELLED" in shown.stdout.splitlines()
 
 
 async def test_power_saving_notes_when_slurm_calls_its_resume_program(tmp_path: Path) -> None:
@@ -286,5 +301,5 @@ async def test_a_killed_lab_leaves_no_process_no_mount_and_no_port(tmp_path: Pat
 def namespace_of(pid: int) -> str | None:
     try:
         return str(Path(f"/proc/{pid}/ns/pid").readlink())
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None

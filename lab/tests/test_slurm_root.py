@@ -70,7 +70,7 @@ async def test_a_killed_builder_leaves_no_process_no_mount_and_no_root(cache: Pa
 
     def bootstrapping() -> list[psutil.Process]:
         processes = psutil.Process(builder.pid).children(recursive=True)
-        return processes if any("debootstrap" in argument for argument in _arguments(processes)) else []
+        return processes if any("sbin/debootstrap" in argument for argument in _arguments(processes)) else []
 
     processes = await until(bootstrapping, seconds=60, what="debootstrap")
     assert len(processes) >= 3

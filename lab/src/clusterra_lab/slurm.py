@@ -14,10 +14,10 @@ from joserfc.jwk import OctKey
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from clusterra_lab.problem import LabProblem
-from clusterra_lab.process import free_port
+from clusterra_lab.process import free_port, until
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, NodeShape, PowerSaving, SlurmConfig
-from clusterra_lab.slurm_daemon import Daemon, DaemonName, RunningDaemon, launch, listening
+from clusterra_lab.slurm_daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening
 from clusterra_lab.slurm_directory import SHARED_PATH, SlurmDirectory
 from clusterra_lab.slurm_namespace import INIT, namespace
 from clusterra_lab.slurm_root import ensure_root
@@ -26,9 +26,8 @@ OPERATOR = SlurmUser(name="clusterra-operator", uid=2001, gid=2001)
 _SLURMRESTD_UID = "64101"
 """Any that is neither root's nor SlurmUser's, which slurmrestd refuses to run as."""
 
-_SLURMCTLD_PHASE_SECONDS = 0.25
-"""slurmctld looks for jobs to start at each full second of the clock, and its backfill thread every second since it
-came up, which takes about a quarter of one. So the two alternate, and a job waits for half a second at most."""
+_RECONFIGURE_SECONDS = 0.42
+"""The fraction of a second of the clock at which slurmctld is told to read its configuration again."""
 
 
 class SlurmNotRunning(LabProblem):
@@ -196,6 +195,17 @@ def _daemons(cluster: SlurmCluster, config: SlurmConfig, slurmrestd_port: int) -
     async def slurmctld() -> bool:
         return (await cluster.run("scontrol", "ping")).returncode == 0
 
+    async def settle() -> None:
+        """Bring slurmctld into a state in which it survives SIGKILL and starts jobs soon.
+
+        Until it first saves its state, minutes later, it would not start again after SIGKILL. And it looks for jobs to
+        start at each full second, its backfill thread each second since it came up: so that the two take turns, and a
+        job waits for half a second at most, it comes up half-way.
+        """
+        await asyncio.sleep((_RECONFIGURE_SECONDS - time.time()) % 1.0)
+        await _checked(cluster, "scontrol", "reconfigure")
+        await until(slurmctld, seconds=READY_SECONDS, what="slurmctld to be ready again")
+
     async def slurmrestd() -> bool:
         return listening(slurmrestd_port)
 
@@ -205,7 +215,7 @@ def _daemons(cluster: SlurmCluster, config: SlurmConfig, slurmrestd_port: int) -
     ]
     return [
         *([] if config.power_saving else accounting),
-        Daemon("slurmctld", ["slurmctld", "-D"], "slurm", slurmctld, phase_seconds=_SLURMCTLD_PHASE_SECONDS),
+        Daemon("slurmctld", ["slurmctld", "-D"], "slurm", slurmctld, settle=settle),
         Daemon(
             "slurmrestd",
             ["slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{slurmrestd_port}"],

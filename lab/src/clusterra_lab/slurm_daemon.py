@@ -1,7 +1,5 @@
 """The daemons of a control plane, each a process of this machine inside the cluster's namespaces."""
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,8 +26,8 @@ class Daemon:
     user: str
     ready: Callable[[], Awaitable[bool]]
     environment: Sequence[str] = ()
-    phase_seconds: float | None = None
-    """Start it this long after a full second of the clock."""
+    settle: Callable[[], Awaitable[None]] | None = None
+    """What is done after each start, when it is ready."""
 
     def command(self, launcher: Sequence[str]) -> list[str]:
         """The whole command line. The daemon sees nothing of our own environment and dies with its launcher."""
@@ -38,11 +36,6 @@ class Daemon:
             *(*launcher, "setpriv", f"--reuid={self.user}", f"--regid={self.user}", groups, "--pdeathsig=KILL"),
             *("env", "--ignore-environment", f"PATH={PATH}", *self.environment, *self.argv),
         ]
-
-    async def in_phase(self) -> None:
-        """Wait for the moment to start it."""
-        if self.phase_seconds is not None:
-            await asyncio.sleep((self.phase_seconds - time.time()) % 1.0)
 
 
 class RunningDaemon:
@@ -59,10 +52,10 @@ class RunningDaemon:
 
     async def ready(self) -> None:
         """Wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
-        name = self._daemon.name
-        await until(
-            self._daemon.ready, seconds=READY_SECONDS, what=f"{name} to be ready", every=0.05, process=self._process
-        )
+        daemon, process = self._daemon, self._process
+        await until(daemon.ready, seconds=READY_SECONDS, what=f"{daemon.name} to be ready", every=0.05, process=process)
+        if daemon.settle:
+            await daemon.settle()
 
     async def kill(self) -> None:
         """SIGKILL it and wait until it is gone."""
@@ -78,7 +71,6 @@ class RunningDaemon:
 
     async def start(self) -> None:
         """Start it again after `kill` or `stop`, and wait until it serves."""
-        await self._daemon.in_phase()
         self._process = await self._process.again()
         await self.ready()
 
@@ -90,7 +82,6 @@ class RunningDaemon:
 
 async def launch(daemon: Daemon, launcher: Sequence[str], logs: Path) -> RunningDaemon:
     """Start a daemon and wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
-    await daemon.in_phase()
     process = await start(daemon.name, daemon.command(launcher), log=logs / f"{daemon.name}.log")
     running = RunningDaemon(daemon, process)
     try:

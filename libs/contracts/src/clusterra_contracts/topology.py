@@ -111,7 +111,8 @@ CONSUMERS: tuple[Consumer, ...] = (
         Consumer("JOB", scaler_consumer(partition), job_partition_filter(partition), deliver="last_per_subject")
         for partition in range(JOB_PARTITIONS)
     ),
-    Consumer("EVENT", EVENTS_ARCHIVE, "event.>"),
+    # An archive whose store is away for hours must find every event again: only garbage is ever given up.
+    Consumer("EVENT", EVENTS_ARCHIVE, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
 )
 
 REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway")

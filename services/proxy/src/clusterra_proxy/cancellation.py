@@ -28,7 +28,7 @@ async def cancel(cluster: Cluster, request: Cancel) -> Done:
     if not may_see(viewer, records[0]):
         raise Forbidden(f"job {job_id} belongs to somebody else", hint="ask its owner or an admin")
     own = records[0].user_id == viewer.user.uid
-    token = cluster.mint.user(viewer.user) if own else cluster.mint.operator()
+    token = await cluster.user_token(viewer.user) if own else cluster.mint.operator()
     try:
         await cluster.controller.kill(token, job_id)
     except Conflict as error:

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import structlog
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.secrets import SecretUnavailable, read_secret
 
@@ -28,6 +28,7 @@ FRESH_SECONDS = 2.0
 PRIVILEGED_SECONDS = 60.0
 """How often slurmdbd is asked which names have rights over others."""
 PRIVILEGED_RETRY_SECONDS = 1.0
+FIRST_PRIVILEGED_SECONDS = 2.0
 
 
 class Listener(Protocol):
@@ -59,6 +60,7 @@ class Cluster:
 
     listener: "Listener | None" = None
     """The watcher, while this replica watches the cluster."""
+    _privileged_known: asyncio.Event = field(default_factory=asyncio.Event)
     _work: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -109,12 +111,23 @@ class Cluster:
             return record.note.user or record.user_name
         return self.names.name(record.user_id, record.note.user or record.user_name)
 
+    async def user_token(self, user: SlurmUser) -> str:
+        """A token of this very user; right after the start it waits a moment until that is safe.
+
+        Raises what `TokenMint.user` does.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_PRIVILEGED_SECONDS):
+                await self._privileged_known.wait()
+        return self.mint.user(user)
+
     async def keep_privileged(self) -> None:
         """Keep the mint's reserved names as slurmdbd has them, for ever. A failure leaves those of the last time."""
         while True:
             pause = PRIVILEGED_SECONDS
             try:
                 self.mint.reserve(await self.accounting.privileged(self.mint.operator()))
+                self._privileged_known.set()
             except SlurmFailed as error:
                 log.warning("privileged_names_not_read", reason=str(error))
                 pause = PRIVILEGED_RETRY_SECONDS

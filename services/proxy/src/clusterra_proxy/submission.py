@@ -42,7 +42,7 @@ async def submit(cluster: Cluster, request: Submit) -> Submitted:
 
 
 async def _submit(cluster: Cluster, request: Submit) -> Submitted:
-    token = cluster.mint.user(request.user)
+    token = await cluster.user_token(request.user)
     answer = await cluster.controller.submit(token, request.script, describe(cluster, request, now()))
     accepted_at = now()
     job_id = str(answer.job_id)

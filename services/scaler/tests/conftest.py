@@ -1,0 +1,46 @@
+"""The servers that the scaler needs, and a cluster that no other test uses."""
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+from clusterra_contracts.identity import ClusterRef
+from clusterra_lab.aws import Aws, aws_emulator
+from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_runtime import bus, topology
+from clusterra_runtime.bus import Client
+from clusterra_runtime.settings import ServiceSettings
+
+
+@pytest.fixture(scope="module")
+async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
+    async with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        client = await bus.connect(ServiceSettings(nats_url=server.url), "topology")
+        await topology.apply(client)
+        await bus.close(client)
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
+    async with aws_emulator(tmp_path_factory.mktemp("aws")) as aws:
+        yield aws
+
+
+@pytest.fixture(scope="module")
+def environment(nats: NatsServer, aws: Aws) -> dict[str, str]:
+    """The environment of the scaler's processes."""
+    prefix = f"test-{secrets.token_hex(4)}-"
+    return {**nats.environment(), **aws.environment(), "CLUSTERRA_TABLE_PREFIX": prefix}
+
+
+@pytest.fixture(scope="module")
+async def client(nats: NatsServer) -> AsyncIterator[Client]:
+    client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
+    yield client
+    await bus.close(client)
+
+
+@pytest.fixture
+def ref() -> ClusterRef:
+    return ClusterRef(tenant=f"t{secrets.token_hex(4)}", cluster="c1")

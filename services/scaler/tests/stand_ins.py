@@ -1,0 +1,119 @@
+"""The scaler's neighbours on the bus, played by a test: a proxy that obeys, and an edge that tells what it has."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from clusterra_contracts import subjects
+from clusterra_contracts.events import Event
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.rpc import Done
+from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX, DeleteNode, Drain, Drained, Undrain
+from clusterra_contracts.subjects import Subject
+from clusterra_contracts.topology import EVENT, SCALE
+from clusterra_runtime import bus, rpc
+from clusterra_runtime.bus import Client
+from clusterra_runtime.clock import generation
+
+
+class Neighbours:
+    """One cluster's Slurm as its proxy tells of it, and its edge."""
+
+    def __init__(self, client: Client, ref: ClusterRef) -> None:
+        self.client = client
+        self.ref = ref
+        self.pending: tuple[PendingJobs, ...] = ()
+        self.running: tuple[RunningJob, ...] = ()
+        self.nodes: dict[str, NodeState] = {}
+        self.asked: list[Drain | Undrain | DeleteNode] = []
+        self.desired: list[DesiredState] = []
+        self._last = 0
+
+    async def look(self) -> None:
+        """Publish a snapshot."""
+        await self._publish(
+            subjects.job_pending(self.ref),
+            QueueSnapshot(
+                generation=self._next(),
+                taken_at=now(),
+                pending=self.pending,
+                running=self.running,
+                nodes=tuple(self.nodes.values()),
+            ),
+        )
+
+    async def beat(self, *workers: Worker) -> None:
+        """Publish a heartbeat of an edge that has carried out all it was told."""
+        applied = self.desired[-1] if self.desired else None
+        await self._publish(
+            subjects.heartbeat(self.ref),
+            Heartbeat(
+                generation=self._next(),
+                sent_at=now(),
+                agent_version="1",
+                substrate="process",
+                applied=Applied(generation=applied.generation, fence=applied.fence, applied_at=now())
+                if applied
+                else None,
+                workers=workers,
+            ),
+        )
+
+    async def last_desired(self) -> DesiredState | None:
+        """What an edge that asks now is told."""
+        found = await bus.last(self.client, SCALE.name, subjects.scale_desired(self.ref), DesiredState)
+        return found[0] if found else None
+
+    async def last_told(self) -> Event | None:
+        """The last decision's event."""
+        found = await bus.last(self.client, EVENT.name, subjects.event(self.ref, "scale.decided"), Event)
+        return found[0] if found else None
+
+    async def take_desired(self, _subject: Subject, desired: DesiredState) -> None:
+        self.desired.append(desired)
+
+    async def drain(self, _subject: Subject, request: Drain) -> Drained:
+        self.asked.append(request)
+        self._set(request.node, ("IDLE", "DRAIN"), DRAIN_REASON_PREFIX + request.reason)
+        return Drained(accepted_at=now())
+
+    async def undrain(self, _subject: Subject, request: Undrain) -> Done:
+        self.asked.append(request)
+        self._set(request.node, ("IDLE",), "")
+        return Done()
+
+    async def delete(self, _subject: Subject, request: DeleteNode) -> Done:
+        self.asked.append(request)
+        self.nodes.pop(request.node, None)
+        return Done()
+
+    def _set(self, name: str, states: tuple[str, ...], reason: str) -> None:
+        self.nodes[name] = self.nodes[name].model_copy(update={"states": states, "reason": reason})
+
+    def _next(self) -> int:
+        self._last = generation(self._last)
+        return self._last
+
+    async def _publish(self, subject: str, message: QueueSnapshot | Heartbeat) -> None:
+        await bus.publish_durable(
+            self.client, subject, message, message_id=f"{self.ref.key}:{type(message).__name__}:{message.generation}"
+        )
+
+
+@asynccontextmanager
+async def neighbours(client: Client, ref: ClusterRef) -> AsyncIterator[Neighbours]:
+    """They answer and listen until the block ends."""
+    played = Neighbours(client, ref)
+    subscriptions = [
+        await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, played.take_desired),
+        await rpc.serve(client, subjects.slurm(ref, "drain"), Drain, played.drain),
+        await rpc.serve(client, subjects.slurm(ref, "undrain"), Undrain, played.undrain),
+        await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, played.delete),
+    ]
+    try:
+        yield played
+    finally:
+        for subscription in subscriptions:
+            await subscription.unsubscribe()

@@ -1,0 +1,242 @@
+"""The scaler as processes, on a real NATS server and DynamoDB's protocol."""
+
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from cluster_model import binding
+from clusterra_contracts import subjects
+from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.identity import ClusterRef, TenantRef, now
+from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
+from clusterra_contracts.topology import DLQ
+from clusterra_contracts.usage_rpc import ReadUsage, Usage
+from clusterra_lab.nats import NatsServer
+from clusterra_lab.process import Process, start, until
+from clusterra_runtime.bus import Client
+from clusterra_runtime.registry import put_binding
+from clusterra_runtime.rpc import RpcFailed, call
+from fleet_examples import group, node, running
+from stand_ins import Neighbours, neighbours
+
+TAKEOVER_SECONDS = 15
+MAX_RESIDENT_BYTES = 110 * 1024 * 1024
+
+
+@asynccontextmanager
+async def scaler(environment: dict[str, str], directory: Path, name: str = "scaler") -> AsyncIterator[Process]:
+    log = directory / f"{name}.log"
+    process = await start(name, [sys.executable, "-m", "clusterra_scaler"], log=log, env=environment)
+    try:
+        yield process
+    finally:
+        await process.stop()
+
+
+@pytest.fixture
+async def cluster(client: Client, ref: ClusterRef) -> AsyncIterator[Neighbours]:
+    await put_binding(client, ref, binding(idle_seconds=0.5, max_workers=20))
+    async with neighbours(client, ref) as cluster:
+        yield cluster
+
+
+async def desired(
+    cluster: Neighbours, what: str, check: Callable[[DesiredState], bool], seconds: float = 15
+) -> DesiredState:
+    async def found() -> DesiredState | None:
+        state = await cluster.last_desired()
+        return state if state is not None and check(state) else None
+
+    return await until(found, seconds=seconds, what=what, every=0.02)
+
+
+def replicas(state: DesiredState) -> dict[str, int]:
+    return {target.shape: target.replicas for target in state.targets or ()}
+
+
+def worker(name: str) -> Worker:
+    return Worker(name=name, shape=name.rpartition("-")[0], phase="running", started_at=now())
+
+
+async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluster: Neighbours, tmp_path: Path) -> None:
+    async with scaler(environment, tmp_path) as process:
+        cluster.pending = (group("1", "2", "3", cpus=2),)
+        await cluster.look()
+        await cluster.beat()
+        bought = await desired(cluster, "workers", lambda state: replicas(state) == {"compute-xs": 3})
+        assert bought.fence > 0
+
+        async def event_told() -> bool:
+            told = await cluster.last_told()
+            return told is not None and told.data.model_dump()["generation"] == bought.generation
+
+        await until(event_told, seconds=5, what="the event of the decision")
+
+        # The same again is the same: no generation for another look or heartbeat.
+        for _ in range(3):
+            await cluster.look()
+            await cluster.beat()
+        names = ["compute-xs-a", "compute-xs-b", "compute-xs-c"]
+        cluster.pending = ()
+        cluster.running = tuple(running(str(n), name, cpus=2) for n, name in enumerate(names, start=1))
+        cluster.nodes = {name: node(name, used=2, idle_for=None) for name in names}
+        await cluster.look()
+        await cluster.beat(*(worker(name) for name in names))
+        assert await cluster.last_desired() == bought
+
+        # Two jobs end: their workers are drained, seen idle, named, and forgotten; the third keeps running.
+        cluster.running = cluster.running[:1]
+        for name in names[1:]:
+            cluster.nodes[name] = node(name, idle_for=None)
+
+        async def named() -> bool:
+            await cluster.look()
+            state = await cluster.last_desired()
+            return state is not None and any(set(target.victims) == set(names[1:]) for target in state.targets or ())
+
+        await until(named, seconds=15, what="two victims", every=0.2)
+        assert replicas(await desired(cluster, "one worker", lambda state: True)) == {"compute-xs": 1}
+        drained = {request.node for request in cluster.asked if isinstance(request, Drain)}
+        assert drained == set(names[1:])
+
+        await cluster.beat(worker(names[0]))
+
+        async def forgotten() -> bool:
+            await cluster.look()
+            await cluster.beat(worker(names[0]))
+            state = await cluster.last_desired()
+            return state is not None and not any(target.victims for target in state.targets or ())
+
+        await until(forgotten, seconds=15, what="the victims forgotten", every=0.2)
+        deleted = {request.node for request in cluster.asked if isinstance(request, DeleteNode)}
+        assert deleted == set(names[1:])
+        assert not [request for request in cluster.asked if isinstance(request, Undrain)]
+        generations = [state.generation for state in cluster.desired]
+        assert generations == sorted(set(generations))
+        assert psutil.Process(process.pid).memory_info().rss < MAX_RESIDENT_BYTES
+
+        process.signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+async def test_one_of_two_decides_and_the_other_takes_over(
+    environment: dict[str, str], cluster: Neighbours, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        replicas_by_name = {
+            name: await stack.enter_async_context(scaler(environment, tmp_path, name)) for name in ("one", "two")
+        }
+        partition = subjects.job_partition(cluster.ref)
+
+        def holders() -> list[str]:
+            return [name for name in replicas_by_name if _holds(tmp_path / f"{name}.log", partition)]
+
+        async def shared() -> bool:
+            counts = [sum(_holds(tmp_path / f"{name}.log", number) for number in range(8)) for name in replicas_by_name]
+            return counts == [4, 4] and len(holders()) == 1
+
+        await until(shared, seconds=30, what="equal shares of the partitions", every=0.1)
+        cluster.pending = (group("1"),)
+        await cluster.look()
+        before = await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
+
+        (holder,) = holders()
+        replicas_by_name[holder].kill()
+        killed = now()
+        cluster.pending = (group("1", "2", "3", cpus=2),)
+        await cluster.look()
+        after = await desired(
+            cluster, "a decision of the other", lambda state: replicas(state) == {"compute-xs": 3}, TAKEOVER_SECONDS
+        )
+        assert (now() - killed).total_seconds() < TAKEOVER_SECONDS
+        assert after.fence > before.fence
+        assert after.generation > before.generation
+        # Whatever order they came in: each generation once, and never a lower fence after a higher one.
+        orders = [state.order for state in cluster.desired]
+        assert orders == sorted(orders)
+        assert len({generation for _, generation in orders}) == len(orders)
+
+
+def _holds(log: Path, partition: int) -> bool:
+    """Whether the log's last word on a partition is that its lease was acquired."""
+    held = False
+    for line in log.read_text().splitlines():
+        record = json.loads(line) if line.startswith("{") else {}
+        if record.get("partition") == partition and record.get("event") in ("lease_acquired", "lease_ended"):
+            held = record["event"] == "lease_acquired"
+    return held
+
+
+async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(
+    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
+) -> None:
+    js = client.jetstream()
+    async with scaler(environment, tmp_path):
+        cluster.pending = (group("1"),)
+        await cluster.look()
+        before = await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
+        buried = (await js.stream_info(DLQ.name)).state.messages
+        garbage = (b"", b"\xff\x00", b"{}", b"[]", b'{"generation": 0}')
+        for body in garbage:
+            await js.publish(subjects.job_pending(cluster.ref), body)
+        await client.publish(subjects.heartbeat(cluster.ref), b'{"workers": 7}')
+        await client.publish(f"usage.{cluster.ref.tenant}", b"\x00")
+
+        async def all_buried() -> bool:
+            # Of the snapshots the stream keeps the last only: the ones before it may be gone before they are read.
+            return (await js.stream_info(DLQ.name)).state.messages >= buried + 3
+
+        await until(all_buried, seconds=15, what="the dead letters", every=0.1)
+        assert await cluster.last_desired() == before
+        cluster.pending = (group("1", "2", "3", cpus=2),)
+        await cluster.look()
+        await desired(cluster, "more workers", lambda state: replicas(state) == {"compute-xs": 3})
+
+
+async def test_usage_of_a_tenant(
+    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
+) -> None:
+    async def usage(uid: int | None) -> Usage | None:
+        try:
+            return await call(client, subjects.usage(tenant), ReadUsage(uid=uid), Usage, timeout_seconds=2)
+        except RpcFailed:  # not there yet
+            return None
+
+    tenant = TenantRef(tenant=cluster.ref.tenant)
+    cluster.nodes = {"general-small-a": node("general-small-a", used=3, idle_for=None)}
+    cluster.running = (
+        running("1", "general-small-a", cpus=1, uid=1),
+        running("2", "general-small-a", cpus=2, uid=2),
+    )
+    await cluster.look()
+    async with scaler(environment, tmp_path):
+        everybody = await until(lambda: usage(None), seconds=30, what="an answer", every=0.1)
+        assert everybody.running_jobs == 2
+        assert everybody.burn_rate_usd_per_hour == pytest.approx(3 * 0.04)
+        assert everybody.as_of is not None
+        one = await usage(2)
+        assert one is not None
+        assert one.burn_rate_usd_per_hour == pytest.approx(2 * 0.04)
+        nobody = await call(client, subjects.usage(TenantRef(tenant="nobody")), ReadUsage(), Usage)
+        assert (nobody.running_jobs, nobody.as_of) == (0, None)
+
+
+async def test_decisions_go_on_after_nats_was_killed(
+    environment: dict[str, str], cluster: Neighbours, nats: NatsServer, tmp_path: Path
+) -> None:
+    async with scaler(environment, tmp_path) as process:
+        cluster.pending = (group("1"),)
+        await cluster.look()
+        await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
+        await nats.kill()
+        await nats.restart()
+        cluster.pending = (group("1", "2", "3", cpus=2),)
+        await cluster.look()
+        await desired(cluster, "more workers", lambda state: replicas(state) == {"compute-xs": 3}, TAKEOVER_SECONDS)
+        assert process.pid
