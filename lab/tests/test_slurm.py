@@ -62,7 +62,7 @@ async def worker(
 
 
 async def rest(cluster: SlurmCluster, user: SlurmUser, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    request = Request(  # noqa: S310
+    request = Request(
         f"{cluster.slurmrestd_url}/slurm/v0.0.45/{path}",
         method=method,
         data=json.dumps(body).encode() if body else None,
@@ -75,7 +75,7 @@ async def rest(cluster: SlurmCluster, user: SlurmUser, method: str, path: str, b
     def answer() -> dict[str, Any]:
         # Not aiohttp: slurmrestd says `Connection: Close` with an error and then answers a second time.
         try:
-            with urlopen(request) as response:  # noqa: S310
+            with urlopen(request) as response:
                 return dict(json.load(response))
         except HTTPError as error:
             with error:
@@ -188,7 +188,11 @@ async def test_a_killed_slurmd_leaves_its_job_to_the_next_one(cluster: SlurmClus
 
 
 async def test_daemons_come_back_with_the_queue_at_the_same_address(cluster: OwnedSlurmCluster) -> None:
+    saved = cluster.log_dir.parent / "state" / "job_state"
+    before = saved.stat().st_mtime_ns
     job = await submit(cluster, ALICE, "true", constraints="memory")
+    # A job that was accepted is lost when slurmctld is killed before it has saved it.
+    await until(lambda: saved.stat().st_mtime_ns > before, seconds=15, what="slurmctld to save its jobs")
     for name in ("slurmctld", "slurmrestd", "slurmdbd"):
         daemon = cluster[name]
         await daemon.kill()
@@ -280,16 +284,17 @@ def has_ended(pid: int) -> bool:
 async def test_a_killed_lab_leaves_no_process_no_mount_and_no_port(tmp_path: Path) -> None:
     port = free_port()
     holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLDER, str(tmp_path), str(port))
-    await until((tmp_path / "slurm.json").exists, seconds=60, what="the cluster")
-    cluster = attach(tmp_path)
-    job_id = await cluster.sbatch(ALICE, "#!/bin/bash\nsleep 600\n")
-    await in_state(cluster, job_id, "RUNNING")
-    inside = namespace_of(cluster.init_pid)
-    pids = [pid for pid in psutil.pids() if namespace_of(pid) == inside]
-    names = {psutil.Process(pid).name() for pid in pids}
-    assert names >= {"mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "slurm_script", "sleep", "tini"}
-    holder.send_signal(signal.SIGKILL)
-    await holder.wait()
+    try:
+        await until((tmp_path / "slurm.json").exists, seconds=60, what="the cluster")
+        cluster = attach(tmp_path)
+        job_id = await cluster.sbatch(ALICE, "#!/bin/bash\nsleep 600\n")
+        await in_state(cluster, job_id, "RUNNING")
+        pids = [pid for pid in psutil.pids() if namespace_of(pid) == namespace_of(cluster.init_pid)]
+        programs = {Path(part).name for pid in pids for part in psutil.Process(pid).cmdline()}
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        await holder.wait()
+    assert programs >= {"mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "slurm_script", "sleep", "tini"}
     await until(lambda: all(map(has_ended, pids)), seconds=10, what="the end of all processes")
     slurmrestd_port = int(cluster.slurmrestd_url.rpartition(":")[2])
     assert not any(map(listening, (cluster.slurmctld_port, slurmrestd_port, port)))

@@ -1,6 +1,7 @@
 """`lab`: Clusterra and all it needs, on this machine."""
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -10,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
+import structlog
 import typer
 from clusterra_contracts.identity import now
 from rich.console import Console
@@ -21,6 +23,9 @@ from clusterra_lab.problem import LabProblem
 from clusterra_lab.progress import console_progress
 from clusterra_lab.status import LabStatus, lab_status
 from clusterra_lab.up import stay_up, until_signalled
+
+# The lab's own connection to the bus has little to say on a terminal.
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 out, err = Console(), Console(stderr=True)
@@ -69,6 +74,7 @@ def up(directory: Dir = DIR) -> None:
 def demo(
     directory: Dir = DIR / "demo",
     report: Annotated[Path, typer.Option(help="Where the result is written, as JSON.")] = Path("demo.json"),
+    picture: Annotated[Path | None, typer.Option(help="Where the last screen is written, as SVG.")] = None,
 ) -> None:
     """Run real jobs of two users from HTTP to workers that did not exist, and wait for the workers to go.
 
@@ -85,9 +91,11 @@ def demo(
             with console_progress(err) as progress:
                 lab = await opened.enter_async_context(stack(directory, fresh=True, progress=progress))
             with view(out) as shown:
-                result = await run_demo(lab, shown, began=began)
+                result = await run_demo(lab, shown.show, began=began)
             result.write(report)
             out.print(summary(result))
+            if picture is not None:
+                shown.save(picture, result)
             _tell("ending the lab")
             return result.ok
 

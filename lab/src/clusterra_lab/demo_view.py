@@ -1,7 +1,9 @@
 """The demo on the terminal: a live table of jobs, workers and stage times; plain lines where there is no terminal."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from clusterra_contracts.identity import now
 from rich.columns import Columns
@@ -15,16 +17,39 @@ from clusterra_lab.demo import STAGES, Board, Report, Run
 
 _COLOURS = {"PENDING": "yellow", "RUNNING": "cyan", "COMPLETED": "green"}
 _LINES = 8
+_PICTURE_COLUMNS = 132
+
+
+class View:
+    """Shows boards, and keeps the last one for a picture."""
+
+    def __init__(self, draw: Callable[[Board], None]) -> None:
+        self._draw = draw
+        self._last: Board | None = None
+
+    def show(self, board: Board) -> None:
+        """Show a board; to be called as often as something changes."""
+        self._last = board
+        self._draw(board)
+
+    def save(self, file: Path, report: Report) -> None:
+        """Write the last board and the last word as an SVG."""
+        with Path(os.devnull).open("w") as nowhere:
+            paper = Console(record=True, width=_PICTURE_COLUMNS, file=nowhere, force_terminal=True)
+            if self._last is not None:
+                paper.print(_screen(self._last))
+            paper.print(summary(report))
+            paper.save_svg(str(file), title="make demo")
 
 
 @contextmanager
-def view(console: Console) -> Iterator[Callable[[Board], None]]:
-    """Give a function that shows a board; call it as often as something changes."""
+def view(console: Console) -> Iterator[View]:
+    """A live table on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
-        yield _Lines(console).show
+        yield View(_Lines(console).show)
         return
     with Live(console=console, refresh_per_second=8) as live:
-        yield lambda board: live.update(_screen(board))
+        yield View(lambda board: live.update(_screen(board)))
 
 
 class _Lines:

@@ -129,7 +129,8 @@ def attach(directory: Path) -> SlurmCluster:
     description = SlurmDirectory(directory.resolve()).description
     try:
         cluster = SlurmCluster.model_validate_json(description.read_bytes())
-        if psutil.Process(cluster.init_pid).name() == INIT:
+        # A killed one has no command line any more, even while it is in the process table.
+        if psutil.Process(cluster.init_pid).cmdline()[:1] == [INIT]:
             return cluster
     except (FileNotFoundError, psutil.NoSuchProcess):
         pass

@@ -118,7 +118,7 @@ async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluste
         assert deleted == set(names[1:])
         assert not [request for request in cluster.asked if isinstance(request, Undrain)]
         generations = [state.generation for state in cluster.desired]
-        assert generations == sorted(set(generations))
+        assert generations == sorted(generations)
         assert psutil.Process(process.pid).memory_info().rss < MAX_RESIDENT_BYTES
 
         process.signal(signal.SIGTERM)
@@ -157,10 +157,10 @@ async def test_one_of_two_decides_and_the_other_takes_over(
         assert (now() - killed).total_seconds() < TAKEOVER_SECONDS
         assert after.fence > before.fence
         assert after.generation > before.generation
-        # Whatever order they came in: each generation once, and never a lower fence after a higher one.
+        # The outbox may send one twice; but no two replicas decided on the same generation, or out of their turn.
         orders = [state.order for state in cluster.desired]
         assert orders == sorted(orders)
-        assert len({generation for _, generation in orders}) == len(orders)
+        assert len({generation for _, generation in orders}) == len(set(orders))
 
 
 def _holds(log: Path, partition: int) -> bool:
