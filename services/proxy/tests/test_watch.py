@@ -8,11 +8,13 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc import Done
 from clusterra_contracts.slurm_rpc import Cancel, Viewer
 from clusterra_lab.process import until
+from clusterra_proxy.facts import UNKNOWN_UID
 from proxy_world import ProxyWorld, proxy_world
 from slurm_world import SlurmWorld
 
 TRUE = "#!/bin/sh\ntrue\n"
 QUIET = ("--output=/dev/null",)
+WHOLE_LIFE = ("submitted", "running", "completed")
 
 
 async def told(proxy: ProxyWorld, *expected: str, seconds: float = 30) -> None:
@@ -135,23 +137,27 @@ async def test_events_are_told_once_over_a_restart(
 async def test_what_ended_and_was_forgotten_while_nobody_watched_is_told(
     slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    user = slurm.new_user()
+    user, stranger = slurm.new_user(), slurm.new_user()
+    sleep = "#!/bin/sh\nsleep 1\n"
     async with proxy_world(slurm, tmp_path_factory.mktemp("forgotten")) as proxy:
-        seen = (await proxy.submit(user, "#!/bin/sh\nsleep 1\n")).job_id
+        ours = (await proxy.submit(user, sleep)).job_id
+        by_sbatch = await slurm.cluster.sbatch(user, sleep, *QUIET)
         held = (await proxy.submit(user, hold=True)).job_id
         await told(proxy, f"{held} job.submitted")
-        await told(proxy, f"{seen} job.submitted", f"{seen} job.running")
+        await told(proxy, *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch) for kind in WHOLE_LIFE[:2]))
         await proxy.kill()
-        unseen = await slurm.cluster.sbatch(user, TRUE, *QUIET)
+        unseen = await slurm.cluster.sbatch(stranger, TRUE, *QUIET)
         await slurm.cluster.run("scancel", held)
-        await slurm.forget_finished_jobs(seen, held, unseen)
+        await slurm.forget_finished_jobs(ours, by_sbatch, held, unseen)
         await proxy.start()
         await told(
             proxy,
-            *(f"{seen} job.{kind}" for kind in ("submitted", "running", "completed")),
+            *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch, unseen) for kind in WHOLE_LIFE),
             *(f"{held} job.{kind}" for kind in ("submitted", "cancelled")),
-            *(f"{unseen} job.{kind}" for kind in ("submitted", "running", "completed")),
         )
+        owners = {event.subject: event.data.model_dump()["uid"] for event in await proxy.events("job.completed")}
+        # Accounting tells no uid: one whom nobody has told of is unknown.
+        assert owners == {ours: user.uid, by_sbatch: user.uid, unseen: UNKNOWN_UID}
 
 
 async def test_a_slurm_that_cannot_be_seen_is_no_empty_one(

@@ -106,9 +106,9 @@ class Cluster:
         await asyncio.gather(*self._work, return_exceptions=True)
 
     def owner(self, record: JobRecord) -> str:
-        """The name of a job's owner."""
+        """The name of a job's owner. Of one whom only the job's comment names nothing is known."""
         if record.user_id is None:
-            return record.note.user or record.user_name
+            return record.user_name
         return self.names.name(record.user_id, record.note.user or record.user_name)
 
     async def user_token(self, user: SlurmUser) -> str:
@@ -140,7 +140,7 @@ async def open_cluster(ref: ClusterRef, binding: ClusterBinding) -> AsyncIterato
     async with Slurmrestd(binding.slurmrestd_url) as slurmrestd:
         controller = Controller(slurmrestd)
         names = Names()
-        mint = TokenMint(lambda: read_secret(binding.jwt_key), binding.operator, home=binding.shared_path, names=names)
+        mint = TokenMint(lambda: _key(binding), binding.operator, home=binding.shared_path, names=names)
         cluster = Cluster(ref, binding, controller, Accounting(slurmrestd, controller.version), mint, names)
         try:
             yield cluster

@@ -56,6 +56,8 @@ class IdempotencyKeys:
 
     def doubt(self, uid: int, key: str) -> None:
         """Note that nobody knows whether the submit with this key was done."""
+        if len(self._uncertain) >= MOST_KEYS:
+            self._uncertain.clear()
         self._uncertain.add((uid, key))
 
     def doubtful(self, uid: int, key: str) -> bool:

@@ -90,10 +90,12 @@ class JobWatch:
 
         Raises the errors of `clusterra_proxy.errors`; then it is asked again.
         """
+        if self._told is None:
+            return
         for job_id, (record, since) in tuple(self._lost.items()):
             runs = await self._cluster.accounting.job(self._cluster.mint.operator(), job_id)
-            uid = {"user_id": record.user_id}
-            self.tell(run.model_copy(update=uid) for run in runs if run.ended)
+            owner = {"user_id": record.user_id, "user_name": record.user_name}
+            self.tell(run.model_copy(update=owner) for run in runs if run.ended)
             if any(_ends(run, record) for run in runs):
                 del self._lost[job_id]
             elif time.monotonic() - since > LOST_SECONDS:

@@ -105,7 +105,7 @@ def _decreasing(entry: tuple[Demand, Shape | NoShape]) -> tuple[object, ...]:
 
 
 def _place(demand: Demand, shape: Shape | NoShape, filling: _Filling) -> None:
-    accepting = [each for each in filling.bins if _accepts(each, demand.need, shape)]
+    accepting = _accepting(filling.bins, demand.need, shape)
     place = _place_singles if demand.nodes == 1 else _place_gangs
     left = demand.count - place(demand, shape, filling, accepting)
     if left:
@@ -148,16 +148,27 @@ def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
     return bought
 
 
-def _accepts(candidate: Bin, need: Need, shape: Shape | NoShape) -> bool:
-    """A node takes any job that fits. A worker that is still to come is for jobs of its own family, whoever it was
-    bought for: which of them will register first is not known.
+def _accepting(bins: list[Bin], need: Need, shape: Shape | NoShape) -> list[Bin]:
+    """Those that have room for one and may run it.
+
+    A node takes any job. A worker that is still to come is for jobs of its own family, whoever it was bought for:
+    which of them will register first is not known.
     """
-    if candidate.kind in _COMING and (isinstance(shape, NoShape) or shape.family not in candidate.features):
-        return False
+    if need.gres:
+        return []
     try:
-        return not need.gres and parse(need.constraint)(candidate.features)
+        allows = parse(need.constraint)
     except UnreadableConstraint:
-        return False
+        return []
+    family = shape.family if isinstance(shape, Shape) else None
+    return [
+        each
+        for each in bins
+        if each.cpus >= need.cpus
+        and each.memory_mib >= need.memory_mib
+        and (each.kind not in _COMING or family in each.features)
+        and allows(each.features)
+    ]
 
 
 def _slots(candidate: Bin, need: Need) -> int:

@@ -14,6 +14,8 @@ from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
 from clusterra_scaler.planner.state import FleetState, Seen
 
 _UNUSABLE = frozenset({
+    "BLOCKED",
+    "ERROR",
     "FAIL",
     "FUTURE",
     "INVALID",
@@ -22,6 +24,7 @@ _UNUSABLE = frozenset({
     "POWER_DOWN",
     "POWERED_DOWN",
     "POWERING_DOWN",
+    "REBOOT_ISSUED",
     "RESERVED",
 })  # fmt: skip
 
