@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-
 from clusterra_lab.aws import aws_emulator
 from clusterra_lab.nats import NatsServer, nats_server
 

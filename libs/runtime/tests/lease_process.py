@@ -6,7 +6,6 @@ import sys
 import time
 
 import nats
-
 from clusterra_runtime.lease import Lease, Leases, Pace
 
 FROZEN_SECONDS = 1.0

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Register:
             partitions[tenure.partition].append(tenure)
         for of_one in partitions.values():
             of_one.sort(key=lambda tenure: tenure.begun)
-            for earlier, later in zip(of_one, of_one[1:], strict=False):
+            for earlier, later in pairwise(of_one):
                 assert earlier.ended <= later.begun, f"{earlier} overlaps {later}"
                 assert earlier.fence < later.fence
 
@@ -234,7 +235,7 @@ async def test_a_renewal_whose_answer_is_lost_loses_no_lease(js: JetStreamContex
         lost = 0
 
         async def publish(self, subject: str, *args: Any, **options: Any) -> nats.js.api.PubAck:
-            answer = await super().publish(subject, *args, **options)
+            answer: nats.js.api.PubAck = await super().publish(subject, *args, **options)
             replaces = (options.get("headers") or {}).get("Nats-Expected-Last-Subject-Sequence", "0")
             if replaces != "0" and Deaf.lost < 3:
                 Deaf.lost += 1

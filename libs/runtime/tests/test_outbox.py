@@ -109,9 +109,7 @@ def told(version: int, kind: str = "changed", entity: str = "job-1") -> OutboxMe
 
 def change(version: int, key: Key = KEY) -> Update:
     """The write that makes this version of an item."""
-    return Update(
-        JOBS, key, set={"value": version}, condition=VersionIs(version - 1) if version > 1 else Absent()
-    )
+    return Update(JOBS, key, set={"value": version}, condition=VersionIs(version - 1) if version > 1 else Absent())
 
 
 async def stream(client: Client) -> list[tuple[str, bytes, str]]:
@@ -249,9 +247,7 @@ async def test_full_states_do_not_pile_up(store: Store, client: Client, publish:
     assert await ids(client) == ["job-1:3:changed"]
 
 
-async def test_a_transactions_messages_are_sent(
-    store: Store, client: Client, publish: Publish, clock: Clock
-) -> None:
+async def test_a_transactions_messages_are_sent(store: Store, client: Client, publish: Publish, clock: Clock) -> None:
     other = Key("acme", "quota")
     carrying = with_messages(Put(JOBS, KEY, {"value": 1}, Absent()), [told(1)], now=clock.now)
     await store.transact([carrying, Update(JOBS, other, add={"jobs": 1})], token="submit-1")

@@ -4,9 +4,9 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
-
 from clusterra_runtime.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most, room
 from clusterra_runtime.dynamodb import DynamoDBStore
 from clusterra_runtime.item import InvalidItem, Item, Key, Value
@@ -26,6 +26,7 @@ from clusterra_runtime.store import (
     TokenReused,
     TransactionCancelled,
     Update,
+    Write,
 )
 
 BY_STATE = Index("by-state", "state", "since")
@@ -61,12 +62,12 @@ async def store(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[S
         yield opened
 
 
-async def put(store: Store, key: Key = KEY, expires_at: int | None = None, **attributes: Value) -> Item:
+async def put(store: Store, key: Key = KEY, expires_at: int | None = None, **attributes: Any) -> Item:
     return await store.write(Put(JOBS, key, attributes, Absent(), expires_at))
 
 
 async def test_an_item_comes_back_as_it_was_written(store: Store) -> None:
-    attributes: dict[str, Value] = {
+    attributes: dict[str, Any] = {
         "text": "Zeichen: äöü 🦀 \u0000 \U0010ffff",
         "empty": "",
         "yes": True,
@@ -258,7 +259,7 @@ CONDITIONS: list[tuple[Condition, bool, bool]] = [
 
 
 async def test_conditions(store: Store) -> None:
-    attributes: dict[str, Value] = {
+    attributes: dict[str, Any] = {
         "fence": 5,
         "name": "a",
         "price": 0.1,
@@ -540,13 +541,16 @@ async def test_a_transaction_writes_all(store: Store) -> None:
         ],
         token="t",
     )
-    assert [(item.key.sk, item.version) for item in (await store.query(JOBS, "p")).items] == [("checked", 1), ("new", 1)]
+    assert [(item.key.sk, item.version) for item in (await store.query(JOBS, "p")).items] == [
+        ("checked", 1),
+        ("new", 1),
+    ]
     assert await store.get(QUOTAS, Key("acme", "cpus")) == Item(Key("acme", "cpus"), {"usage": 4}, 1)
 
 
 async def test_a_cancelled_transaction_leaves_nothing(store: Store) -> None:
     await put(store, Key("p", "there"))
-    writes = [
+    writes: list[Write] = [
         Put(JOBS, Key("p", "new"), {}, Absent()),
         Update(QUOTAS, Key("acme", "cpus"), add={"usage": 4}),
         Put(JOBS, Key("p", "there"), {"overwritten": True}, Absent()),

@@ -76,7 +76,8 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert found is not None
     await until(lambda: psutil.Process(identity.pid).name() == "sleep", seconds=5, what="the program")
     found.signal(signal.SIGTERM)
-    assert await ended(found) is None, "an adopted process has no exit code for us"
+    # A process of another parent has no exit code for us; this one may have become ours where we take in orphans.
+    assert await ended(found) in (None, -signal.SIGTERM)
     assert WorkerProcess.find(identity) is None
 
 

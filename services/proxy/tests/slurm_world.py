@@ -51,6 +51,12 @@ class SlurmWorld:
         """A token as the proxy mints it."""
         return self.cluster.token(user.name, user.uid, user.gid, seconds=seconds)
 
+    async def give_operator_level(self, level: str) -> None:
+        """Give the proxy's own user an admin level of slurmdbd."""
+        change = ("set", f"adminlevel={level}")
+        done = await self.cluster.run("sacctmgr", "--immediate", "modify", "user", self.operator.name, *change)
+        assert done.returncode == 0 or "Nothing modified" in done.stdout, done
+
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:
         """slurmctld without the proxy."""
@@ -120,8 +126,4 @@ async def slurm_world(directory: Path) -> AsyncIterator[SlurmWorld]:
     """A control plane with no node yet, whose jobs may ask for the features and GPUs of workers to come."""
     shapes = [NodeShape("large", 64, 256_000, FEATURES, "gpu:h100:8")]
     async with slurm_cluster(directory / "slurm", shapes=shapes) as cluster:
-        # Draining a node and deleting one take the rights of an administrator; an operator's are not enough.
-        level = ("set", "adminlevel=administrator")
-        done = await cluster.run("sacctmgr", "--immediate", "modify", "user", cluster.operator.name, *level)
-        assert done.returncode == 0 or "Nothing modified" in done.stdout, done
         yield SlurmWorld(cluster, directory)

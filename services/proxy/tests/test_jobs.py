@@ -12,6 +12,8 @@ from clusterra_contracts.rpc import Done
 from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, ListJobs, Viewer
 from clusterra_contracts.topology import DLQ
 from clusterra_lab.process import until
+from clusterra_proxy.comment import Comment
+from clusterra_proxy.facts import UNKNOWN_UID
 from clusterra_runtime.direct import replay
 from proxy_world import ProxyWorld, submission
 from slurm_world import SlurmWorld
@@ -202,9 +204,11 @@ async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
     began = now() - timedelta(seconds=2)
     job_id = (await proxy.submit(alice, name="old")).job_id
     by_sbatch = await slurm.cluster.sbatch(alice, "#!/bin/sh\ntrue\n", "--job-name=older", "--output=/dev/null")
-    for each in (job_id, by_sbatch):
-        await proxy.ended(alice, each)
-    await slurm.forget_finished_jobs(job_id, by_sbatch)
+    claim = f"--comment={Comment(user=alice.name, uid=str(alice.uid))}"
+    false = await slurm.cluster.sbatch(bob, "#!/bin/sh\ntrue\n", claim, "--output=/dev/null")
+    for user, each in ((alice, job_id), (alice, by_sbatch), (bob, false)):
+        await proxy.ended(user, each)
+    await slurm.forget_finished_jobs(job_id, by_sbatch, false)
 
     async def forgotten() -> bool:
         return (await proxy.jobs(alice)).total == 0
@@ -215,7 +219,11 @@ async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
     assert job.standard_output.endswith(f"/job_{job_id}.out")
     listed = await proxy.jobs(alice, submitted_after=began)
     assert {(job.job_id, job.uid) for job in listed.jobs} == {(job_id, alice.uid), (by_sbatch, alice.uid)}
-    assert (await proxy.jobs(bob, submitted_after=began)).total == 0
+    assert [job.job_id for job in (await proxy.jobs(bob, submitted_after=began)).jobs] == [false]
+    everybody = await proxy.jobs(bob, admin=True, submitted_after=began, limit=1000)
+    owners = {job.job_id: job.uid for job in everybody.jobs}
+    # What a comment says of its owner is not believed.
+    assert (owners[job_id], owners[false]) == (alice.uid, UNKNOWN_UID)
     request = GetJob(viewer=Viewer(user=bob), job_id=job_id)
     assert (await proxy.refusal("get", request)).kind == "not_found"
     await cancel(proxy, alice, job_id)

@@ -116,3 +116,14 @@ async def test_how_it_is(proxy: ProxyWorld) -> None:
     assert diagnosis.api_version == "v0.0.45"
     assert diagnosis.slurm_version.startswith("26.")
     assert diagnosis.last_listed_at is not None
+
+
+async def test_without_the_rights_it_says_which_ones(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
+    await slurm.give_operator_level("operator")
+    try:
+        error = await proxy.refusal("drain", Drain(node="w2", reason="x"))
+    finally:
+        await slurm.give_operator_level("administrator")
+    assert error.kind == "forbidden"
+    assert "Administrator" in error.hint
+    assert slurm.operator.name in error.hint

@@ -1,15 +1,16 @@
 """What the proxy sees without being asked, and tells once: also over its own kill and restart."""
 
+import asyncio
 import time
 from collections import Counter
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import Cancel, Viewer
+from clusterra_contracts.slurm_rpc import Cancel, Submitted, Viewer
 from clusterra_lab.process import until
 from clusterra_proxy.facts import UNKNOWN_UID
-from proxy_world import ProxyWorld, proxy_world
+from proxy_world import ProxyWorld, proxy_world, submission
 from slurm_world import SlurmWorld
 
 TRUE = "#!/bin/sh\ntrue\n"
@@ -155,7 +156,8 @@ async def test_what_ended_and_was_forgotten_while_nobody_watched_is_told(
             *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch, unseen) for kind in WHOLE_LIFE),
             *(f"{held} job.{kind}" for kind in ("submitted", "cancelled")),
         )
-        owners = {event.subject: event.data.model_dump()["uid"] for event in await proxy.events("job.completed")}
+        ends = {event.subject: event.data.model_dump() for event in await proxy.events("job.completed")}
+        owners = {job_id: ends[job_id]["uid"] for job_id in (ours, by_sbatch, unseen)}
         # Accounting tells no uid: one whom nobody has told of is unknown.
         assert owners == {ours: user.uid, by_sbatch: user.uid, unseen: UNKNOWN_UID}
 
@@ -176,3 +178,25 @@ async def test_a_slurm_that_cannot_be_seen_is_no_empty_one(
         )
         await proxy.call("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id), Done)
         await told(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
+
+
+async def test_a_controller_that_is_away_is_no_refusal(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, hold=True)).job_id
+    request = submission(alice, key="key-away1", name="away", hold=True)
+    await slurm.cluster["slurmctld"].stop()
+    cancel, submit = await asyncio.gather(
+        # slurmrestd answers this with 403, "Operation not permitted".
+        proxy.refusal("cancel", Cancel(viewer=Viewer(user=alice), job_id=job_id)),
+        proxy.refusal("submit", request),
+    )
+    assert (cancel.kind, submit.kind) == ("unavailable", "unavailable")
+    await proxy.until_snapshot(lambda snapshot: snapshot.pending is None, seconds=20)
+    await slurm.cluster["slurmctld"].start()
+    await proxy.until_snapshot(lambda snapshot: snapshot.pending is not None, seconds=30)
+    # Nobody knows whether the first try went through, so Slurm is asked before the second.
+    await proxy.call("submit", request, Submitted)
+    await proxy.call("submit", request, Submitted)
+    (job,) = (await proxy.jobs(alice, name="away")).jobs
+    for each in (job.job_id, job_id):
+        await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=each), Done)
+        await told(proxy, f"{each} job.submitted", f"{each} job.cancelled")

@@ -1,21 +1,52 @@
 """Short ways to write down what a scaler may see. Moments are seconds from `START`."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cluster_model import CATALOGUE, START, binding
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker, WorkerPhase
+from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.scale import ShapeTarget
+from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
-from clusterra_scaler.planner.state import Edge, FleetState, Seen
+from clusterra_scaler.planner.seen import Edge, Seen
+from clusterra_scaler.planner.state import FleetState
 
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CATALOGUE = Catalogue(
+    shapes=tuple(
+        Shape.model_validate(
+            {
+                "name": f"{family}-{size}",
+                "family": family,
+                "size": size,
+                "vcpu": vcpu,
+                "memory_gib": vcpu * gib,
+                "usd_per_hour": vcpu * 0.04,
+            }
+        )
+        for family, gib in (("compute", 2), ("general", 4), ("memory", 8))
+        for size, vcpu in (("xs", 2), ("small", 4), ("medium", 8), ("large", 16), ("xlarge", 32))
+    )
+)
 OURS = DRAIN_REASON_PREFIX + "idle"
 NOW = 1000.0
 
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
+
+
+def binding(**policy: float) -> ClusterBinding:
+    return ClusterBinding(
+        name="c1",
+        slurmrestd_url="http://127.0.0.1:6820",
+        jwt_key="file:/dev/null",
+        operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
+        catalogue=CATALOGUE,
+        policy=ScalingPolicy.model_validate(policy),
+    )
 
 
 def group(*job_ids: str, **asked: Any) -> PendingJobs:

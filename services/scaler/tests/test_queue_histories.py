@@ -1,13 +1,15 @@
 """Histories of queues under all kinds of trouble: no job is harmed, every job runs, and nothing is left over.
 
-The promises are asserted inside of `cluster_model.World`, at the moment they would be broken.
+The promises are asserted inside of `queue_world.World`, at the moment they would be broken.
 """
 
 from random import Random
 
-from cluster_model import Faults, Job, World, binding
+from fleet_examples import binding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from queue_world import Faults, World
+from slurm_model import Job
 
 TROUBLE_SECONDS = 150
 AT_MOST_SECONDS = 3000
@@ -31,6 +33,7 @@ any_jobs = st.lists(
 any_trouble = st.builds(
     Faults,
     null_list=some,
+    torn_look=some,
     lost_snapshot=some,
     lost_heartbeat=st.sampled_from([0.0, 0.1, 0.8]),
     lost_desired=some,
@@ -50,6 +53,7 @@ many_short_jobs = st.lists(
 """Workers are drained and wanted again all the time."""
 bad_line = st.builds(
     Faults,
+    torn_look=some,
     lost_snapshot=st.sampled_from([0.3, 0.6, 0.8]),
     lost_heartbeat=st.sampled_from([0.0, 0.1]),
     failed_call=st.sampled_from([0.0, 0.2, 0.6]),
@@ -82,6 +86,6 @@ def test_the_model_is_no_quiet_place() -> None:
     faults = Faults(lost_snapshot=0.3, failed_call=0.3, takeover=0.02)
     world = World(jobs, binding(idle_seconds=0, max_workers=4), random, faults)
     world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
-    assert world.peak > 1
+    assert world.edge.peak > 1
     assert world.removed > 3
-    assert world.undrained > 0
+    assert world.slurm.undrained > 0

@@ -4,7 +4,9 @@ import pytest
 from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain
 from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.state import Edge, FleetState, Seen, Sightings
+from clusterra_scaler.planner.seen import Edge, Seen
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
 from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
 
 NAME = "compute-xs-1"
@@ -109,11 +111,14 @@ def test_an_undrain_that_may_still_come_keeps_it() -> None:
     assert look(DRAINED, settled).state.victims == {NAME}
 
 
-def test_an_answer_settles_an_undrain_only_if_none_was_lost() -> None:
-    before = one().model_copy(update={"undrains": {NAME: at(NOW)}})
-    assert before.undrain_answered(NAME, Sightings()).undrains == {}
-    assert before.undrain_answered(NAME, Sightings().undrain_lost(NAME)).undrains == before.undrains
-    assert before.undrain_answered(NAME, Sightings.after_takeover(before)).undrains == before.undrains
+def test_after_a_takeover_no_answer_settles_what_the_other_had_asked() -> None:
+    before = one().model_copy(update={"undrains": {NAME: at(NOW - 5)}})
+    assert before.undrain_settled(NAME).undrains == {}
+    after = Sightings.after_takeover(before)
+    assert after.lost == {NAME}
+    assert look(node(NAME), before, sightings=after).sightings.lost == {NAME}
+    long_ago = one().model_copy(update={"undrains": {NAME: at(NOW - 61)}})
+    assert look(node(NAME), long_ago, sightings=after).sightings.lost == frozenset()
 
 
 @pytest.mark.parametrize("missing", ["pending", "running", "nodes", "workers"])

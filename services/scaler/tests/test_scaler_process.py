@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cluster_model import binding
 from clusterra_contracts import subjects
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ClusterRef, TenantRef, now
@@ -22,7 +21,7 @@ from clusterra_lab.process import Process, start, until
 from clusterra_runtime.bus import Client
 from clusterra_runtime.registry import put_binding
 from clusterra_runtime.rpc import RpcFailed, call
-from fleet_examples import group, node, running
+from fleet_examples import binding, group, node, running
 from stand_ins import Neighbours, neighbours
 
 TAKEOVER_SECONDS = 15

@@ -1,10 +1,10 @@
 """The policy `family`, as documented: <= 3, <= 6, > 6 GiB per vCPU; size by the family's biggest pending job."""
 
 import pytest
-from cluster_model import CATALOGUE
 from clusterra_contracts.shapes import Shape
 from clusterra_scaler.planner.demand import Need
 from clusterra_scaler.planner.shapes import FamilyPolicy, NoShape, family_of, holds
+from fleet_examples import CATALOGUE
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,6 @@
 import pytest
-from cluster_model import binding
 from clusterra_scaler.usage import usage_of, usd_per_hour
-from fleet_examples import NOW, at, node, running, snapshot
+from fleet_examples import NOW, at, binding, node, running, snapshot
 
 NODES = (node("general-small-1", used=4), node("general-small-2", used=4), node("compute-xs-1", used=1))
 HOURLY = 4 * 0.04

@@ -99,6 +99,11 @@ class Cluster:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
+    async def own_changes_seen(self) -> None:
+        """Wait until what was changed through us is in what was seen: who submits and then lists finds his job."""
+        if self._work:
+            await asyncio.wait(tuple(self._work))
+
     async def close(self) -> None:
         """End what was to be done soon."""
         for task in self._work:

@@ -35,6 +35,7 @@ async def get(cluster: Cluster, request: GetJob) -> Job:
 
 async def find(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]:
     """The records of a job, a task or an array in slurmctld; nothing when it knows none."""
+    await cluster.own_changes_seen()
     if cluster.jobs_fresh and (seen := cluster.jobs.job(job_id)):
         return seen
     asked_at = now()
@@ -68,6 +69,7 @@ async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
 
 
 async def _seen(cluster: Cluster) -> Iterable[JobRecord]:
+    await cluster.own_changes_seen()
     if cluster.jobs_fresh:
         return tuple(cluster.jobs)
     listed = await cluster.controller.jobs(cluster.mint.operator())

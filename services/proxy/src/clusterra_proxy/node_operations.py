@@ -1,5 +1,8 @@
 """Nodes: reading, draining, giving back, forgetting."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc import Done
 from clusterra_contracts.slurm_rpc import (
@@ -14,7 +17,7 @@ from clusterra_contracts.slurm_rpc import (
 )
 
 from clusterra_proxy.cluster import Cluster
-from clusterra_proxy.errors import Conflict, NotFound
+from clusterra_proxy.errors import Conflict, Forbidden, NotFound
 from clusterra_proxy.records import NodeRecord
 
 
@@ -37,7 +40,8 @@ async def drain(cluster: Cluster, request: Drain) -> Drained:
     record = await cluster.controller.node(token, request.node)
     if not record.draining:
         reason = f"{DRAIN_REASON_PREFIX}{request.reason}"
-        await cluster.controller.update_node(token, request.node, ["DRAIN"], reason)
+        with _as_administrator(cluster):
+            await cluster.controller.update_node(token, request.node, ["DRAIN"], reason)
         record = await cluster.controller.node(token, request.node)
     # Not before: only what is seen idle after this moment stays idle.
     accepted_at = now()
@@ -62,7 +66,8 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
             hint="whoever drained it must give it back",
         )
     # Not RESUME: that would also bring back a node that is down.
-    await cluster.controller.update_node(token, request.node, ["UNDRAIN"])
+    with _as_administrator(cluster):
+        await cluster.controller.update_node(token, request.node, ["UNDRAIN"])
     record = await cluster.controller.node(token, request.node)
     cluster.saw_node(record, request.node)
     if record.draining:
@@ -82,9 +87,23 @@ async def delete_node(cluster: Cluster, request: DeleteNode) -> Done:
         raise Conflict(
             f"node {request.node} is {'+'.join(record.state)}", hint="drain the node and wait until it is idle"
         )
-    await cluster.controller.delete_node(token, request.node)
+    with _as_administrator(cluster):
+        await cluster.controller.delete_node(token, request.node)
     cluster.saw_node(None, request.node)
     return Done()
+
+
+@contextmanager
+def _as_administrator(cluster: Cluster) -> Iterator[None]:
+    try:
+        yield
+    except Forbidden as error:
+        name = cluster.binding.operator.name
+        raise Forbidden(
+            error.error.detail,
+            hint=f"changing nodes takes slurmdbd's AdminLevel=Administrator, Operator is not enough: give it to {name}",
+            code=error.error.code,
+        ) from error
 
 
 def _view(record: NodeRecord) -> Node:

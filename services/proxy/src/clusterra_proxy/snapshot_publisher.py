@@ -37,6 +37,11 @@ class SnapshotPublisher:
         self._last: QueueSnapshot | None = None
         self._last_at = 0.0
 
+    @property
+    def restless(self) -> bool:
+        """Whether the last snapshot is one whose freshness decides; True before there is one."""
+        return self._last is None or restless(self._last)
+
     def wake(self) -> None:
         """Look whether there is something to publish."""
         self._wake.set()

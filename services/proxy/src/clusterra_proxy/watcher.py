@@ -20,6 +20,8 @@ from clusterra_proxy.teller import Teller
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 2.0
+QUIET_NODE_LOOKS = 2
+"""While nothing waits or drains, the nodes are looked at only every so many times."""
 
 
 class Watcher:
@@ -37,6 +39,7 @@ class Watcher:
         self._jobs = JobWatch(cluster, self._teller)
         self._nodes = NodeWatch(cluster, self._teller)
         self._failing: set[str] = set()
+        self._looks = 0
 
     async def run(self) -> None:
         """Watch, for ever."""
@@ -67,16 +70,22 @@ class Watcher:
         self._publisher.wake()
 
     async def _look(self) -> None:
-        jobs, nodes = await asyncio.gather(
-            self._went_well("jobs", self._jobs.look), self._went_well("nodes", self._nodes.look)
-        )
-        if not jobs:
+        if self._publisher.restless or self._looks % QUIET_NODE_LOOKS == 0:
+            await asyncio.gather(self._look_at_jobs(), self._look_at_nodes())
+        else:
+            await self._look_at_jobs()
+        self._looks += 1
+        self._publisher.wake()
+
+    async def _look_at_jobs(self) -> None:
+        if not await self._went_well("jobs", self._jobs.look):
             self._cluster.jobs_seen_at = None
             # It may have been replaced by one that speaks another version.
             self._cluster.controller.forget_version()
-        if not nodes:
+
+    async def _look_at_nodes(self) -> None:
+        if not await self._went_well("nodes", self._nodes.look):
             self._cluster.nodes_seen_at = None
-        self._publisher.wake()
 
     async def _went_well(self, what: str, attempt: Callable[[], Awaitable[None]]) -> bool:
         """Whether it succeeded; the log tells the first failure and the first success after it."""
@@ -96,7 +105,6 @@ class Watcher:
         told = await self._read_told()
         self._jobs.begin(told.jobs)
         self._nodes.begin(told.nodes)
-
         await self._until_well("accounting", lambda: self._tell_missed(told))
 
     async def _tell_missed(self, told: Told) -> None:

@@ -20,7 +20,8 @@ from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.state import Edge, Seen, Sightings
+from clusterra_scaler.planner.seen import Edge, Seen
+from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.requests import Requests
 
 log = structlog.get_logger(__name__)
@@ -137,8 +138,8 @@ class Controller:
                 state = state.drained(node, answer.accepted_at)
             elif isinstance(answer.action, Undrain) and answer.outcome == "lost":
                 self._sightings = self._sightings.undrain_lost(node)
-            elif isinstance(answer.action, Undrain):
-                state = state.undrain_answered(node, self._sightings)
+            elif isinstance(answer.action, Undrain) and node not in self._sightings.lost:
+                state = state.undrain_settled(node)
         return replace(recorded, state=state)
 
     async def _wait(self, recorded: Recorded) -> None:

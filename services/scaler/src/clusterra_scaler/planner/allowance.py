@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from clusterra_contracts.identity import ShapeName
 
-from clusterra_scaler.planner.state import FleetState, Seen
+from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply
 
 

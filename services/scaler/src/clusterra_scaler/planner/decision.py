@@ -14,8 +14,10 @@ from clusterra_scaler.planner.allowance import Allowance, allowance_of, ceilings
 from clusterra_scaler.planner.demand import startable
 from clusterra_scaler.planner.plan import Plan, plan
 from clusterra_scaler.planner.retire import Action, Retirement, retire
+from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.shapes import FamilyPolicy, Policy
-from clusterra_scaler.planner.state import FleetState, Seen, Sightings
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply, supply_of
 
 POLICIES: Mapping[str, Policy] = {"family": FamilyPolicy()}

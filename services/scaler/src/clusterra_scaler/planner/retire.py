@@ -18,15 +18,15 @@ from clusterra_contracts.queue import NodeState
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
 
 from clusterra_scaler.planner.plan import Plan
-from clusterra_scaler.planner.state import (
-    NOTED_AGAIN_SECONDS,
-    UNANSWERED_SECONDS,
-    FleetState,
-    Seen,
-    Sightings,
-    runs_nothing,
-)
+from clusterra_scaler.planner.seen import Seen, runs_nothing
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply, drained_by_us
+
+UNANSWERED_SECONDS = 60.0
+"""How long an undrain that got no answer may still be on its way."""
+NOTED_AGAIN_SECONDS = 15.0
+"""An undrain that is asked for again and again is noted no more often."""
 
 type Action = Drain | Undrain | DeleteNode
 

@@ -1,23 +1,10 @@
-"""What the scaler knows of a cluster beside what others tell it."""
+"""What was decided for a cluster, and what stands with its Slurm: the state that outlives a scaler."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat, Worker
 from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
-from clusterra_contracts.queue import NodeState, QueueSnapshot
-from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from pydantic import Field
-
-BELIEVED_SECONDS = 6 * HEARTBEAT_SECONDS
-"""An edge that has been silent for longer may have other workers by now."""
-
-UNANSWERED_SECONDS = 60.0
-"""How long an undrain that got no answer may still be on its way."""
-NOTED_AGAIN_SECONDS = 15.0
-"""An undrain that is asked for again and again is noted no more often."""
 
 
 class FleetState(Wire):
@@ -65,10 +52,8 @@ class FleetState(Wire):
         """With a drain that Slurm accepted."""
         return self.model_copy(update={"drains": {**self.drains, node: accepted_at}})
 
-    def undrain_answered(self, node: WorkerName, sightings: "Sightings") -> "FleetState":
-        """With an undrain that Slurm has carried out or refused. One that was lost earlier may still come."""
-        if node in sightings.lost:
-            return self
+    def undrain_settled(self, node: WorkerName) -> "FleetState":
+        """With an undrain that can reach Slurm no more: it was carried out or refused, and no earlier one was lost."""
         return self.model_copy(update={"undrains": {name: at for name, at in self.undrains.items() if name != node}})
 
     def desired(self) -> DesiredState:
@@ -80,91 +65,3 @@ class FleetState(Wire):
             decided_at=self.decided_at,
             targets=self.targets,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """What the edge has told: its last list of workers, and whether that can be taken for the present."""
-
-    workers: tuple[Worker, ...] | None = None
-    """The last list that could be read; None before the first."""
-    applied: Applied | None = None
-    """Which desired state had been carried out when it was made."""
-    generation: int = 0
-    listed_at: datetime | None = None
-    """When the list was heard; None once a heartbeat came without one."""
-
-    def hears(self, heartbeat: Heartbeat, at: datetime) -> "Edge":
-        """After a heartbeat; an older one than the last changes nothing."""
-        if heartbeat.generation <= self.generation:
-            return self
-        if heartbeat.workers is None:
-            return replace(self, generation=heartbeat.generation, listed_at=None)
-        return Edge(heartbeat.workers, heartbeat.applied, heartbeat.generation, at)
-
-    def listed(self, now: datetime) -> bool:
-        """Whether the list is of the present: only then may something be removed because of it."""
-        return self.listed_at is not None and (now - self.listed_at).total_seconds() < BELIEVED_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What others have told, at the moment of a decision."""
-
-    binding: ClusterBinding
-    snapshot: QueueSnapshot
-    edge: Edge
-    now: datetime
-
-    @property
-    def whole(self) -> bool:
-        """Whether every list could be read, so that something may be drained or removed."""
-        snapshot = self.snapshot
-        return None not in (snapshot.pending, snapshot.running, snapshot.nodes) and self.edge.listed(self.now)
-
-
-@dataclass(frozen=True, slots=True)
-class Sightings:
-    """Since when things have been so, where nobody else tells. Lost at a takeover, which only delays."""
-
-    idle: Mapping[str, datetime] = field(default_factory=dict)
-    """Nodes that run nothing, since the first snapshot that showed it."""
-    absent: Mapping[str, datetime] = field(default_factory=dict)
-    """Slurm nodes whose worker the edge does not have, or has as ended."""
-    lost: frozenset[str] = frozenset()
-    """Nodes for which an undrain got no answer, so that a later one's answer does not settle it."""
-
-    @classmethod
-    def after_takeover(cls, state: FleetState) -> "Sightings":
-        """Of somebody else's requests no answer will be heard."""
-        return cls(lost=frozenset(state.undrains))
-
-    def after(self, seen: Seen) -> "Sightings":
-        """With what is seen now; a list that could not be read changes nothing."""
-        nodes, running, edge = seen.snapshot.nodes, seen.snapshot.running, seen.edge
-        idle, absent = self.idle, self.absent
-        if nodes is not None and running is not None:
-            busy = {name for job in running for name in job.nodes}
-            idle = {
-                node.name: self.idle.get(node.name, seen.snapshot.taken_at)
-                for node in nodes
-                if runs_nothing(node) and node.name not in busy
-            }
-        if nodes is not None and edge.listed(seen.now):
-            there = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
-            absent = {node.name: self.absent.get(node.name, seen.now) for node in nodes if node.name not in there}
-        return replace(self, idle=idle, absent=absent)
-
-    def undrain_lost(self, node: str) -> "Sightings":
-        """With an undrain that got no answer."""
-        return replace(self, lost=self.lost | {node})
-
-
-def runs_nothing(node: NodeState) -> bool:
-    """Whether Slurm has nothing on the node. A node that is down runs nothing once its jobs were taken from it."""
-    return node.idle or (
-        "DOWN" in node.states
-        and node.cpus_allocated == 0
-        and node.memory_allocated_mib == 0
-        and "COMPLETING" not in node.states
-    )

@@ -11,7 +11,8 @@ from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
 
-from clusterra_scaler.planner.state import FleetState, Seen
+from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.state import FleetState
 
 _UNUSABLE = frozenset({
     "BLOCKED",
@@ -54,7 +55,8 @@ class Supply:
     bins: list[Bin]
     """Nodes, those whose drain is ours and can be taken back, and booting workers."""
     ordered: Mapping[ShapeName, int]
-    """Workers that were ordered and that the edge has not told of."""
+    """Workers that were ordered and that the edge has not told of. An order stands until the edge has filled it: it
+    tries for as long as it is told to, and ordering more would help nobody."""
     specs: Mapping[ShapeName, WorkerSpec]
     """The shapes that can be ordered, and those that were."""
     workers: Mapping[WorkerName, Worker]
@@ -65,7 +67,7 @@ class Supply:
     ours: frozenset[str]
     """Slurm's nodes that are workers of a shape of ours, there or not."""
     leaving: int
-    """Workers that are on their way out and still there."""
+    """Workers that are there and do not stand, such as victims."""
 
 
 def supply_of(seen: Seen, state: FleetState) -> Supply:

@@ -1,0 +1,167 @@
+"""The process substrate with real slurmd and a real slurmctld."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.identity import SlurmUser, WorkerName
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent import job_output
+from clusterra_edge_agent.process import ProcessSubstrate
+from clusterra_edge_agent.records import WorkerRecord
+from clusterra_edge_agent.slurmd import Slurmd
+from clusterra_lab.process import free_port, until
+from clusterra_lab.slurm import SlurmCluster, slurm_cluster
+from clusterra_lab.slurm_config import ETC, NodeShape
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
+
+ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
+SPEC = WorkerSpec(cpus=16, memory_mib=131072, features=("memory", "memory-large"))
+SHAPES = [NodeShape("memory-large", SPEC.cpus, SPEC.memory_mib, SPEC.features)]
+JOB_SECONDS = 30.0
+
+
+class Site:
+    """One cluster, and the folder of the agents that come and go."""
+
+    def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.ports = range(first := free_port(), first + 50)
+
+    @asynccontextmanager
+    async def substrate(self) -> AsyncIterator[ProcessSubstrate]:
+        slurmd = Slurmd(self.cluster.launcher, "slurmd", f"{ETC}/slurm.conf", None)
+        spool = f"{self.cluster.spool_dir}/{{worker}}"
+        substrate = ProcessSubstrate(slurmd, self.folder, ports=self.ports, spool=spool)
+        substrate.adopt()
+        boots = asyncio.create_task(substrate.watch_boots())
+        try:
+            yield substrate
+        finally:
+            boots.cancel()
+            substrate.close()
+
+    def leader(self, name: WorkerName) -> int:
+        record = WorkerRecord.model_validate_json((self.folder / "workers" / f"{name}.json").read_text())
+        return record.process.pid
+
+    async def squeue(self, job_id: str) -> str:
+        shown = await self.cluster.run("squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T %N")
+        return shown.stdout.strip()
+
+    async def runs(self, job_id: str) -> WorkerName:
+        """The worker that a job runs on."""
+
+        async def where() -> str | None:
+            state, _, node = (await self.squeue(job_id)).partition(" ")
+            return node if state == "RUNNING" and output_exists(self.cluster, job_id) else None
+
+        return await until(where, seconds=JOB_SECONDS, what=f"job {job_id} to run", every=0.05)
+
+    async def registered(self, *names: WorkerName) -> None:
+        async def known() -> bool:
+            shown = await self.cluster.run("sinfo", "--noheader", "--Node", "--format=%N %T")
+            return {f"{name} idle" for name in names} <= set(shown.stdout.splitlines())
+
+        await until(known, seconds=JOB_SECONDS, what=f"{names} to register", every=0.05)
+
+
+@pytest.fixture(scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmCluster]:
+    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), shapes=SHAPES) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def site(cluster: SlurmCluster, tmp_path: Path) -> AsyncIterator[Site]:
+    site = Site(cluster, tmp_path)
+    yield site
+    await cluster.run("scancel", f"--user={ALICE.uid}")
+    async with site.substrate() as substrate:
+        for worker in await substrate.workers():
+            await substrate.remove(worker.name)
+        await reached(substrate, lambda workers: all(worker.phase == "failed" for worker in workers))
+    for node in (await cluster.run("sinfo", "--noheader", "--Node", "--format=%N")).stdout.split():
+        await cluster.run("scontrol", "delete", f"nodename={node}")
+
+
+async def reached(substrate: ProcessSubstrate, condition: Callable[[tuple[Worker, ...]], bool]) -> tuple[Worker, ...]:
+    async def look() -> bool:
+        return condition(await substrate.workers())
+
+    await until(look, seconds=20, what="the workers", every=0.01)
+    return await substrate.workers()
+
+
+def output_exists(cluster: SlurmCluster, job_id: str) -> bool:
+    return (cluster.shared_dir / f"job_{job_id}.out").exists()
+
+
+def steps(job_id: str) -> list[str]:
+    return [
+        " ".join(process.info["cmdline"])
+        for process in psutil.process_iter(["cmdline"])
+        if f"[{job_id}.batch]" in " ".join(process.info["cmdline"] or ())
+    ]
+
+
+async def test_workers_register_with_their_shape_on_a_small_machine_and_leave_nothing(site: Site) -> None:
+    async with site.substrate() as substrate:
+        names = [await substrate.start("memory-large", SPEC) for _ in range(3)]
+        await reached(substrate, lambda workers: all(worker.phase == "running" for worker in workers))
+        await site.registered(*names)
+        node = (await site.cluster.run("scontrol", "show", "node", names[0])).stdout
+        assert "CPUTot=16" in node
+        assert "RealMemory=131072" in node
+        assert "ActiveFeatures=memory,memory-large" in node
+        assert (site.cluster.spool_dir / names[0]).is_dir()
+        for name in names:
+            await substrate.remove(name)
+        await reached(substrate, lambda workers: not workers)
+        assert [news.fact.kind for news in substrate.untold()] == ["worker.started", "worker.stopped"] * 3
+        assert not any((site.cluster.spool_dir / name).exists() for name in names)
+
+
+async def test_a_job_goes_on_while_its_agent_is_replaced(site: Site) -> None:
+    script = f"#!/bin/bash\nid -u; until [ -e {site.cluster.shared_path}/goal ]; do sleep 0.1; done; echo done\n"
+    async with site.substrate() as substrate:
+        name = await substrate.start("memory-large", SPEC)
+        job_id = await site.cluster.sbatch(ALICE, script, "--output=job_%j.out", "--constraint=memory-large")
+        assert await site.runs(job_id) == name
+    async with site.substrate() as substrate:
+        workers = await reached(substrate, lambda workers: [worker.phase for worker in workers] == ["running"])
+        assert workers[0].name == name
+        (site.cluster.shared_dir / "goal").touch()
+
+        async def completed() -> bool:
+            return (await site.squeue(job_id)).startswith("COMPLETED")
+
+        await until(completed, seconds=JOB_SECONDS, what="the end of the job", every=0.05)
+        place = job_output.find(site.cluster.shared_dir, job_id, "stdout", ALICE.uid)
+        assert job_output.read(site.cluster.shared_dir, place, ALICE.uid, 0, 100) == (b"5001\ndone\n", 10)
+        with pytest.raises(job_output.NoSuchOutput):
+            job_output.find(site.cluster.shared_dir, job_id, "stdout", ALICE.uid + 1)
+
+
+@pytest.mark.parametrize("victim", ["launcher", "slurmd"])
+async def test_a_worker_that_dies_takes_its_job_steps_with_it(site: Site, victim: str) -> None:
+    async with site.substrate() as substrate:
+        name = await substrate.start("memory-large", SPEC)
+        job_id = await site.cluster.sbatch(ALICE, "#!/bin/bash\necho up; sleep 600\n", "--output=job_%j.out")
+        assert await site.runs(job_id) == name
+        assert steps(job_id)
+        launcher = psutil.Process(site.leader(name))
+        chosen = launcher if victim == "launcher" else launcher.children()[0]
+        chosen.send_signal(signal.SIGKILL)
+        workers = await reached(substrate, lambda workers: [worker.phase for worker in workers] == ["failed"])
+        assert workers[0].name == name
+        assert steps(job_id) == []
+        assert not (site.cluster.spool_dir / name).exists()

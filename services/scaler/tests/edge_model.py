@@ -1,0 +1,103 @@
+"""A model of an edge: it obeys the last desired state it heard, and its workers boot, die, or never come up."""
+
+from dataclasses import dataclass
+from random import Random
+
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker, WorkerPhase
+from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.shapes import WorkerSpec
+from fleet_examples import at
+
+BOOT_FAILED_SECONDS = 40
+"""The edge itself ends a worker whose slurmd never serves."""
+
+
+@dataclass
+class Pod:
+    """A worker; its times are seconds, None for what does not happen."""
+
+    name: str
+    shape: str
+    spec: WorkerSpec
+    started: int
+    registers: int | None
+    phase: WorkerPhase = "booting"
+    ends: int | None = None
+    died: int | None = None
+
+
+class EdgeModel:
+    """`boots_seconds` are the least and the most that a worker takes to register."""
+
+    def __init__(self, random: Random, boots_seconds: tuple[int, int]) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.received: DesiredState | None = None
+        self.applied: Applied | None = None
+        self.peak = 0
+        self._random = random
+        self._boots_seconds = boots_seconds
+        self._started = 0
+
+    @property
+    def alive(self) -> list[Pod]:
+        return [pod for pod in self.pods.values() if pod.phase != "failed"]
+
+    def serves(self, name: str) -> bool:
+        return name in self.pods and self.pods[name].died is None
+
+    def live(self, second: int, crash: float) -> list[Pod]:
+        """What becomes of the workers in a second; returns those that register now."""
+        registering = []
+        for pod in tuple(self.pods.values()):
+            if pod.ends is not None and pod.ends <= second:
+                del self.pods[pod.name]
+            elif pod.phase == "booting" and pod.registers is not None and pod.registers <= second:
+                pod.phase = "running"
+                registering.append(pod)
+            elif (pod.phase == "booting" and second - pod.started > BOOT_FAILED_SECONDS) or (
+                pod.phase == "running" and self._random.random() < crash
+            ):
+                pod.phase, pod.died = "failed", second
+        return registering
+
+    def apply(self, second: int, never_boots: float) -> list[Pod]:
+        """Carry out what was heard last; returns the workers that are removed."""
+        removed: list[Pod] = []
+        if self.received is None or self.received.targets is None:
+            return removed
+        for target in self.received.targets:
+            present = [
+                pod for pod in self.pods.values() if pod.shape == target.shape and pod.phase in ("booting", "running")
+            ]
+            victims = [pod for pod in present if pod.name in target.victims]
+            for _ in range(target.replicas - (len(present) - len(victims))):
+                self._start(target.shape, target.worker, second, never_boots)
+            for pod in victims:
+                pod.phase, pod.ends = "terminating", second + self._random.randint(0, 3)
+            removed += victims
+        self.applied = Applied(generation=self.received.generation, fence=self.received.fence, applied_at=at(second))
+        self.peak = max(self.peak, len(self.alive))
+        return removed
+
+    def heartbeat(self, second: int, *, listed: bool) -> Heartbeat:
+        """Workers that have died are told of as failed, or not at all."""
+        workers = tuple(
+            Worker(name=pod.name, shape=pod.shape, phase=pod.phase, started_at=at(pod.started))
+            for pod in self.pods.values()
+            if pod.died is None or self._random.random() < 0.7
+        )
+        return Heartbeat(
+            generation=second + 1,
+            sent_at=at(second),
+            agent_version="1",
+            substrate="process",
+            applied=self.applied,
+            workers=workers if listed else None,
+        )
+
+    def _start(self, shape: str, spec: WorkerSpec, second: int, never_boots: float) -> None:
+        self._started += 1
+        name = f"{shape}-{self._started}"
+        never = self._random.random() < never_boots
+        registers = None if never else second + self._random.randint(*self._boots_seconds)
+        self.pods[name] = Pod(name, shape, spec, second, registers)

@@ -1,0 +1,207 @@
+"""A scaler's rules between the models of Slurm and an edge, with all that may go wrong on the way."""
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
+from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.retire import Action
+from clusterra_scaler.planner.seen import Edge, Seen
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
+from edge_model import EdgeModel
+from fleet_examples import at
+from slurm_model import SLURMD_TIMEOUT_SECONDS, Job, SlurmModel
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How likely each trouble is: per second, per message, or per list."""
+
+    null_list: float = 0.0
+    torn_look: float = 0.0
+    """Between the reading of jobs and nodes, jobs start or end."""
+    lost_snapshot: float = 0.0
+    lost_heartbeat: float = 0.0
+    lost_desired: float = 0.0
+    failed_call: float = 0.0
+    """A drain may have happened all the same; an undrain may still happen, half a minute later."""
+    crash: float = 0.0
+    never_boots: float = 0.0
+    takeover: float = 0.0
+
+
+class World:
+    """Steps of one second. A broken promise fails an assertion where it is broken."""
+
+    def __init__(
+        self,
+        jobs: list[Job],
+        binding: ClusterBinding,
+        random: Random,
+        faults: Faults,
+        boots_seconds: tuple[int, int] = (1, 15),
+    ) -> None:
+        self.binding = binding
+        self.random = random
+        self.faults = faults
+        self.second = 0
+        self.edge = EdgeModel(random, boots_seconds)
+        self.slurm = SlurmModel(jobs, random, self.edge.serves)
+        self.removed = 0
+        self.state = self.stored = FleetState.undecided(at(0))
+        self._sightings = Sightings()
+        self._snapshot: QueueSnapshot | None = None
+        self._heard = Edge()
+        self._calls: list[tuple[int, Action]] = []
+        self._late_undrains: list[tuple[int, str]] = []
+        self._last: Decision | None = None
+
+    def run(self, trouble_seconds: int, at_most_seconds: int) -> None:
+        """Trouble at first, then none, until everything has run and nothing is left."""
+        last_submit = self.slurm.jobs[-1].submitted
+        while self.second < at_most_seconds and (self.second <= last_submit or not self._settled()):
+            if self.second == trouble_seconds:
+                self.faults = Faults()
+            self._step()
+        waiting = [job.job_id for job in self.slurm.jobs if not job.done]
+        assert not waiting, f"jobs that never ran: {waiting}; {self._last and self._last.plan}"
+        assert not self.edge.alive, f"workers that are left: {self.edge.alive}"
+        assert not self.slurm.nodes, f"records that are left: {list(self.slurm.nodes)}"
+        assert not self.state.victims
+
+    def _settled(self) -> bool:
+        jobs_done = all(job.done for job in self.slurm.jobs)
+        return jobs_done and not self.edge.alive and not self.slurm.nodes and not self.state.victims
+
+    def _step(self) -> None:
+        for pod in self.edge.live(self.second, self.faults.crash):
+            self.slurm.register(pod.name, pod.spec, self.second)
+        self._notice_dead_nodes()
+        self.slurm.progress(self.second)
+        self.slurm.schedule(self.second)
+        self._listen()
+        # A job may start in the very moment between a look and what is decided from it.
+        self.slurm.schedule(self.second)
+        if self._snapshot is not None:
+            self._decide(self._snapshot)
+        self._call()
+        self.slurm.schedule(self.second)
+        self._apply()
+        self.second += 1
+
+    def _notice_dead_nodes(self) -> None:
+        for name, record in self.slurm.nodes.items():
+            pod = self.edge.pods.get(name)
+            if pod is None or (pod.died is not None and self.second - pod.died >= SLURMD_TIMEOUT_SECONDS):
+                record.down = True
+
+    def _listen(self) -> None:
+        looked = self._look()
+        if not self._happens(self.faults.lost_snapshot):
+            self._snapshot = looked
+        heartbeat = self.edge.heartbeat(self.second, listed=not self._happens(self.faults.null_list))
+        if not self._happens(self.faults.lost_heartbeat):
+            self._heard = self._heard.hears(heartbeat, at(self.second))
+
+    def _look(self) -> QueueSnapshot:
+        nodes_first, torn = self.random.random() < 0.5, self._happens(self.faults.torn_look)
+        nodes = self.slurm.list_nodes()
+        if nodes_first and torn:
+            self.slurm.progress(self.second)
+            self.slurm.schedule(self.second)
+        pending, running = self.slurm.list_pending(self.second), self.slurm.list_running()
+        if not nodes_first:
+            if torn:
+                self.slurm.progress(self.second)
+                self.slurm.schedule(self.second)
+            nodes = self.slurm.list_nodes()
+        return QueueSnapshot(
+            generation=self.second + 1,
+            taken_at=at(self.second),
+            pending=None if self._happens(self.faults.null_list) else pending,
+            running=None if self._happens(self.faults.null_list) else running,
+            nodes=None if self._happens(self.faults.null_list) else nodes,
+        )
+
+    def _decide(self, snapshot: QueueSnapshot) -> None:
+        if self._happens(self.faults.takeover):
+            self._take_over()
+        seen = Seen(self.binding, snapshot, self._heard, at(self.second))
+        decision = decide(seen, self.state, self._sightings)
+        promised(seen, self.state, decision)
+        self.state, self._sightings, self._last = decision.state, decision.sightings, decision
+        if decision.changes or decision.state.requests != self.stored.requests:
+            self._record()
+        if not self._calls:
+            self._calls = [(self.second + self.random.choice([0, 0, 1, 3]), action) for action in decision.actions]
+
+    def _take_over(self) -> None:
+        """Requests of the one before are on their way, and their answers lost."""
+        self._late_undrains += [(moment, call.node) for moment, call in self._calls if isinstance(call, Undrain)]
+        self._calls = []
+        self.state = self.stored.taken_over(self.stored.fence + 1, at(self.second))
+        self._sightings = Sightings.after_takeover(self.state)
+        self._record()
+
+    def _record(self) -> None:
+        published = self.state.generation > self.stored.generation
+        self.stored = self.state
+        if published and not self._happens(self.faults.lost_desired):
+            self.edge.received = self.state.desired()
+
+    def _call(self) -> None:
+        for moment, name in self._late_undrains:
+            if moment <= self.second:
+                self.slurm.undrain(name)
+        self._late_undrains = [late for late in self._late_undrains if late[0] > self.second]
+        due = [action for moment, action in self._calls if moment <= self.second]
+        self._calls = [call for call in self._calls if call[0] > self.second]
+        for action in due:
+            self._carry_out(action, failed=self._happens(self.faults.failed_call))
+
+    def _carry_out(self, action: Action, *, failed: bool) -> None:
+        match action:
+            case Drain(node=name) if name in self.slurm.nodes:
+                if not failed or self.random.random() < 0.5:
+                    self.slurm.drain(name, action.reason)
+                if not failed:
+                    self.state = self.state.drained(name, at(self.second))
+            case Undrain(node=name) if failed:
+                self._sightings = self._sightings.undrain_lost(name)
+                self._late_undrains.append((self.second + self.random.randint(0, 30), name))
+            case Undrain(node=name):
+                self.slurm.undrain(name)
+                if name not in self._sightings.lost:
+                    self.state = self.state.undrain_settled(name)
+            case DeleteNode(node=name) if not failed:
+                self.slurm.delete(name)
+
+    def _apply(self) -> None:
+        if self.stored.generation and self.random.random() < 0.2:
+            self.edge.received = self.stored.desired()  # it reads the last one again from time to time
+        for pod in self.edge.apply(self.second, self.faults.never_boots):
+            on_it = self.slurm.jobs_on(pod.name)
+            assert not on_it, f"{pod.name} is removed under the running jobs {on_it}"
+            self.removed += 1
+        assert len(self.edge.alive) <= self.binding.policy.max_workers, "more workers than the cluster may have"
+
+    def _happens(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+
+def promised(seen: Seen, before: FleetState, decision: Decision) -> None:
+    """What holds of every single decision."""
+    after = decision.state
+    assert after.generation == before.generation + bool(decision.changes)
+    again = decide(replace(seen), after, decision.sightings)
+    assert not again.changes, f"the same inputs gave another generation: {again.changes}"
+    if not seen.whole:
+        assert after.victims <= before.victims, "something may be removed although a list could not be read"
+        assert not [action for action in decision.actions if isinstance(action, Drain)]
+        for target in before.targets:
+            kept = after.target(target.shape)
+            assert kept is not None
+            assert kept.replicas >= target.replicas, "fewer are wanted although a list could not be read"

@@ -1,0 +1,162 @@
+"""A model of Slurm: jobs start on any nodes that fit, and of a dead node it learns late."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+
+from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
+from fleet_examples import at
+
+SLURMD_TIMEOUT_SECONDS = 20
+WAITING_REASONS = ("None", "Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:")
+
+
+@dataclass
+class Job:
+    """CPUs and memory are per node; times are seconds."""
+
+    submitted: int
+    cpus: int
+    memory_mib: int
+    runs: int
+    nodes: int = 1
+    cancelled: int | None = None
+    job_id: str = ""
+    left: int = 0
+    on: tuple[str, ...] = ()
+    done: bool = False
+
+
+@dataclass
+class NodeRecord:
+    name: str
+    spec: WorkerSpec
+    registered: int
+    idle_since: int
+    drain_reason: str = ""
+    down: bool = False
+
+
+class SlurmModel:
+    """`serves` tells whether a node's slurmd lives: a job makes no progress on one that does not."""
+
+    def __init__(self, jobs: list[Job], random: Random, serves: Callable[[str], bool]) -> None:
+        self.jobs = sorted(jobs, key=lambda job: job.submitted)
+        for number, job in enumerate(self.jobs, start=1):
+            job.job_id = str(number)
+        self.nodes: dict[str, NodeRecord] = {}
+        self.undrained = 0
+        self._random = random
+        self._serves = serves
+
+    def register(self, name: str, spec: WorkerSpec, second: int) -> None:
+        self.nodes[name] = NodeRecord(name, spec, second, second)
+
+    def progress(self, second: int) -> None:
+        """One second of every running job; those on nodes that are down wait again."""
+        for job in self.jobs:
+            if job.cancelled == second and not job.done:
+                self._end(job, second)
+            elif job.on and any(self.nodes[name].down for name in job.on):
+                self._release(job, second)
+            elif job.on and all(self._serves(name) for name in job.on):
+                job.left -= 1
+                if job.left <= 0:
+                    self._end(job, second)
+
+    def schedule(self, second: int) -> None:
+        for job in self.waiting(second):
+            fitting = [node.name for node in self.nodes.values() if self._fits(node, job)]
+            if len(fitting) >= job.nodes:
+                job.on = tuple(self._random.sample(fitting, job.nodes))
+                job.left = job.runs
+
+    def drain(self, name: str, reason: str) -> None:
+        self.nodes[name].drain_reason = DRAIN_REASON_PREFIX + reason
+
+    def undrain(self, name: str) -> None:
+        if name in self.nodes and self.nodes[name].drain_reason:
+            self.nodes[name].drain_reason = ""
+            self.undrained += 1
+
+    def delete(self, name: str) -> None:
+        if not self.jobs_on(name):
+            self.nodes.pop(name, None)
+
+    def jobs_on(self, name: str) -> list[str]:
+        return [job.job_id for job in self.jobs if name in job.on]
+
+    def waiting(self, second: int) -> list[Job]:
+        return [job for job in self.jobs if job.submitted <= second and not job.on and not job.done]
+
+    def list_pending(self, second: int) -> tuple[PendingJobs, ...]:
+        return tuple(
+            PendingJobs(
+                job_ids=(job.job_id,),
+                count=1,
+                cpus=job.cpus * job.nodes,
+                nodes=job.nodes,
+                memory_per_node_mib=job.memory_mib,
+                partition="main",
+                uid=20001,
+                reason=self._random.choice(WAITING_REASONS),
+                first_submitted_at=at(job.submitted),
+            )
+            for job in self.waiting(second)
+        )
+
+    def list_running(self) -> tuple[RunningJob, ...]:
+        started_at: datetime = at(0)
+        return tuple(
+            RunningJob(
+                job_id=job.job_id,
+                uid=20001,
+                user="ada",
+                nodes=job.on,
+                cpus=job.cpus * job.nodes,
+                started_at=started_at,
+            )
+            for job in self.jobs
+            if job.on
+        )
+
+    def list_nodes(self) -> tuple[NodeState, ...]:
+        return tuple(self._state(node) for node in self.nodes.values())
+
+    def _state(self, node: NodeRecord) -> NodeState:
+        cpus, memory = self._in_use(node.name)
+        base = "DOWN" if node.down else "MIXED" if cpus else "IDLE"
+        return NodeState(
+            name=node.name,
+            states=(base, "DRAIN") if node.drain_reason else (base,),
+            cpus=node.spec.cpus,
+            cpus_allocated=cpus,
+            memory_mib=node.spec.memory_mib,
+            memory_allocated_mib=memory,
+            features=node.spec.features,
+            reason=node.drain_reason,
+            idle_since=None if cpus else at(node.idle_since),
+            registered_at=at(node.registered),
+        )
+
+    def _in_use(self, name: str) -> tuple[int, int]:
+        on_it = [job for job in self.jobs if name in job.on]
+        return sum(job.cpus for job in on_it), sum(job.memory_mib for job in on_it)
+
+    def _fits(self, node: NodeRecord, job: Job) -> bool:
+        cpus, memory = self._in_use(node.name)
+        has_room = node.spec.cpus - cpus >= job.cpus and node.spec.memory_mib - memory >= job.memory_mib
+        return has_room and not node.drain_reason and not node.down
+
+    def _release(self, job: Job, second: int) -> None:
+        on, job.on = job.on, ()
+        for name in on:
+            if name in self.nodes and not self.jobs_on(name):
+                self.nodes[name].idle_since = second
+
+    def _end(self, job: Job, second: int) -> None:
+        job.done = True
+        self._release(job, second)
