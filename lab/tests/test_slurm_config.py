@@ -64,6 +64,8 @@ def test_power_saving_has_cloud_nodes_and_no_accounting() -> None:
         {"NodeName": "cloud-[1-3]", "CPUs": "2", "RealMemory": "4096", "Feature": "a,b", "State": "CLOUD"}
     ]
     assert files["resume"].startswith("#!/bin/sh\n")
+    # Slurm at its fastest: what we compare ourselves with must not wait for a timer.
+    assert "\nSlurmctldParameters=power_save_interval=0\n" in files["slurm.conf"]
 
 
 def test_without_power_saving_there_is_no_resume_program() -> None:

@@ -173,7 +173,7 @@ async def slurm_cluster(
             init_pid=inside.init_pid,
             resume_log=folders.logs / RESUME_LOG if power_saving else None,
         )
-        for daemon in _daemons(cluster, config, slurmrestd_port):
+        for daemon in _daemons(cluster, config, folders, slurmrestd_port):
             started = await launch(daemon, cluster.launcher, folders.logs)
             running.push_async_callback(started.stop if daemon.name == "slurmctld" else started.kill)
             cluster._daemons[daemon.name] = started
@@ -184,7 +184,7 @@ async def slurm_cluster(
         yield cluster
 
 
-def _daemons(cluster: SlurmCluster, config: SlurmConfig, slurmrestd_port: int) -> list[Daemon]:
+def _daemons(cluster: SlurmCluster, config: SlurmConfig, folders: SlurmDirectory, slurmrestd_port: int) -> list[Daemon]:
     """In the order in which they need each other."""
 
     async def mariadbd() -> bool:
@@ -216,7 +216,7 @@ def _daemons(cluster: SlurmCluster, config: SlurmConfig, slurmrestd_port: int) -
     ]
     return [
         *([] if config.power_saving else accounting),
-        Daemon("slurmctld", ["slurmctld", "-D"], "slurm", slurmctld, settle=settle),
+        Daemon("slurmctld", ["slurmctld", "-D"], "slurm", slurmctld, prepare=folders.mend_state, settle=settle),
         Daemon(
             "slurmrestd",
             ["slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{slurmrestd_port}"],

@@ -65,7 +65,10 @@ class NodeShape(NamedTuple):
 
 @dataclass(frozen=True)
 class PowerSaving:
-    """Slurm's own scaling from zero: `nodes` cloud nodes, and a ResumeProgram that only notes when it is called."""
+    """Slurm's own scaling from zero: `nodes` cloud nodes, and a ResumeProgram that only notes when it is called.
+
+    It is as fast as Slurm can be told to be; with the default `power_save_interval` one call in five waits 10 s.
+    """
 
     nodes: int = 16
     cpus: int = 4
@@ -119,7 +122,7 @@ SlurmctldPort={config.slurmctld_port}
 SlurmUser=slurm
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 TreeWidth=65533
-SlurmctldParameters=enable_configless
+SlurmctldParameters={"power_save_interval=0" if config.power_saving else "enable_configless"}
 
 {_AUTH}
 CredType=cred/slurm

@@ -26,6 +26,8 @@ class Daemon:
     user: str
     ready: Callable[[], Awaitable[bool]]
     environment: Sequence[str] = ()
+    prepare: Callable[[], None] | None = None
+    """What is done before each start."""
     settle: Callable[[], Awaitable[None]] | None = None
     """What is done after each start, when it is ready."""
 
@@ -59,10 +61,14 @@ class RunningDaemon:
 
     async def kill(self) -> None:
         """SIGKILL it and wait until it is gone."""
+        daemons: list[psutil.Process] = []
         with suppress(psutil.NoSuchProcess):
             # Not its launcher, whose end would not wait for the daemon's.
-            for process in psutil.Process(self._process.pid).children():
-                process.kill()
+            daemons = psutil.Process(self._process.pid).children()
+            for daemon in daemons:
+                daemon.kill()
+        if not daemons:
+            self._process.kill()
         await self._process.wait()
 
     async def stop(self) -> None:
@@ -71,6 +77,8 @@ class RunningDaemon:
 
     async def start(self) -> None:
         """Start it again after `kill` or `stop`, and wait until it serves."""
+        if self._daemon.prepare:
+            self._daemon.prepare()
         self._process = await self._process.again()
         await self.ready()
 
@@ -82,6 +90,8 @@ class RunningDaemon:
 
 async def launch(daemon: Daemon, launcher: Sequence[str], logs: Path) -> RunningDaemon:
     """Start a daemon and wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
+    if daemon.prepare:
+        daemon.prepare()
     process = await start(daemon.name, daemon.command(launcher), log=logs / f"{daemon.name}.log")
     running = RunningDaemon(daemon, process)
     try:

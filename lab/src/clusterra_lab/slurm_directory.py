@@ -83,6 +83,17 @@ class SlurmDirectory:
         self._write_config(config)
         self.description.unlink(missing_ok=True)
 
+    def mend_state(self) -> None:
+        """Finish a save of slurmctld that a SIGKILL has cut short; call it while slurmctld does not run.
+
+        slurmctld replaces a state file in steps: `X` is linked as `X.old`, unlinked, and `X.new`, complete by then,
+        linked as `X`. Killed before the last one it refuses to start again.
+        """
+        for new in self._state.glob("*.new"):
+            file = new.with_suffix("")
+            if not file.exists() and file.with_suffix(".old").exists():
+                new.rename(file)
+
     def _write_keys(self) -> None:
         slurm_key, jwt_key = self.etc / SLURM_KEY, self.etc / JWT_KEY
         if not slurm_key.exists():

@@ -91,6 +91,7 @@ def test_a_task_that_waits_no_more_and_has_no_record_was_cancelled() -> None:
 def test_a_read_that_shows_fewer_tasks_waits_for_the_next_look() -> None:
     known = table(waiting_array(9, "0-2"))
     known.put(waiting_array(9, "0,2"), at(1))
+    assert [record.id for record in known.job("9_1")] == ["9"]
     # The task may have begun after the look that is under way.
     assert known.cancelled_tasks(at(2)) == ()
     looked_at = now()

@@ -153,6 +153,8 @@ async def test_tasks_that_wait(proxy: ProxyWorld, alice: SlurmUser) -> None:
     whole, task = await proxy.job(alice, array), await proxy.job(alice, f"{array}_3")
     assert (whole.state, whole.array_tasks.partition("%")[0]) == ("PENDING", "0-4")
     assert (task.job_id, task.state, task.array_tasks) == (f"{array}_3", "PENDING", "")
+    missing = GetJob(viewer=Viewer(user=alice), job_id=f"{array}_7")
+    assert (await proxy.refusal("get", missing)).kind == "not_found"
     await cancel(proxy, alice, f"{array}_3")
     gone = await proxy.ended(alice, f"{array}_3")
     assert (gone.job_id, gone.state, gone.started_at) == (f"{array}_3", "CANCELLED", None)

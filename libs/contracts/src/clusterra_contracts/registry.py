@@ -34,7 +34,7 @@ class ClusterBinding(Wire):
     slurmrestd_url: str
     jwt_key: SecretReference
     operator: SlurmUser
-    """The proxy's own service user, with Slurm's Operator level, for upkeep."""
+    """The proxy's own service user for upkeep; draining and deleting nodes take slurmdbd's level Administrator."""
     partition: str = "main"
     shared_path: str = "/mnt/efs"
     """The shared folder as jobs see it."""

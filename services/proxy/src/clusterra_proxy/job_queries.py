@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.slurm_rpc import GetJob, Job, JobPage, ListJobs, Viewer
 
+from clusterra_proxy import array_tasks
 from clusterra_proxy.accounting import OLDEST
 from clusterra_proxy.accounting_records import SUPERSEDED
 from clusterra_proxy.cluster import Cluster
@@ -103,8 +104,11 @@ async def _finished(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[J
 def _of(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
     if "_" not in job_id:
         return records
+    task = int(job_id.partition("_")[2])
     exact = tuple(record for record in records if record.id == job_id)
-    return exact or tuple(record for record in records if record.waiting_tasks and not record.ended)
+    return exact or tuple(
+        record for record in records if record.waiting_tasks and task in array_tasks.expand(record.array_task_string)
+    )
 
 
 def _matches(job: Job, request: ListJobs) -> bool:

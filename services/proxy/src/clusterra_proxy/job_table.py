@@ -70,8 +70,12 @@ class JobTable:
         if not task:
             return tuple(records)
         exact = tuple(record for record in records if record.id == job_id)
+        # One that has ceased to wait is taken for waiting until the next look shows whether it has begun.
+        ceased = self._ceased.get(number, {})
         return exact or tuple(
-            record for record in records if record.waiting_tasks and int(task) in self.waiting_tasks(record)
+            record
+            for record in records
+            if record.waiting_tasks and (int(task) in self.waiting_tasks(record) or int(task) in ceased)
         )
 
     def waiting_tasks(self, record: JobRecord) -> tuple[int, ...]:
