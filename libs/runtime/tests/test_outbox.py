@@ -73,13 +73,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["memory", "dynamodb"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
-    adapter: Store
+def adapter(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
-        adapter = MemoryStore()
-    else:
-        request.getfixturevalue("aws")
-        adapter = DynamoDBStore(table_prefix=f"{uuid.uuid4()}-")
+        return MemoryStore()
+    request.getfixturevalue("aws")
+    return DynamoDBStore(table_prefix=f"{uuid.uuid4()}-")
+
+
+@pytest.fixture
+async def store(adapter: Store) -> AsyncIterator[Store]:
     async with adapter as opened:
         await opened.create_tables(JOBS)
         yield opened

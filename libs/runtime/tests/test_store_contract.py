@@ -50,13 +50,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["memory", "dynamodb"])
-async def store(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Store]:
-    adapter: Store
+def adapter(request: pytest.FixtureRequest, clock: Clock) -> Store:
     if request.param == "memory":
-        adapter = MemoryStore(clock=clock)
-    else:
-        request.getfixturevalue("aws")
-        adapter = DynamoDBStore(table_prefix=f"{uuid.uuid4()}-", clock=clock)
+        return MemoryStore(clock=clock)
+    request.getfixturevalue("aws")
+    return DynamoDBStore(table_prefix=f"{uuid.uuid4()}-", clock=clock)
+
+
+@pytest.fixture
+async def store(adapter: Store) -> AsyncIterator[Store]:
     async with adapter as opened:
         await opened.create_tables(JOBS, QUOTAS)
         yield opened

@@ -1,4 +1,7 @@
-"""Streams, consumers and buckets as data. `clusterra-topology apply` makes a server match; no service declares any."""
+"""Streams, consumers and buckets as data. No service declares any.
+
+`python -m clusterra_runtime.topology apply` makes a server match.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -71,7 +74,7 @@ HB = Stream(
     description="The last heartbeat of each cluster",
     max_age_seconds=300.0,
     max_messages_per_subject=1,
-    storage="memory",
+    # Not in memory: a single server that is restarted would come back without the stream.
     deduplication_seconds=120.0,
 )
 EVENT = Stream(

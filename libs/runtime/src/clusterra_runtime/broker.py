@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import NoReturn
 
-import nats.errors
 import structlog
 from clusterra_contracts import subjects
 from clusterra_contracts.envelope import InvalidMessage, decode
@@ -127,12 +126,8 @@ class Durable[M: BaseModel]:
     async def stop(self) -> None:
         """Pull no more and wait for the handlers that run."""
         subscriber, self._subscriber = self._subscriber, None
-        if subscriber is None:
-            return
-        try:
+        if subscriber is not None:
             await subscriber.stop()
-        except nats.errors.Error as error:
-            log.info("durable_not_unsubscribed", consumer=self._consumer.name, reason=str(error))
 
     async def _receive(self, message: NatsMessage) -> None:
         raw = message.raw_message

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import nkeys  # type: ignore[import-untyped]
-
 from clusterra_runtime.settings import ServiceSettings
 
 _SECTION = re.compile(r"-+BEGIN ([A-Z ]+)-+\s+(\S+)\s+-+END \1-+")
@@ -46,6 +44,9 @@ def _section(path: Path, name: str) -> str:
 
 
 def _sign(seed: str, nonce: str) -> bytes:
+    # Only who logs in this way pays for the cryptography.
+    import nkeys  # type: ignore[import-untyped]
+
     try:
         pair = nkeys.from_seed(bytearray(seed.encode()))
     except Exception as error:

@@ -15,6 +15,8 @@ from clusterra_runtime.metrics import exposition
 from clusterra_runtime.settings import ServiceSettings
 
 TURN_SECONDS = 0.5
+POLL_SECONDS = 0.1
+"""How soon the thread notices that it shall stop; the process waits for it."""
 READY_SECONDS = 2.0
 _JSON = "application/json"
 
@@ -41,7 +43,7 @@ class HealthServer:
         self._turned = time.monotonic()
         self._beat: asyncio.TimerHandle | None = None
         self._server = _Server((settings.health_host, settings.health_port), self._handler())
-        self._thread = Thread(target=self._server.serve_forever, name="health", daemon=True)
+        self._thread = Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), name="health", daemon=True)
 
     @property
     def address(self) -> str:

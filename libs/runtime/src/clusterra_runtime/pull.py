@@ -1,7 +1,7 @@
 """Pulling from a JetStream consumer: messages at once when there are some, one waiting request when there are none.
 
-nats-py's own `fetch` holds a message back until its batch is full or its time is over, does not notice a renewed
-connection before that, and answers a missing consumer with an endless loop of requests.
+nats-py's own `fetch` waits out its time on a connection that was renewed meanwhile, so its time must be short and its
+requests many; it also answers a missing consumer with requests without a pause.
 """
 
 import asyncio
@@ -77,10 +77,11 @@ class Pull(JetStreamContext.PullSubscription):
 
     async def unsubscribe(self) -> None:
         """Stop; messages that came but were not fetched are given back at once."""
-        for message in self._arrived(self._sub.pending_msgs):
-            with suppress(nats.errors.Error):
+        # Without a connection they come back after `ack_wait`.
+        with suppress(nats.errors.Error):
+            for message in self._arrived(self._sub.pending_msgs):
                 await message.nak()
-        await super().unsubscribe()
+            await super().unsubscribe()
 
     def _arrived(self, most: int) -> list[Msg]:
         messages: list[Msg] = []
@@ -138,7 +139,8 @@ class Pull(JetStreamContext.PullSubscription):
                 log.warning("nats_pull_unserved", consumer=self.consumer, hint="does `topology check` find it?")
             self.served = False
         else:
-            log.info("nats_pull_ended", consumer=self.consumer, status=status, reason=message.headers)
+            reason = (message.headers or {}).get("Description")
+            log.info("nats_pull_ended", consumer=self.consumer, status=status, reason=reason)
         await asyncio.sleep(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
 

@@ -252,7 +252,7 @@ async def test_without_its_consumer_it_asks_slowly_and_goes_on_once_it_is_there(
         await until(lambda: sequence in seen, seconds=2, what="the message before")
         await client.jetstream().delete_consumer("EVENT", consumer.name)
         usage, before = Usage(), unserved._value.get()
-        await until(lambda: unserved._value.get() - before >= 3, seconds=10, what="some unanswered requests")
+        await until(lambda: unserved._value.get() - before >= 2, seconds=10, what="some unanswered requests")
         assert (unserved._value.get() - before) / usage.seconds < 6
         assert usage.share < 0.5
         assert not subscription.working
