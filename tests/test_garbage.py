@@ -63,9 +63,9 @@ async def test_garbage_is_kept_and_changes_nothing(lab: Stack, ada: User, body: 
             lambda: (job.job_id, "job.completed") in observer.facts, seconds=40, what="a job after the garbage to run"
         )
         assert await ada.output(job.job_id) == "still here\n"
+        assert all(service.alive for service in lab.services.values())
+        await until(lambda: observer.workers == {}, seconds=40, what="the workers to go")
         decided = [decision.order for decision in observer.decisions]
         assert decided == sorted(decided)
         if before is not None:
             assert decided[0] > before[0].order
-        assert all(service.alive for service in lab.services.values())
-        await until(lambda: observer.workers == {}, seconds=40, what="the workers to go")

@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 from clusterra_contracts.identity import SlurmUser
+from clusterra_lab.container import engine_answers
 from clusterra_lab.process import Process, free_port, start, until
 from clusterra_lab.slurm import (
     CommandFailed,
@@ -26,6 +27,7 @@ from clusterra_lab.slurm import (
 )
 from clusterra_lab.slurm_config import NodeShape, PowerSaving
 from clusterra_lab.slurm_daemon import listening
+from clusterra_lab.slurm_provider import in_container, native
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
@@ -35,9 +37,13 @@ SHAPES = [NodeShape("memory-large", 16, 131072, ("memory", "memory-large"))]
 JOB_SECONDS = 30.0
 
 
-@pytest.fixture(scope="module")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnedSlurmCluster]:
-    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), shapes=SHAPES) as cluster:
+@pytest.fixture(scope="module", params=[native, in_container])
+async def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[OwnedSlurmCluster]:
+    if request.param is in_container and not await engine_answers():
+        pytest.skip("no container engine answers")
+    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), shapes=SHAPES, provider=request.param) as cluster:
         yield cluster
 
 

@@ -28,7 +28,7 @@ from clusterra_lab.up import stay_up, until_signalled
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
-out, err = Console(), Console(stderr=True)
+out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 Dir = Annotated[Path, typer.Option("--dir", envvar="CLUSTERRA_LAB_DIR", help="The lab's folder: state and logs.")]
 DIR = Path(".lab")
@@ -120,7 +120,7 @@ def down(directory: Dir = DIR) -> None:
     """End the lab, whatever became of it, and check that nothing of it is left."""
     found = _run(take_down(directory))
     for what in found:
-        out.print(f"ended: {what}", highlight=False, soft_wrap=True)
+        out.print(f"ended: {what}", highlight=False)
     out.print(f"nothing of the lab in {directory} is left" if found else f"no lab was up in {directory}")
 
 
@@ -185,12 +185,12 @@ def _tell(line: str) -> None:
 
 def _say_ready(summary: Summary) -> None:
     for what, where in summary.addresses.items():
-        out.print(f"{what:<13}{where}", highlight=False, soft_wrap=True)
+        out.print(f"{what:<13}{where}", highlight=False)
     for email, password_file in summary.logins.items():
-        out.print(f"{'log in as':<13}{email}  {password_file.read_text()}", highlight=False, soft_wrap=True)
+        out.print(f"{'log in as':<13}{email}  {password_file.read_text()}", highlight=False)
     if summary.cookies is not None:
         me = f"{summary.addresses['gateway']}/v1/users/me"
-        out.print(f"{'logged in':<13}curl --cookie {summary.cookies} {me}", highlight=False, soft_wrap=True)
+        out.print(f"{'logged in':<13}curl --cookie {summary.cookies} {me}", highlight=False)
     out.print("The lab is up. Ctrl-C ends it.")
 
 
@@ -206,4 +206,4 @@ def _show(seen: LabStatus) -> None:
         age = "" if process.up_seconds is None else str(timedelta(seconds=round(process.up_seconds)))
         resident = "" if process.resident_mib is None else f"{process.resident_mib:.0f}"
         table.add_row(process.name, str(process.pid), state, resident, age, str(process.log))
-    out.print(table, soft_wrap=True)
+    out.print(table)

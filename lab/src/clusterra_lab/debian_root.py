@@ -99,6 +99,11 @@ class Workshop:
             )
 
 
+def can_build() -> bool:
+    """Whether this machine and this user have what `build` needs."""
+    return os.geteuid() == 0 and shutil.which("apt-get", path=_PATH) is not None
+
+
 async def build(workshop: Workshop, suite: str, packages: Sequence[str], progress: Progress) -> None:
     """Make a root of `suite` with `packages` and what they depend on. Raises RootNotBuilt."""
     if os.geteuid() != 0:

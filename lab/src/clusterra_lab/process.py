@@ -49,6 +49,12 @@ def registered(register: Register) -> Iterator[None]:
         _register.reset(token)
 
 
+def mark() -> Mapping[str, str]:
+    """What the register, if there is one, adds to the environment of each process."""
+    register = _register.get()
+    return register.environment if register else {}
+
+
 @dataclass(frozen=True, slots=True)
 class _Command:
     name: str

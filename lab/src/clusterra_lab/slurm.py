@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import psutil
 from clusterra_contracts.identity import SlurmUser
 from joserfc import jwt
 from joserfc.jwk import OctKey
@@ -19,8 +18,8 @@ from clusterra_lab.progress import Progress, silent
 from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, NodeShape, PowerSaving, SlurmConfig
 from clusterra_lab.slurm_daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening
 from clusterra_lab.slurm_directory import SHARED_PATH, SlurmDirectory
-from clusterra_lab.slurm_namespace import INIT, namespace
-from clusterra_lab.slurm_root import ensure_root
+from clusterra_lab.slurm_namespace import INIT, command_line
+from clusterra_lab.slurm_provider import Provider, first_possible
 
 OPERATOR = SlurmUser(name="clusterra-operator", uid=2001, gid=2001)
 _SLURMRESTD_UID = "64101"
@@ -127,13 +126,11 @@ class OwnedSlurmCluster(SlurmCluster):
 def attach(directory: Path) -> SlurmCluster:
     """The cluster that another process runs in a folder. Raises SlurmNotRunning."""
     description = SlurmDirectory(directory.resolve()).description
-    try:
+    if description.exists():
         cluster = SlurmCluster.model_validate_json(description.read_bytes())
         # A killed one has no command line any more, even while it is in the process table.
-        if psutil.Process(cluster.init_pid).cmdline()[:1] == [INIT]:
+        if command_line(cluster.init_pid)[:1] == [INIT]:
             return cluster
-    except (FileNotFoundError, psutil.NoSuchProcess):
-        pass
     raise SlurmNotRunning(f"no Slurm runs in {directory}: start one there first")
 
 
@@ -144,21 +141,21 @@ async def slurm_cluster(
     name: str = "lab",
     shapes: Sequence[NodeShape] = (),
     power_saving: PowerSaving | None = None,
+    provider: Provider = first_possible,
     progress: Progress = silent,
 ) -> AsyncIterator[OwnedSlurmCluster]:
     """Start a control plane without any node, in a folder of its own; a later one there goes on with its state.
 
     Jobs that a worker of one of the `shapes` could run are accepted while there is none. With `power_saving`, Slurm's
-    own scaling from zero is on and there is no accounting. Needs root, and builds its root file system when that is
-    missing. Raises LabProblem, TimeoutError.
+    own scaling from zero is on and there is no accounting. Needs root. Raises LabProblem, TimeoutError.
     """
-    root = await ensure_root(progress)
+    open_namespaces = await provider(progress)
     progress("Slurm")
     folders = SlurmDirectory(directory.resolve())
     config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving)
-    await asyncio.to_thread(folders.prepare, config, root)
+    folders.prepare(config)
     async with AsyncExitStack() as running:
-        inside = await running.enter_async_context(namespace(root, folders.mounts, folders.logs / "namespace.log"))
+        inside = await running.enter_async_context(open_namespaces(folders))
         slurmrestd_port = free_port()
         cluster = OwnedSlurmCluster(
             name=name,

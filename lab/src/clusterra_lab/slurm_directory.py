@@ -1,14 +1,12 @@
 """What one cluster keeps on disk. It survives the cluster: one that is started in the same folder goes on with it."""
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterra_lab import slurm_config
 from clusterra_lab.secret_file import secret
 from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SLURM_KEY, SlurmConfig
-from clusterra_lab.slurm_root import DATABASE
 
 SLURM_UID = 64030
 """The account `slurm` of Debian's packages, by Debian policy the same everywhere."""
@@ -68,17 +66,12 @@ class SlurmDirectory:
             self.shared: SHARED_PATH,
         }
 
-    def prepare(self, config: SlurmConfig, root: Path) -> None:
-        """Make what is missing, and write the configuration. Blocks while the database is copied (some 30 MB)."""
-        for folder in (self.etc, self._state, self.spool, self.logs, self.shared):
+    def prepare(self, config: SlurmConfig) -> None:
+        """Make what is missing, and write the configuration."""
+        for folder in self.mounts:
             folder.mkdir(parents=True, exist_ok=True)
         self.shared.chmod(0o1777)
         os.chown(self._state, SLURM_UID, SLURM_UID)
-        if not self._database.exists():
-            copy = self._database.with_suffix(".part")
-            shutil.rmtree(copy, ignore_errors=True)
-            _copy(root / DATABASE, copy)
-            copy.rename(self._database)
         self._write_keys()
         self._write_config(config)
         self.description.unlink(missing_ok=True)
@@ -117,18 +110,3 @@ class SlurmDirectory:
             slurmdbd_conf = self.etc / "slurmdbd.conf"
             slurmdbd_conf.chmod(0o600)
             os.chown(slurmdbd_conf, SLURM_UID, SLURM_UID)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a folder with the owners of all that is in it, which shutil does not keep."""
-
-    def copy(file: str, to: str) -> str:
-        shutil.copy2(file, to)
-        owner = os.stat(file)  # noqa: PTH116
-        os.chown(to, owner.st_uid, owner.st_gid)
-        return to
-
-    shutil.copytree(source, target, copy_function=copy)
-    for folder in (source, *(path for path in source.rglob("*") if path.is_dir())):
-        owner = folder.stat()
-        os.chown(target / folder.relative_to(source), owner.st_uid, owner.st_gid)

@@ -17,35 +17,51 @@ from clusterra_lab.debian_root import PRIVATE
 from clusterra_lab.orphans import adopt_orphans, reap
 from clusterra_lab.process import Process, start, until
 from clusterra_lab.slurm_config import HOST
+from clusterra_lab.slurm_root import DATABASE
 
 INIT = "tini"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+SCRATCH = ("/dev/shm", "/run", "/tmp", "/var/tmp")
+"""Folders that are empty and writable in each cluster."""
+
 _OPEN_SECONDS = 20.0
 _CLOSE_SECONDS = 20.0
 
+INSIDE = f"""\
+set -eu
+chmod 755 /run
+install --directory /run/slurm
+install --directory --owner=slurm --group=slurm /run/slurmctld /run/slurmdbd
+install --directory --owner=mysql --group=mysql /run/mysqld
+cd /var/lib/mysql
+if [ -e .copying ] || [ ! -e mysql ]; then
+  find . -mindepth 1 -delete
+  touch .copying
+  cp -a /{DATABASE}/. .
+  rm .copying
+fi
+cd /
+exec {INIT} -- sleep infinity
+"""
+"""The first process of the namespaces, as root: prepares what the daemons need and then lasts."""
+
 _OPEN = f"""\
 set -eu
-root=$1; shift
+root=$1; inside=$2; shift 2
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --bind /sys "$root/sys"
-for scratch in dev/shm run tmp var/tmp; do
-  mount -t tmpfs -o mode=1777 tmpfs "$root/$scratch"
+for scratch in {" ".join(SCRATCH)}; do
+  mount -t tmpfs -o mode=1777 tmpfs "$root$scratch"
 done
 while [ $# -gt 0 ]; do
   mount --bind "$1" "$root$2"
   shift 2
 done
-exec chroot "$root" sh -euc '
-  chmod 755 /run
-  hostname {HOST}
-  install --directory /run/slurm
-  install --directory --owner=slurm --group=slurm /run/slurmctld /run/slurmdbd
-  install --directory --owner=mysql --group=mysql /run/mysqld
-  exec {INIT} -- sleep infinity
-'
+hostname {HOST}
+exec chroot "$root" sh -c "$inside"
 """
 
 
@@ -82,7 +98,7 @@ async def namespace(root: Path, folders: Mapping[Path, str], log: Path) -> Async
     mounts = [str(part) for folder, path in folders.items() for part in (folder, path)]
     # PATH as in the root: its programs are what the script calls after it has changed into it.
     holder = await start(
-        "slurm", [*PRIVATE, "--uts", "sh", "-c", _OPEN, "open", str(root), *mounts], log=log, env={"PATH": PATH}
+        "slurm", [*PRIVATE, "--uts", "sh", "-c", _OPEN, "open", str(root), INSIDE, *mounts], log=log, env={"PATH": PATH}
     )
     try:
         init = await until(lambda: _init(holder), seconds=_OPEN_SECONDS, what="the namespaces of Slurm", process=holder)
@@ -101,13 +117,13 @@ async def _close(holder: Process) -> None:
         holder.kill()
 
     def closed() -> bool:
-        _reap_orphans()
+        reap_orphans()
         return not holder.alive
 
     await until(closed, seconds=_CLOSE_SECONDS, what="the end of Slurm's namespaces")
 
 
-def _reap_orphans() -> None:
+def reap_orphans() -> None:
     """Wait for those of inside that became our children because their launchers were killed.
 
     As long as nobody does, the kernel keeps the first process inside.
@@ -123,6 +139,14 @@ def _is_inside(pid: int) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
     return len(numbers.split()) > 2
+
+
+def command_line(pid: int) -> list[str]:
+    """Of a process of this machine; empty when it has ended."""
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _init(holder: Process) -> psutil.Process | None:

@@ -1,17 +1,14 @@
 """The Debian root with Slurm that all clusters of this machine share, read-only."""
 
-import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from clusterra_lab import debian_root
 from clusterra_lab.cache import cache_dir
 from clusterra_lab.debian_root import PRIVATE, RootNotBuilt, Workshop
-from clusterra_lab.process import until
+from clusterra_lab.file_lock import alone
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.slurm_config import HOST, MY_CNF
 
@@ -37,28 +34,33 @@ PACKAGES = (
 )
 _BUILD_SECONDS = 1800.0
 
+EMPTY_DATABASE = f"""\
+set -eu
+rm -rf /etc/mysql /var/lib/mariadb /var/lib/mysql
+mkdir /etc/mysql
+printf '%s' "$MY_CNF" > /etc/mysql/my.cnf
+install --directory --owner=mysql --group=mysql --mode=0700 /run/mysqld /var/lib/mysql
+mariadb-install-db --skip-test-db --auth-root-authentication-method=socket
+mariadbd --bootstrap <<'SQL'
+  FLUSH PRIVILEGES;
+  CREATE DATABASE slurm;
+  CREATE USER slurm@localhost IDENTIFIED VIA unix_socket;
+  GRANT ALL ON slurm.* TO slurm@localhost;
+SQL
+mkdir -p /usr/share/clusterra
+mv /var/lib/mysql /{DATABASE}
+mkdir -p /mnt/efs /etc/slurm /var/lib/mysql /var/spool/slurmctld /var/spool/slurmd /var/log/slurm
+rm -rf /run/mysqld
+"""
+"""Run inside a root with the `PACKAGES`, $MY_CNF being MariaDB's configuration: makes `DATABASE` and empty folders."""
+
 _FINISH = f"""\
 set -eu
 cd "$1"
-mkdir -p mnt/efs etc/slurm var/lib/mysql var/spool/slurmctld var/spool/slurmd var/log/slurm {DATABASE}
 mount -t proc proc proc
-mount --bind {DATABASE} var/lib/mysql
+echo '127.0.0.1 localhost {HOST}' > etc/hosts
 export MY_CNF="$2"
-exec chroot . sh -eu <<'END'
-  echo '127.0.0.1 localhost {HOST}' > /etc/hosts
-  rm -rf /etc/mysql /var/lib/mariadb
-  mkdir /etc/mysql
-  printf '%s' "$MY_CNF" > /etc/mysql/my.cnf
-  install --directory --owner=mysql --group=mysql --mode=0700 /run/mysqld /var/lib/mysql
-  mariadb-install-db --skip-test-db --auth-root-authentication-method=socket
-  mariadbd --bootstrap <<'SQL'
-    FLUSH PRIVILEGES;
-    CREATE DATABASE slurm;
-    CREATE USER slurm@localhost IDENTIFIED VIA unix_socket;
-    GRANT ALL ON slurm.* TO slurm@localhost;
-SQL
-  rm -rf /run/mysqld
-END
+exec chroot . sh -c "$3"
 """
 
 
@@ -71,11 +73,18 @@ async def ensure_root(progress: Progress = silent) -> Path:
         return _given(Path(given))
     root = cache_dir() / f"slurm-root-{_recipe()}"
     if not root.exists():
-        async with _alone(root, progress):
+        lock = root.with_suffix(".lock")
+        async with alone(lock, seconds=_BUILD_SECONDS, what="the same Debian root", progress=progress):
             # The other builder may have finished while we waited.
             if not root.exists():
                 await _build(root, progress)
     return root
+
+
+def can_have_root() -> bool:
+    """Whether `ensure_root` has one, or what it takes to build one."""
+    given = os.environ.get(GIVEN)
+    return bool(given) or (cache_dir() / f"slurm-root-{_recipe()}").exists() or debian_root.can_build()
 
 
 def _given(root: Path) -> Path:
@@ -89,7 +98,7 @@ def _given(root: Path) -> Path:
 
 
 def _recipe() -> str:
-    recipe = "\0".join((SUITE, *PACKAGES, _FINISH, MY_CNF, *debian_root.RECIPE))
+    recipe = "\0".join((SUITE, *PACKAGES, _FINISH, EMPTY_DATABASE, MY_CNF, *debian_root.RECIPE))
     return hashlib.sha256(recipe.encode()).hexdigest()[:12]
 
 
@@ -101,26 +110,7 @@ async def _build(root: Path, progress: Progress) -> None:
     try:
         await debian_root.build(workshop, SUITE, PACKAGES, progress)
         progress("the empty database into it")
-        await workshop.step([*PRIVATE, "sh", "-c", _FINISH, "finish", str(workshop.root), MY_CNF])
+        await workshop.step([*PRIVATE, "sh", "-c", _FINISH, "finish", str(workshop.root), MY_CNF, EMPTY_DATABASE])
         workshop.root.rename(root)
     finally:
         shutil.rmtree(workshop.folder, ignore_errors=True)
-
-
-@asynccontextmanager
-async def _alone(root: Path, progress: Progress) -> AsyncIterator[None]:
-    with root.with_suffix(".lock").open("w") as lock:
-        if not _locked(lock.fileno()):
-            progress("waiting for another lab that builds the same Debian root")
-            await until(
-                lambda: _locked(lock.fileno()), seconds=_BUILD_SECONDS, what="the other lab's Debian root", every=0.2
-            )
-        yield
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

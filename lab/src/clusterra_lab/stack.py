@@ -24,7 +24,7 @@ from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import write_secret
 from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, WORKER_PORTS, Parts, services, setup, shapes
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
-from clusterra_lab.slurm_root import ensure_root
+from clusterra_lab.slurm_provider import first_possible
 from clusterra_lab.tools import tools_python
 from clusterra_lab.up import opened
 from clusterra_lab.user import User, logged_in
@@ -154,4 +154,4 @@ def _path(text: str | None) -> Path | None:
 async def prepared(progress: Progress = silent) -> None:
     """Download and build what a lab needs, once, into the cache."""
     await tools_python(progress)
-    await ensure_root(progress)
+    await first_possible(progress)

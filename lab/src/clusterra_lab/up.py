@@ -7,7 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from clusterra_lab.container import remove_marked
 from clusterra_lab.home import Home, Summary
+from clusterra_lab.ledger import MARK
 from clusterra_lab.leftovers import end_processes, unmount
 from clusterra_lab.orphans import adopt_orphans
 
@@ -33,8 +35,9 @@ async def opened(directory: Path) -> AsyncIterator[Home]:
 
 
 async def clear(home: Home) -> list[str]:
-    """End all processes and mounts of a lab that nobody is; what they were. Raises NotRemoved."""
-    ended = await end_processes(home.directory)
+    """End all containers, processes and mounts of a lab that nobody is; what they were. Raises NotRemoved."""
+    ended = await remove_marked(MARK, str(home.directory))
+    ended += await end_processes(home.directory)
     ended += await unmount(home.directory)
     home.ledger.clear()
     return ended
