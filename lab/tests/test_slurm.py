@@ -129,6 +129,16 @@ async def test_a_job_by_rest_runs_under_the_ids_of_its_token(cluster: SlurmClust
     assert (file.stat().st_uid, file.stat().st_gid) == (5001, 5001)
 
 
+async def test_each_user_has_a_home_that_nobody_else_can_enter_or_make(cluster: SlurmCluster) -> None:
+    home, taken = f"{cluster.shared_path}/home/alice", f"{cluster.shared_path}/home/carol"
+    async with worker(cluster, "w8"):
+        mine = await submit(cluster, ALICE, f"cd {home} && touch mine && stat -c '%u:%g %a' .")
+        await in_state(cluster, mine["job_id"], "COMPLETED")
+        others = await submit(cluster, BOB, f"ls {home} && exit 1; mkdir {taken} && exit 1; exit 0")
+        await in_state(cluster, others["job_id"], "COMPLETED")
+    assert output(cluster, mine["job_id"]).read_text() == "5001:5001 700\n"
+
+
 async def test_a_job_for_a_known_shape_waits_when_there_is_no_worker(cluster: SlurmCluster) -> None:
     known = await submit(cluster, ALICE, "true", constraints="memory-large", cpus_per_task=16)
     assert await state(cluster, known["job_id"]) == "PENDING"
@@ -176,10 +186,12 @@ async def test_users_see_their_own_jobs_and_the_operator_sees_all_and_may_drain(
 
 async def test_a_killed_slurmd_leaves_its_job_to_the_next_one(cluster: SlurmCluster) -> None:
     port, goal = free_port(), cluster.shared_dir / "goal"
-    script = f"until [ -e {cluster.shared_path}/goal ]; do sleep 0.1; done; echo survived"
+    script = f"echo began; until [ -e {cluster.shared_path}/goal ]; do sleep 0.1; done; echo survived"
     async with worker(cluster, "w6", port=port) as first:
         job = await submit(cluster, ALICE, script)
-        await in_state(cluster, job["job_id"], "RUNNING")
+        # Slurm calls a job running before its node has begun with it.
+        out = output(cluster, job["job_id"])
+        await until(lambda: out.exists() and out.read_text(), seconds=JOB_SECONDS, what="the script to begin")
         first.kill()
         await first.wait()
         await until(lambda: not listening(port), seconds=5, what="the end of slurmd with its launcher")
@@ -190,7 +202,7 @@ async def test_a_killed_slurmd_leaves_its_job_to_the_next_one(cluster: SlurmClus
         goal.touch()
         await in_state(cluster, job["job_id"], "COMPLETED")
         assert await second.stop() == 0
-    assert output(cluster, job["job_id"]).read_text() == "survived\n"
+    assert output(cluster, job["job_id"]).read_text() == "began\nsurvived\n"
 
 
 async def test_daemons_come_back_with_the_queue_at_the_same_address(cluster: OwnedSlurmCluster) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 from clusterra_contracts.identity import now
+from clusterra_contracts.job_states import ENDED
 
 from clusterra_lab.observer import Observer, observe
 from clusterra_lab.process import until
@@ -19,9 +20,6 @@ from clusterra_lab.slurm import SlurmCluster
 from clusterra_lab.stack import Stack
 from clusterra_lab.user import SubmittedJob, User
 
-TERMINAL = frozenset(
-    {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
-)
 EMAILS = ("ada@acme.example", "grace@acme.example")
 JOBS_SECONDS = 120.0
 ZERO_SECONDS = 60.0
@@ -43,7 +41,7 @@ class Run:
     @property
     def ended(self) -> bool:
         """Whether Slurm says that it is over."""
-        return self.state in TERMINAL
+        return self.state in ENDED
 
     @property
     def verified(self) -> bool:

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from clusterra_lab.problem import LabProblem
 from clusterra_lab.process import free_port, until
 from clusterra_lab.progress import Progress, silent
-from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, NodeShape, PowerSaving, SlurmConfig
+from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SHARED_PATH, NodeShape, PowerSaving, SlurmConfig
 from clusterra_lab.slurm_daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening
-from clusterra_lab.slurm_directory import SHARED_PATH, SlurmDirectory
+from clusterra_lab.slurm_directory import SlurmDirectory
 from clusterra_lab.slurm_namespace import INIT, command_line
 from clusterra_lab.slurm_provider import Provider, first_possible
 

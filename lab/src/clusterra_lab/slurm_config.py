@@ -16,6 +16,20 @@ SPOOL = "/var/spool/slurmd"
 LOG = "/var/log/slurm"
 RESUME_LOG = "resume.log"
 
+SHARED_PATH = "/mnt/efs"
+"""The folder that all nodes share."""
+HOMES = "home"
+"""In the shared folder: the home of each user who has run a job, by name."""
+
+_PROLOG = f"""\
+#!/bin/sh
+# Run as root by slurmd before a job's script. Users have no accounts, so nobody else makes their homes. A job without
+# one can still run, and a prolog that fails would drain the node.
+exec 2>> {LOG}/prolog.log
+install --directory --mode=0700 --owner="$SLURM_JOB_UID" --group="$SLURM_JOB_GID" \\
+  "{SHARED_PATH}/{HOMES}/$SLURM_JOB_USER" || :
+"""
+
 MY_CNF = """\
 [mariadbd]
 user = mysql
@@ -100,6 +114,7 @@ class SlurmConfig:
             "slurm.conf": slurm_conf(self),
             "cgroup.conf": "CgroupPlugin=disabled\n",
             "gres.conf": "AutoDetect=off\n",
+            "prolog": _PROLOG,
         }
         if self.power_saving:
             return files | {
@@ -134,6 +149,7 @@ SlurmdSpoolDir={SPOOL}/%n
 SlurmdLogFile={LOG}/%n.log
 SlurmctldPidFile=/run/slurmctld/slurmctld.pid
 SlurmdPidFile=/run/slurmd-%n.pid
+Prolog={ETC}/prolog
 MailProg=/bin/true
 
 ProctrackType=proctrack/linuxproc

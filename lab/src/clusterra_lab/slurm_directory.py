@@ -6,12 +6,11 @@ from pathlib import Path
 
 from clusterra_lab import slurm_config
 from clusterra_lab.secret_file import secret
-from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SLURM_KEY, SlurmConfig
+from clusterra_lab.slurm_config import HOMES, JWT_KEY, RESUME_LOG, SHARED_PATH, SLURM_KEY, SlurmConfig
 
 SLURM_UID = 64030
 """The account `slurm` of Debian's packages, by Debian policy the same everywhere."""
 
-SHARED_PATH = "/mnt/efs"
 _SLURM_KEY_BYTES = 1024
 
 
@@ -71,6 +70,8 @@ class SlurmDirectory:
         for folder in self.mounts:
             folder.mkdir(parents=True, exist_ok=True)
         self.shared.chmod(0o1777)
+        # Root's: whoever could write here would take another's home.
+        (self.shared / HOMES).mkdir(exist_ok=True)
         os.chown(self._state, SLURM_UID, SLURM_UID)
         self._write_keys()
         self._write_config(config)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import orjson
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.slurm_rpc import Job, Viewer
 from clusterra_runtime.rpc import RpcFailed
 
 from clusterra_gateway.feed import Feed, Subscription, TooSlow
-from clusterra_gateway.slurm_states import ENDED
 from clusterra_gateway.sse import ServerSentEvent
 from clusterra_gateway.upstream import OutputStream, Upstream
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
+from clusterra_contracts.job_states import JobState
 from clusterra_contracts.slurm_rpc import JobDescription, ListJobs, Submit
 from clusterra_runtime.rpc import RpcFailed
 from pydantic import BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
@@ -16,7 +17,6 @@ from clusterra_gateway.errors import InvalidRequest, TooLarge
 from clusterra_gateway.idempotency import Scope
 from clusterra_gateway.parameters import Body, CommaSeparated, Hints, Query, body, cluster, job_id, query
 from clusterra_gateway.replies import reply
-from clusterra_gateway.slurm_states import JobState
 
 log = structlog.get_logger()
 

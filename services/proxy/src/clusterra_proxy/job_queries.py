@@ -5,6 +5,7 @@ import binascii
 from collections.abc import Iterable
 
 from clusterra_contracts.identity import JobId, now
+from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.slurm_rpc import GetJob, Job, JobPage, ListJobs, Viewer
 
 from clusterra_proxy import array_tasks
@@ -13,7 +14,7 @@ from clusterra_proxy.accounting_records import SUPERSEDED
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.errors import Invalid, NotFound
 from clusterra_proxy.job_view import array_view, view
-from clusterra_proxy.records import LIVE_STATES, JobRecord
+from clusterra_proxy.records import JobRecord
 
 
 async def get(cluster: Cluster, request: GetJob) -> Job:
@@ -80,7 +81,7 @@ async def _seen(cluster: Cluster) -> Iterable[JobRecord]:
 async def _history(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
     if request.submitted_after is None and request.submitted_before is None:
         return ()
-    if request.states is not None and set(request.states) <= LIVE_STATES:
+    if request.states is not None and set(request.states) <= LIVE:
         return ()
     runs = await cluster.accounting.submitted(
         cluster.mint.operator(),

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from clusterra_contracts.identity import JobId
+from clusterra_contracts.job_states import BASE, LIVE
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from clusterra_proxy import hostlist
@@ -12,25 +13,6 @@ from clusterra_proxy.comment import Comment
 
 NO_VALUES = frozenset({0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF})
 """Slurm's NO_VAL and INFINITE of 32 and 64 bits, where a plain number stands for "not set"."""
-
-BASE_STATES = frozenset(
-    {
-        "PENDING",
-        "RUNNING",
-        "SUSPENDED",
-        "COMPLETED",
-        "CANCELLED",
-        "FAILED",
-        "TIMEOUT",
-        "NODE_FAIL",
-        "PREEMPTED",
-        "BOOT_FAIL",
-        "DEADLINE",
-        "OUT_OF_MEMORY",
-    }
-)
-"""A job has exactly one of these; what else stands in `job_state` are flags."""
-LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
 
 def _number(value: Any) -> Any:
@@ -137,12 +119,12 @@ class JobRecord(Record):
     @cached_property
     def state(self) -> str:
         """The base state."""
-        return next((state for state in self.job_state if state in BASE_STATES), self.job_state[0])
+        return next((state for state in self.job_state if state in BASE), self.job_state[0])
 
     @property
     def ended(self) -> bool:
         """Whether this run is over; its nodes may still be busy with the clean-up (`COMPLETING`)."""
-        return self.state not in LIVE_STATES
+        return self.state not in LIVE
 
     @property
     def on_nodes(self) -> bool:
