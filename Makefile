@@ -9,7 +9,7 @@ MEMBERS := $(wildcard libs/* services/*) lab
 TEST_PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test lint bench-latency docs lock clean prepare
+.PHONY: help demo up down status test test-histories lint bench-latency docs lock clean prepare
 .DEFAULT_GOAL := help
 
 help: ## Say what there is
@@ -48,12 +48,15 @@ status: $(VENV)/.installed ## Say what of the lab runs
 test: prepare ## All tests, on real NATS, DynamoDB, OIDC and Slurm
 	@$(BIN)/pytest -q -n $(TEST_PROCESSES) --dist loadfile
 
+test-histories: prepare ## The scale-down rule against 200 random queues (HISTORIES=N, HISTORIES_SEED=N)
+	@HISTORIES=$${HISTORIES:-200} $(BIN)/pytest -q tests/test_scale_down.py
+
 bench-latency: prepare ## Time from a submit to its worker and its run, against Slurm's own power saving
 	@$(BIN)/python bench/latency.py
 
 else
 
-prepare demo up down status test bench-latency:
+prepare demo up down status test test-histories bench-latency:
 	@lab/in-container $@
 
 endif

@@ -6,33 +6,15 @@ from pathlib import Path
 
 import psutil
 from clusterra_contracts.events import Event, JobFact
-from clusterra_contracts.history_rpc import HistoryPage
 from clusterra_lab.observer import Observer
 from clusterra_lab.process import until
 from clusterra_lab.scenario import GIB
 from clusterra_lab.stack import Stack
-from clusterra_lab.user import SubmittedJob, User
+from clusterra_lab.user import SubmittedJob, UnavailableError, User
 
 JOBS = 30
 SCRIPT = '#!/bin/bash\necho "began $SLURM_JOB_ID"\nsleep 6\necho "ended $SLURM_JOB_ID"\n'
 EXPECTED = ("job.submitted", "job.running", "job.completed")
-
-
-async def archived(user: User, job_ids: set[str]) -> list[Event] | None:
-    """All archived events of these jobs; None while the archive is away."""
-    found: list[Event] = []
-    cursor = ""
-    while True:
-        path = f"/v1/clusters/{user.cluster}/events?kind=job.*&limit=500{cursor}"
-        async with user.session.get(path) as response:
-            if response.status == 503:
-                return None
-            assert response.status == 200, await response.text()
-            page = HistoryPage.model_validate(await response.json())
-        found += [event for event in page.events if event.subject in job_ids]
-        if page.cursor is None:
-            return found
-        cursor = f"&cursor={page.cursor}"
 
 
 def slurmds(lab: Stack) -> list[int]:
@@ -64,7 +46,10 @@ async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer:
     await lab.nats.restart()
 
     async def complete() -> list[Event] | None:
-        events = await archived(ada, job_ids) or []
+        try:
+            events = [event for event in await ada.history("job.*") if event.subject in job_ids]
+        except UnavailableError:
+            return None
         ended = {event.subject for event in events if event.data.kind == "job.completed"}
         return events if ended == job_ids else None
 

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar
+from clusterra_contracts.events import Event
+from clusterra_contracts.history_rpc import HistoryPage
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_lab.sse import ServerSentEvent, events
@@ -17,6 +19,10 @@ LogIn = Callable[[str], Awaitable[str]]
 
 class UnexpectedAnswerError(RuntimeError):
     """The gateway answered something else than was asked for; the text has its problem document."""
+
+
+class UnavailableError(UnexpectedAnswerError):
+    """A service behind the gateway is away at the moment."""
 
 
 class _Answer(BaseModel):
@@ -89,6 +95,18 @@ class User:
         """The cluster's events as they happen; never ends by itself."""
         return self._stream(f"/v1/clusters/{self.cluster}/events/stream")
 
+    async def history(self, kind: str) -> list[Event]:
+        """All archived events of these kinds, such as `job.*`. Raises UnavailableError, UnexpectedAnswerError."""
+        found: list[Event] = []
+        query = {"kind": kind, "limit": "500"}
+        while True:
+            async with self.session.get(f"/v1/clusters/{self.cluster}/events", params=query) as response:
+                page = HistoryPage.model_validate(await _expect(response, 200))
+            found += page.events
+            if page.cursor is None:
+                return found
+            query["cursor"] = page.cursor
+
     async def _stream(self, path: str) -> AsyncIterator[ServerSentEvent]:
         async with self.session.get(path, timeout=ClientTimeout(total=None)) as response:
             if response.status != 200:
@@ -99,9 +117,8 @@ class User:
 
 async def _expect(response: ClientResponse, *statuses: int) -> Any:
     if response.status not in statuses:
-        raise UnexpectedAnswerError(
-            f"{response.method} {response.url.path}: {response.status}: {await response.text()}"
-        )
+        kind = UnavailableError if response.status == 503 else UnexpectedAnswerError
+        raise kind(f"{response.method} {response.url.path}: {response.status}: {await response.text()}")
     return await response.json()
 
 

@@ -1,0 +1,101 @@
+"""Random queues against real Slurm: no running job is ever on a retired worker."""
+
+import asyncio
+import os
+import random
+from datetime import datetime
+
+from clusterra_contracts.events import JOB_ENDS, Event, JobFact, ScaleFact, WorkerFact
+from clusterra_lab.observer import Observer
+from clusterra_lab.process import until
+from clusterra_lab.scenario import GIB
+from clusterra_lab.stack import Stack
+from clusterra_lab.user import User
+
+HISTORIES = int(os.environ.get("HISTORIES", "20"))
+"""How many are played; `make test-histories` plays 200."""
+SEED = int(os.environ.get("HISTORIES_SEED", "1"))
+AT_ONCE = 8
+SECONDS_EACH = 12.0
+"""More than one takes by itself, at any number of others at once."""
+
+
+class History:
+    """What one person does: a few jobs of any family, with gaps about as long as a worker may be idle (2 s)."""
+
+    def __init__(self, number: int) -> None:
+        self._random = random.Random(f"{SEED}/{number}")
+        self.ended_by_itself: set[str] = set()
+        self.cancelled: set[str] = set()
+
+    async def play(self, user: User) -> None:
+        """Submit and cancel, not waiting for any job."""
+        for _ in range(self._random.randint(1, 4)):
+            await asyncio.sleep(self._random.choice((0.0, 0.5, 1.9, 2.1, 3.0)))
+            job = {
+                "name": "history",
+                "nodes": self._random.choice(("1", "1", "1", "2")),
+                "cpus_per_task": self._random.choice((1, 2, 4)),
+                "memory_per_cpu": self._random.choice((2, 4, 8)) * GIB,
+            }
+            seconds = self._random.choice((0.0, 0.0, 1.0, 2.5))
+            submitted = await user.submit(f"#!/bin/bash\necho began\nsleep {seconds}\necho ended\n", job)
+            if self._random.random() < 0.15:
+                await asyncio.sleep(self._random.uniform(0.0, 1.5))
+                await user.cancel(submitted.job_id)
+                self.cancelled.add(submitted.job_id)
+            else:
+                self.ended_by_itself.add(submitted.job_id)
+
+
+async def test_random_queues_lose_no_job_to_a_retired_worker(lab: Stack, ada: User, observer: Observer) -> None:
+    histories = [History(number) for number in range(HISTORIES)]
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def play(history: History) -> None:
+        async with turn:
+            await history.play(ada)
+
+    await asyncio.gather(*map(play, histories))
+    whole = {job_id for history in histories for job_id in history.ended_by_itself}
+    submitted = whole | {job_id for history in histories for job_id in history.cancelled}
+
+    async def all_over() -> list[Event] | None:
+        facts = await ada.history("job.*")
+        ended = {event.subject for event in facts if event.kind in JOB_ENDS}
+        return facts if submitted <= ended else None
+
+    facts = await until(all_over, seconds=60 + SECONDS_EACH * HISTORIES / AT_ONCE, every=1.0, what="all jobs to end")
+    await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
+
+    ends = {event.subject: event.data for event in facts if event.kind in JOB_ENDS and event.subject in submitted}
+    jobs = [fact for fact in ends.values() if isinstance(fact, JobFact)]
+    assert {job.job_id: job.state for job in jobs if job.job_id in whole} == dict.fromkeys(whole, "COMPLETED")
+    begun = [event.subject for event in facts if event.kind == "job.running" and event.subject in submitted]
+    assert len(begun) == len(set(begun)), "a job was run again"
+    for job_id in whole:
+        assert await ada.output(job_id) == "began\nended\n"
+
+    retired = await retirements(ada)
+    hosts = {node for job in jobs for node in job.nodes}
+    assert hosts <= set(retired), "a worker was not named before it went"
+    for job in jobs:
+        for node in job.nodes:
+            # Slurm tells full seconds: a job that has really ended cannot be told to end later than it did.
+            assert job.ended_at is not None
+            assert job.ended_at <= retired[node], f"{node} was named while {job.job_id} was on it"
+
+
+async def retirements(user: User) -> dict[str, datetime]:
+    """When each worker was first named as a victim; every one that was stopped had been."""
+    named: dict[str, datetime] = {}
+    for event in sorted(await user.history("scale.decided"), key=lambda event: event.time):
+        assert isinstance(event.data, ScaleFact)
+        for change in event.data.changes:
+            for victim in change.victims:
+                named.setdefault(victim, event.time)
+    for event in await user.history("worker.*"):
+        assert isinstance(event.data, WorkerFact)
+        assert event.kind != "worker.failed", event.data
+        assert event.kind != "worker.stopped" or event.time >= named[event.data.worker]
+    return named
