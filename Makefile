@@ -9,7 +9,7 @@ MEMBERS := $(wildcard libs/* services/*) lab
 TEST_PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-histories lint bench-latency docs lock clean prepare
+.PHONY: help demo up down status test test-histories test-chaos lint bench-latency bench-edge docs lock clean prepare prepare-kubernetes
 .DEFAULT_GOAL := help
 
 help: ## Say what there is
@@ -45,18 +45,27 @@ down: $(VENV)/.installed ## End what `make up` started, whatever became of it
 status: $(VENV)/.installed ## Say what of the lab runs
 	@$(BIN)/lab status
 
-test: prepare ## All tests, on real NATS, DynamoDB, OIDC and Slurm
+prepare-kubernetes: $(VENV)/.installed ## Also build the programs of Kubernetes, once (ten minutes; needs Go)
+	@$(BIN)/lab prepare --kubernetes
+
+test: prepare-kubernetes ## All tests, on real NATS, DynamoDB, OIDC, Slurm and Kubernetes
 	@$(BIN)/pytest -q -n $(TEST_PROCESSES) --dist loadfile
 
 test-histories: prepare ## The scale-down rule against 200 random queues (HISTORIES=N, HISTORIES_SEED=N)
 	@HISTORIES=$${HISTORIES:-200} $(BIN)/pytest -q tests/test_scale_down.py
 
+test-chaos: prepare-kubernetes ## The Kubernetes edge in random trouble (CHAOS_SEED=N, CHAOS_STEPS=N)
+	@$(BIN)/pytest -q -s services/edge-agent/tests/test_kubernetes_chaos.py
+
 bench-latency: prepare ## Time from a submit to its worker and its run, against Slurm's own power saving
 	@$(BIN)/python bench/latency.py
 
+bench-edge: prepare-kubernetes ## The Kubernetes edge: time to acceptance, memory and CPU with 7500 workers
+	@$(BIN)/python bench/edge.py
+
 else
 
-prepare demo up down status test test-histories bench-latency:
+prepare prepare-kubernetes demo up down status test test-histories test-chaos bench-latency bench-edge:
 	@lab/in-container $@
 
 endif
@@ -65,9 +74,11 @@ lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files ar
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@for package in $(MEMBERS) tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
 	@$(BIN)/python -m clusterra_contracts.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
 
 docs: $(VENV)/.installed ## Make the generated documents again
 	@$(BIN)/python -m clusterra_contracts.asyncapi > docs/asyncapi.json
+	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
 
 lock: $(VENV)/.installed ## Resolve the dependencies again
 	@$(BIN)/uv lock --quiet --upgrade

@@ -104,13 +104,22 @@ def demo(
 
 
 @app.command()
-def prepare() -> None:
+def prepare(
+    kubernetes: Annotated[bool, typer.Option(help="Also build the programs of Kubernetes (some ten minutes).")] = False,
+) -> None:
     """Download and build what the lab needs, once, into the cache."""
+    from clusterra_lab.kube_binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
     from clusterra_lab.stack import prepared
 
     async def build() -> None:
         with console_progress(err) as progress:
             await prepared(progress)
+            if kubernetes:
+                try:
+                    await ensure_binaries(progress)
+                    await ensure_node_binaries(progress)
+                except BinariesNotBuilt as error:
+                    err.print(f"no Kubernetes, its tests will be skipped: {error}", markup=False, highlight=False)
 
     _run(build())
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from clusterra_lab.container import remove_marked
 from clusterra_lab.home import Home, Summary
+from clusterra_lab.kube_node_number import remove_leftovers
 from clusterra_lab.ledger import MARK
 from clusterra_lab.leftovers import end_processes, unmount
 from clusterra_lab.orphans import adopt_orphans
@@ -38,6 +39,7 @@ async def clear(home: Home) -> list[str]:
     """End all containers, processes and mounts of a lab that nobody is; what they were. Raises NotRemoved."""
     ended = await remove_marked(MARK, str(home.directory))
     ended += await end_processes(home.directory)
+    ended += await remove_leftovers()
     ended += await unmount(home.directory)
     home.ledger.clear()
     return ended

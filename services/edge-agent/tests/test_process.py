@@ -12,11 +12,11 @@ import psutil
 import pytest
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent.one_by_one import StartRefused
 from clusterra_edge_agent.process import ProcessSubstrate
-from clusterra_edge_agent.records import WorkerRecord
+from clusterra_edge_agent.process_record import ProcessRecord
 from clusterra_edge_agent.slurmd import Slurmd
 from clusterra_edge_agent.state import StateUnreadable
-from clusterra_edge_agent.substrate import StartRefused
 from clusterra_lab.process import free_port, until
 
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))
@@ -56,7 +56,7 @@ class Host:
         spool = str(self.folder / "spool-{worker}")
         substrate = ProcessSubstrate(slurmd, self.folder, ports=self.ports, spool=spool, grace_seconds=grace_seconds)
         substrate.adopt()
-        boots = asyncio.create_task(substrate.watch_boots())
+        boots = asyncio.create_task(substrate.run())
         try:
             yield substrate
         finally:
@@ -260,12 +260,12 @@ async def test_whenever_a_starting_agent_is_killed_there_is_one_record_for_each_
         assert len(ports) == len(set(ports))
 
 
-def all_records(host: Host) -> list[WorkerRecord]:
+def all_records(host: Host) -> list[ProcessRecord]:
     files = (host.folder / "workers").glob("*.json")
-    return [WorkerRecord.model_validate_json(file.read_text()) for file in files]
+    return [ProcessRecord.model_validate_json(file.read_text()) for file in files]
 
 
-def records(host: Host) -> list[WorkerRecord]:
+def records(host: Host) -> list[ProcessRecord]:
     return [record for record in all_records(host) if record.end is None]
 
 

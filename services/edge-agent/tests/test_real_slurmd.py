@@ -14,7 +14,7 @@ from clusterra_contracts.identity import SlurmUser, WorkerName
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent import job_output
 from clusterra_edge_agent.process import ProcessSubstrate
-from clusterra_edge_agent.records import WorkerRecord
+from clusterra_edge_agent.process_record import ProcessRecord
 from clusterra_edge_agent.slurmd import Slurmd
 from clusterra_lab.process import free_port, until
 from clusterra_lab.slurm import SlurmCluster, slurm_cluster
@@ -42,7 +42,7 @@ class Site:
         spool = f"{self.cluster.spool_dir}/{{worker}}"
         substrate = ProcessSubstrate(slurmd, self.folder, ports=self.ports, spool=spool)
         substrate.adopt()
-        boots = asyncio.create_task(substrate.watch_boots())
+        boots = asyncio.create_task(substrate.run())
         try:
             yield substrate
         finally:
@@ -50,7 +50,7 @@ class Site:
             substrate.close()
 
     def leader(self, name: WorkerName) -> int:
-        record = WorkerRecord.model_validate_json((self.folder / "workers" / f"{name}.json").read_text())
+        record = ProcessRecord.model_validate_json((self.folder / "workers" / f"{name}.json").read_text())
         return record.process.pid
 
     async def squeue(self, job_id: str) -> str:

@@ -20,6 +20,7 @@ from clusterra_edge_agent.news import tell_news
 from clusterra_edge_agent.process import ProcessSubstrate
 from clusterra_edge_agent.settings import Settings
 from clusterra_edge_agent.slurmd import Slurmd
+from clusterra_edge_agent.substrate import Substrate
 
 NAME = "edge-agent"
 
@@ -33,16 +34,14 @@ async def app(service: Service) -> AsyncIterator[None]:
     structlog.contextvars.bind_contextvars(tenant=ref.tenant, cluster=ref.cluster)
     with state.locked(settings.state_dir) as folder:
         latest = LatestDesired(folder)
-        substrate = process_substrate(settings)
-        try:
-            substrate.adopt()
+        async with opened(settings) as substrate:
             client = await bus.connect(settings, NAME, inbox_prefix=permissions.inbox_prefix(ref))
             controller = Controller(latest, substrate, connected=lambda: client.is_connected)
             heartbeats = Heartbeats(client, ref, substrate, lambda: controller.applied, version("clusterra-edge-agent"))
             logs = Logs(settings.shared_dir)
             await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
             service.ready_when("nats", lambda: client.is_connected)
-            service.background("boots", substrate.watch_boots)
+            service.background("substrate", substrate.run)
             service.background("controller", controller.run)
             service.background("heartbeats", lambda: heartbeats.run(substrate.changes, controller.changes))
             service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate))
@@ -53,8 +52,25 @@ async def app(service: Service) -> AsyncIterator[None]:
                 logs.end_waits()
                 await bus.close(client)
                 logs.close()
-        finally:
-            substrate.close()
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Substrate]:
+    """The substrate of these settings. Raises kubernetes.api.ApiError, state.StateUnreadable, OSError."""
+    if settings.substrate == "kubernetes":
+        # Only here: the other substrate shall not pay for what it does not use.
+        from clusterra_edge_agent.kubernetes.api import connected
+        from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
+
+        async with connected(settings.kubernetes_namespace, settings.kubeconfig) as api:
+            yield KubernetesSubstrate(api, settings.state_dir)
+        return
+    substrate = process_substrate(settings)
+    try:
+        substrate.adopt()
+        yield substrate
+    finally:
+        substrate.close()
 
 
 def process_substrate(settings: Settings) -> ProcessSubstrate:

@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,16 +13,19 @@ from typing import Any, Literal
 import structlog
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ShapeName, WorkerName, now
+from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.shapes import WorkerSpec
 
 from clusterra_edge_agent.backoff import CrashBackoff
 from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.leftovers import WORKER, end_processes
 from clusterra_edge_agent.listening import listening
+from clusterra_edge_agent.one_by_one import StartRefused, one_by_one
 from clusterra_edge_agent.ports import Ports
-from clusterra_edge_agent.records import Records, WorkerRecord
+from clusterra_edge_agent.process_record import ProcessRecord
+from clusterra_edge_agent.records import Records
 from clusterra_edge_agent.slurmd import InvalidSpec, Slurmd
-from clusterra_edge_agent.substrate import News, StartRefused, SubstrateUnavailable
+from clusterra_edge_agent.substrate import News, SubstrateUnavailable
 from clusterra_edge_agent.worker_files import WorkerFiles
 from clusterra_edge_agent.worker_process import WorkerProcess
 
@@ -36,7 +40,7 @@ _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 
 @dataclass(slots=True)
 class _Known:
-    record: WorkerRecord
+    record: ProcessRecord
     process: WorkerProcess | None
     """None when it has ended."""
     serving: bool = False
@@ -58,7 +62,7 @@ class ProcessSubstrate:
     ) -> None:
         self.changes = Changes()
         self._slurmd = slurmd
-        self._records = Records(folder / "workers")
+        self._records = Records(folder / "workers", ProcessRecord)
         self._files = WorkerFiles(folder / "logs", spool)
         self._ports = Ports(ports, folder / "port.json")
         self._grace_seconds = grace_seconds
@@ -100,6 +104,10 @@ class ProcessSubstrate:
             known.record.worker(serving=known.serving) for known in everything if known.record.end != "stopped"
         )
 
+    async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
+        """See `Substrate.apply`."""
+        return await one_by_one(desired, is_current, self)
+
     async def start(self, shape: ShapeName, spec: WorkerSpec) -> WorkerName:
         """Start a slurmd on a port of its own. Raises StartRefused."""
         if wait_seconds := self._backoff.remaining_seconds(shape, time.monotonic()):
@@ -115,7 +123,7 @@ class ProcessSubstrate:
             self._backoff.failed(shape, lived_seconds=0.0, now=time.monotonic())
             raise StartRefused(f"no process for {name}: {error}", retry_after_seconds=RETRY_SECONDS) from error
         known = _Known(
-            WorkerRecord(name=name, shape=shape, port=port, process=process.identity, started_at=now()), process
+            ProcessRecord(name=name, shape=shape, port=port, process=process.identity, started_at=now()), process
         )
         try:
             self._records.save(known.record)
@@ -157,7 +165,7 @@ class ProcessSubstrate:
         del self._known[fact.worker]
         self.changes.tell()
 
-    async def watch_boots(self) -> None:
+    async def run(self) -> None:
         """See workers begin to serve: they listen on their port. Idle while none boots; runs until cancelled."""
         while True:
             await self._booting.wait()

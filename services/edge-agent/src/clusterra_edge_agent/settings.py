@@ -13,7 +13,7 @@ class Settings(ServiceSettings):
 
     tenant: Id
     cluster: Id
-    substrate: Literal["process"] = "process"
+    substrate: Literal["process", "kubernetes"] = "process"
 
     shared_dir: Path
     """The cluster's shared folder as this agent sees it; jobs write their output there."""
@@ -25,7 +25,7 @@ class Settings(ServiceSettings):
     slurmd_path: str = "slurmd"
     """slurmd, as seen through the launcher."""
     slurmd_conf: str | None = None
-    """A slurm.conf, as seen through the launcher. Exactly one of this and `slurmd_conf_server` is set."""
+    """A slurm.conf, as seen through the launcher. Processes need exactly one of this and `slurmd_conf_server`."""
     slurmd_conf_server: Annotated[str, StringConstraints(pattern=r"^[^:\s]+:[0-9]+$")] | None = None
     """slurmctld as `host:port`, to fetch the configuration from."""
     slurmd_spool: str | None = None
@@ -35,6 +35,11 @@ class Settings(ServiceSettings):
     """How many ports there are from the first one on; also the most workers there can be."""
     slurmd_grace_seconds: Annotated[float, Field(gt=0)] = 10.0
     """From SIGTERM to SIGKILL of a worker that is removed."""
+
+    kubernetes_namespace: str = "slurm"
+    """Where the Deployments of the workers are."""
+    kubeconfig: Path | None = None
+    """The way to the API server; None for the ServiceAccount of the pod that this agent runs in."""
 
     @property
     def ref(self) -> ClusterRef:
@@ -48,7 +53,7 @@ class Settings(ServiceSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.slurmd_conf is None) == (self.slurmd_conf_server is None):
+        if self.substrate == "process" and (self.slurmd_conf is None) == (self.slurmd_conf_server is None):
             raise ValueError("set exactly one of CLUSTERRA_SLURMD_CONF and CLUSTERRA_SLURMD_CONF_SERVER")
         if self.slurmd_spool is not None and "{worker}" not in self.slurmd_spool:
             raise ValueError("CLUSTERRA_SLURMD_SPOOL must hold {worker}: it is removed with one worker")

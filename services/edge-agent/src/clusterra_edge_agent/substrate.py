@@ -1,27 +1,19 @@
 """The port to whatever runs the workers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
 from clusterra_contracts.events import WorkerFact
 from clusterra_contracts.heartbeat import Worker
-from clusterra_contracts.identity import ShapeName, WorkerName
-from clusterra_contracts.shapes import WorkerSpec
+from clusterra_contracts.scale import DesiredState
 
 from clusterra_edge_agent.changes import Changes
 
 
 class SubstrateUnavailable(Exception):
     """The substrate cannot say or do anything now. What it has is unknown, not empty."""
-
-
-class StartRefused(Exception):
-    """A worker could not be started; trying again makes sense after `retry_after_seconds`."""
-
-    def __init__(self, reason: str, *, retry_after_seconds: float) -> None:
-        super().__init__(reason)
-        self.retry_after_seconds = retry_after_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +36,17 @@ class Substrate(Protocol):
     def changes(self) -> Changes:
         """Tells whenever `workers` or `untold` may have another answer."""
 
+    async def run(self) -> None:
+        """Follow what happens to workers, until cancelled."""
+
     async def workers(self) -> tuple[Worker, ...]:
         """All workers there are. Raises SubstrateUnavailable when it cannot know."""
 
-    async def start(self, shape: ShapeName, spec: WorkerSpec) -> WorkerName:
-        """Start one worker; returns when the substrate has accepted it. Raises StartRefused, SubstrateUnavailable."""
+    async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
+        """Do all that leads to `desired` and can be done now, as long as `is_current`.
 
-    async def remove(self, name: WorkerName) -> None:
-        """End one worker; returns when the substrate has accepted it. One that is not there is no error.
-
-        Raises SubstrateUnavailable.
+        Only victims are ended, and a shape that is not listed is left alone. After how many seconds to call again for
+        what could not be done; None when the substrate has accepted everything. Raises SubstrateUnavailable.
         """
 
     def untold(self) -> tuple[News, ...]:

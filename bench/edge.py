@@ -1,0 +1,226 @@
+"""The edge-agent on Kubernetes: time to the API server's acceptance, and what it takes with thousands of workers.
+
+A real API server and its controllers, KWOK's nodes, a real NATS server, the agent as a process with the rights of
+k8s/edge. Prints one JSON line last. `--changes` and `--replicas` make a shorter run.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import psutil
+from clusterra_contracts import permissions, subjects
+from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.scale import DesiredState, ShapeTarget
+from clusterra_contracts.shapes import Shape
+from clusterra_contracts.subjects import Subject
+from clusterra_lab.kube_nodes import kwok_nodes
+from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.nats import nats_server
+from clusterra_lab.process import Process, start, until
+from clusterra_lab.progress import Progress, console_progress
+from clusterra_runtime import bus, catalogue, topology
+from clusterra_runtime.client import Client
+from clusterra_runtime.settings import ServiceSettings
+
+REF = ClusterRef(tenant="acme", cluster="c1")
+ROOT = Path(__file__).parents[1]
+NAMESPACE = "slurm"
+IDLE_SECONDS = 30.0
+
+
+class Edge:
+    """An agent and the centre's view of it."""
+
+    def __init__(self, plane: ControlPlane, centre: Client, shapes: tuple[Shape, ...]) -> None:
+        self.plane = plane
+        self.shapes = {shape.name: shape for shape in shapes}
+        self.last: Heartbeat | None = None
+        self.agent: Process
+        self._centre = centre
+        self._generation = 0
+
+    async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
+        self.last = heartbeat
+
+    async def desire(self, replicas: dict[str, int], victims: tuple[str, ...] = ()) -> float:
+        """Publish it, wait until the API server has accepted it; the seconds between."""
+        self._generation += 1
+        targets = tuple(
+            ShapeTarget(
+                shape=shape,
+                worker=self.shapes[shape].worker,
+                replicas=count,
+                victims=tuple(name for name in victims if name.startswith(f"slurmd-{shape}-")),
+            )
+            for shape, count in replicas.items()
+        )
+        published = now()
+        desired = DesiredState(
+            generation=self._generation, fence=1, snapshot_generation=1, decided_at=published, targets=targets
+        )
+        await bus.publish_durable(self._centre, subjects.scale_desired(REF), desired, message_id=str(self._generation))
+
+        def applied() -> bool:
+            beat = self.last
+            return beat is not None and beat.applied is not None and beat.applied.generation == self._generation
+
+        await until(applied, seconds=60, what=f"generation {self._generation}", every=0.005, process=self.agent)
+        assert self.last is not None
+        assert self.last.applied is not None
+        return (self.last.applied.applied_at - published).total_seconds()
+
+    async def followed(self, count: int) -> list[str]:
+        """Wait until exactly so many workers run; their names."""
+
+        def all_run() -> bool:
+            workers = self.last.workers if self.last else None
+            return (
+                workers is not None and len(workers) == count and all(worker.phase == "running" for worker in workers)
+            )
+
+        await until(all_run, seconds=900, what=f"{count} running workers", every=0.05, process=self.agent)
+        assert self.last is not None
+        return [worker.name for worker in self.last.workers or ()]
+
+
+@asynccontextmanager
+async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
+    """Everything, with an agent that has nothing to do yet."""
+    shapes = catalogue.load(ROOT / "catalog" / "shapes.yaml").shapes
+    users = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
+    async with AsyncExitStack() as running:
+        plane = await running.enter_async_context(control_plane(folder / "kubernetes", progress=progress))
+        await running.enter_async_context(kwok_nodes(plane, 10, cpus=100_000, memory_gib=1_000_000))
+        nats = await running.enter_async_context(nats_server(folder / "nats", users=users, progress=progress))
+        given = nats.environment("centre")
+        settings = ServiceSettings(
+            nats_url=given["CLUSTERRA_NATS_URL"],
+            nats_user=given["CLUSTERRA_NATS_USER"],
+            nats_password_file=Path(given["CLUSTERRA_NATS_PASSWORD_FILE"]),
+        )
+        centre = await bus.connect(settings, "bench")
+        running.push_async_callback(bus.close, centre)
+        await topology.apply(centre)
+        await plane.kubectl("create", "namespace", NAMESPACE)
+        rights = ROOT / "k8s" / "edge" / "base" / "agent-rights.yaml"
+        await plane.kubectl("create", f"--filename={rights}")
+        deployments = {"apiVersion": "v1", "kind": "List", "items": [deployment(shape.name) for shape in shapes]}
+        await plane.kubectl("create", "--filename=-", input=json.dumps(deployments))
+        environment = {
+            **nats.environment("edge"),
+            "CLUSTERRA_TENANT": REF.tenant,
+            "CLUSTERRA_CLUSTER": REF.cluster,
+            "CLUSTERRA_SUBSTRATE": "kubernetes",
+            "CLUSTERRA_KUBECONFIG": str(await plane.service_account(NAMESPACE, "edge-agent")),
+            "CLUSTERRA_SHARED_DIR": str(folder),
+            "CLUSTERRA_STATE_DIR": str(folder / "state"),
+        }
+        seen = Edge(plane, centre, shapes)
+        argv = [sys.executable, "-m", "clusterra_edge_agent"]
+        seen.agent = await start("edge-agent", argv, log=folder / "agent.log", env=environment)
+        running.push_async_callback(seen.agent.stop)
+        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, seen.take)
+        await seen.followed(0)
+        yield seen
+
+
+def deployment(shape: str) -> dict[str, object]:
+    """As small as the API server accepts: what a worker needs is nothing to KWOK."""
+    labels = {"clusterra.io/shape": shape}
+    pod = {"containers": [{"name": "slurmd", "image": "slurmd"}], "terminationGracePeriodSeconds": 1}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"slurmd-{shape}", "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+async def measure_changes(edge: Edge, changes: int, progress: Progress) -> dict[str, list[float]]:
+    """Seconds from published to accepted, by direction; each change after the last one's pods have followed."""
+    rng, seconds = random.Random(1), {"up": list[float](), "down": list[float]()}
+    shape, names = next(iter(edge.shapes)), list[str]()
+    for number in range(changes):
+        progress(f"changes: {number} of {changes}")
+        if len(names) < 2 or (len(names) < 10 and rng.random() < 0.5):
+            wanted = len(names) + rng.randint(1, 3)
+            seconds["up"].append(await edge.desire({shape: wanted}))
+        else:
+            victims = tuple(rng.sample(names, rng.randint(1, min(3, len(names)))))
+            wanted = len(names) - len(victims)
+            seconds["down"].append(await edge.desire({shape: wanted}, victims))
+        names = await edge.followed(wanted)
+    await edge.desire({shape: 0}, tuple(names))
+    await edge.followed(0)
+    return seconds
+
+
+async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[str, float]:
+    """What the agent takes with so many workers of each shape, and how long it takes to list them anew."""
+    count = replicas * len(edge.shapes)
+    progress(f"{count} workers")
+    await edge.desire(dict.fromkeys(edge.shapes, replicas))
+    names = await edge.followed(count)
+    process = psutil.Process(edge.agent.pid)
+    progress(f"the agent idle for {IDLE_SECONDS:.0f} s")
+    await asyncio.sleep(5)
+    before = sum(process.cpu_times()[:2])
+    await asyncio.sleep(IDLE_SECONDS)
+    cpu_percent = 100 * (sum(process.cpu_times()[:2]) - before) / IDLE_SECONDS
+    rss_mib = process.memory_info().rss / 2**20
+    progress("a new API server")
+    await edge.plane.kill_api_server()
+    await until(lambda: edge.last is not None and edge.last.workers is None, seconds=30, what="the loss to be told")
+    await edge.plane.start_api_server()
+    ready = time.monotonic()
+    await until(lambda: edge.last is not None and edge.last.workers is not None, seconds=60, what="the list")
+    relist_seconds = time.monotonic() - ready
+    peak_mib = process.memory_info().rss / 2**20
+    progress("the workers to go")
+    await edge.desire(dict.fromkeys(edge.shapes, 0), tuple(names))
+    await edge.followed(0)
+    return {
+        "workers": count,
+        "rss_mib": round(rss_mib, 1),
+        "rss_after_list_mib": round(peak_mib, 1),
+        "idle_cpu_percent": round(cpu_percent, 2),
+        "relist_seconds": round(relist_seconds, 2),
+    }
+
+
+def percentile(values: list[float], percent: int) -> float:
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, round(len(ordered) * percent / 100))], 4) if ordered else 0.0
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--changes", type=int, default=200)
+    parser.add_argument("--replicas", type=int, default=500, help="of each of the catalogue's shapes")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, console_progress() as progress:
+        async with edge(Path(folder), progress) as running:
+            seconds = await measure_changes(running, arguments.changes, progress)
+            size = await measure_size(running, arguments.replicas, progress)
+    accepted = {
+        direction: {"n": len(values), "p50": percentile(values, 50), "p99": percentile(values, 99)}
+        for direction, values in seconds.items()
+    }
+    print(json.dumps({"published -> accepted": accepted, "agent": size}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

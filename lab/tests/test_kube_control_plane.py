@@ -1,0 +1,220 @@
+"""The control plane of Kubernetes, real: what it refuses, what it survives, and what is left of it."""
+
+import asyncio
+import json
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
+from clusterra_lab.kube_certificates import Authority
+from clusterra_lab.kube_config import certificate_user, write_kubeconfig
+from clusterra_lab.kubernetes import GIVEN, ControlPlane, KubectlFailed, NoKubeconfig, control_plane, kubernetes
+from clusterra_lab.process import until
+
+pytestmark = pytest.mark.skipif(
+    not can_have_binaries(CONTROL_PLANE),
+    reason="the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
+)
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: workers}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: workers}}
+  template:
+    metadata: {labels: {app: workers}}
+    spec:
+      containers: [{name: worker, image: worker}]
+"""
+
+SCALER = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: scaler}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: scaler}
+rules:
+- {apiGroups: [apps], resources: [deployments], verbs: [get]}
+- {apiGroups: [apps], resources: [deployments/scale], verbs: [get, patch, update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: scaler}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: scaler}
+subjects: [{kind: ServiceAccount, name: scaler}]
+"""
+
+COMPONENTS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+
+HOLD = """
+import asyncio, pathlib, sys
+from clusterra_lab.kube_certificates import Authority
+from clusterra_lab.kube_config import certificate_user, write_kubeconfig
+from clusterra_lab.kubernetes import control_plane
+async def main():
+    async with control_plane(pathlib.Path(sys.argv[1])) as plane:
+        print(await plane.kubectl("create", "namespace", "only-once"), end="", flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
+        yield plane
+
+
+async def make(plane: ControlPlane, namespace: str, manifest: str = "") -> None:
+    await plane.kubectl("create", "namespace", namespace)
+    if manifest:
+        await plane.kubectl("create", f"--namespace={namespace}", "--filename=-", input=manifest)
+
+
+async def pods(plane: ControlPlane, namespace: str) -> list[str]:
+    listed = await plane.kubectl("get", "pods", f"--namespace={namespace}", "--output=json")
+    return [pod["status"]["phase"] for pod in json.loads(listed)["items"]]
+
+
+async def pods_become(plane: ControlPlane, namespace: str, phases: list[str]) -> None:
+    async def are() -> bool:
+        return await pods(plane, namespace) == phases
+
+    await until(are, seconds=20, what=f"pods {phases} in {namespace}", every=0.1)
+
+
+def running(directory: Path) -> list[str]:
+    """The names of our components that know `directory`."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = process.info["cmdline"] or [""]
+        name = Path(command[0]).name
+        if (
+            name in COMPONENTS
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+            and str(directory) in " ".join(command)
+        ):
+            found.append(name)
+    return found
+
+
+async def test_the_administrator_s_kubeconfig_is_its_owner_s_alone(plane: ControlPlane) -> None:
+    assert stat.S_IMODE(plane.kubeconfig.stat().st_mode) == 0o600
+    assert plane.url in plane.kubeconfig.read_text()
+
+
+async def test_a_deployment_has_the_pods_that_its_scale_says(plane: ControlPlane) -> None:
+    await make(plane, "scale", DEPLOYMENT)
+    scale = await plane.kubectl("get", "--raw=/apis/apps/v1/namespaces/scale/deployments/workers/scale")
+    assert json.loads(scale)["spec"] == {}
+    for count in (3, 1):
+        await plane.kubectl("scale", "deployment/workers", "--namespace=scale", f"--replicas={count}")
+        await pods_become(plane, "scale", ["Pending"] * count)
+
+
+async def test_a_service_account_may_what_its_role_says_and_nothing_else(plane: ControlPlane) -> None:
+    await make(plane, "rbac", DEPLOYMENT + "---" + SCALER)
+    scaler = await plane.service_account("rbac", "scaler")
+    assert stat.S_IMODE(scaler.stat().st_mode) == 0o600
+    as_scaler = f"--kubeconfig={scaler}"
+    await plane.kubectl("scale", "deployment/workers", "--namespace=rbac", "--replicas=1", as_scaler)
+    await pods_become(plane, "rbac", ["Pending"])
+    for refused in (
+        ["delete", "deployment", "workers", "--namespace=rbac"],
+        ["get", "pods", "--namespace=rbac"],
+        ["get", "deployment", "workers", "--namespace=default"],
+        ["get", "nodes"],
+    ):
+        with pytest.raises(KubectlFailed, match=r'Forbidden.*"system:serviceaccount:rbac:scaler" cannot'):
+            await plane.kubectl(*refused, as_scaler)
+
+
+async def test_a_service_account_that_does_not_exist_has_no_token(plane: ControlPlane) -> None:
+    with pytest.raises(KubectlFailed, match='serviceaccounts "nobody" not found'):
+        await plane.service_account("default", "nobody")
+
+
+async def test_a_certificate_of_another_run_is_worth_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+    earlier = Authority.new("kubernetes").client("administrator", "system:masters")
+    kubeconfig = write_kubeconfig(
+        tmp_path / "kubeconfig",
+        url=plane.url,
+        authority=plane.authority.certificate,
+        user=certificate_user(earlier),
+    )
+    with pytest.raises(KubectlFailed, match=r"Unauthorized|must be logged in"):
+        await plane.kubectl("get", "nodes", f"--kubeconfig={kubeconfig}")
+
+
+async def test_pod_security_and_quotas_are_enforced(plane: ControlPlane) -> None:
+    await make(plane, "guarded")
+    await plane.kubectl("label", "namespace", "guarded", "pod-security.kubernetes.io/enforce=restricted")
+    with pytest.raises(KubectlFailed, match="violates PodSecurity"):
+        await plane.kubectl("run", "worker", "--image=worker", "--namespace=guarded")
+    await make(plane, "counted")
+    await plane.kubectl("create", "quota", "none", "--hard=pods=0", "--namespace=counted")
+
+    async def refused() -> bool:
+        try:
+            await plane.kubectl("run", "worker", "--image=worker", "--namespace=counted")
+        except KubectlFailed as failed:
+            return "exceeded quota: none" in str(failed)
+        raise AssertionError("a pod above the quota")
+
+    await until(refused, seconds=10, what="the quota")
+
+
+async def test_a_killed_api_server_comes_back_on_its_port_with_its_state(plane: ControlPlane) -> None:
+    await make(plane, "restart", DEPLOYMENT)
+    await plane.kill_api_server()
+    with pytest.raises(KubectlFailed, match="refused"):
+        await plane.kubectl("get", "deployments", "--namespace=restart")
+    await plane.start_api_server()
+    await plane.kubectl("scale", "deployment/workers", "--namespace=restart", "--replicas=2")
+    await pods_become(plane, "restart", ["Pending"] * 2)
+
+
+async def test_a_given_kubeconfig_is_taken_and_its_kubernetes_kept(
+    plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(GIVEN, str(plane.kubeconfig))
+    async with kubernetes(tmp_path) as given:
+        assert given.url == plane.url
+        await given.kubectl("create", "namespace", "from-outside")
+    await plane.kubectl("get", "namespace", "from-outside")
+
+
+async def test_a_given_kubeconfig_that_does_not_exist_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(GIVEN, str(tmp_path / "none"))
+    with pytest.raises(NoKubeconfig, match=f"{GIVEN}={tmp_path}/none"):
+        async with kubernetes(tmp_path):
+            pass
+
+
+async def test_it_ends_with_a_killed_holder_and_begins_anew_and_ends_with_its_block(tmp_path: Path) -> None:
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLD, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert holder.stdout
+        assert await asyncio.wait_for(holder.stdout.readline(), 60) == b"namespace/only-once created\n"
+        assert sorted(running(tmp_path)) == COMPONENTS
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        await holder.wait()
+    await until(lambda: not running(tmp_path), seconds=10, what="the end of all processes")
+    async with control_plane(tmp_path) as plane:
+        assert sorted(running(tmp_path)) == COMPONENTS
+        await plane.kubectl("create", "namespace", "only-once")
+    assert running(tmp_path) == []

@@ -1,0 +1,111 @@
+"""Fake nodes on a real control plane."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+
+import psutil
+import pytest
+from clusterra_lab.kube_binaries import BINARIES, can_have_binaries
+from clusterra_lab.kube_nodes import PrefixTaken, kwok_nodes
+from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.process import until
+
+pytestmark = pytest.mark.skipif(
+    not can_have_binaries(BINARIES),
+    reason="the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
+)
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: workers}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: workers}}
+  template:
+    metadata: {labels: {app: workers}}
+    spec:
+      nodeSelector: {shape: little}
+      containers: [{name: worker, image: worker, resources: {requests: {cpu: "2", memory: 1Gi}}}]
+"""
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
+        yield plane
+
+
+async def phases(plane: ControlPlane, namespace: str) -> list[str]:
+    """The phase of each pod, and Terminating for one that is being deleted."""
+    listed = json.loads(await plane.kubectl("get", "pods", f"--namespace={namespace}", "--output=json"))
+    return sorted(
+        "Terminating" if "deletionTimestamp" in pod["metadata"] else pod["status"]["phase"] for pod in listed["items"]
+    )
+
+
+async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None:
+    async def are() -> bool:
+        return await phases(plane, namespace) == wanted
+
+    await until(are, seconds=20, what=f"pods {wanted} in {namespace}", every=0.05)
+
+
+async def deploy(plane: ControlPlane, namespace: str) -> None:
+    await plane.kubectl("create", "namespace", namespace)
+    await plane.kubectl("create", f"--namespace={namespace}", "--filename=-", input=DEPLOYMENT)
+
+
+async def scale(plane: ControlPlane, namespace: str, count: int) -> None:
+    await plane.kubectl("scale", "deployment/workers", f"--namespace={namespace}", f"--replicas={count}")
+
+
+async def test_pods_run_at_once_where_their_labels_and_requests_fit_and_go_again(plane: ControlPlane) -> None:
+    await deploy(plane, "little")
+    async with kwok_nodes(plane, 2, cpus=4, memory_gib=8, labels={"shape": "little"}):
+        for count in (3, 0):
+            await scale(plane, "little", count)
+            await become(plane, "little", ["Running"] * count)
+        # Two fit on each.
+        await scale(plane, "little", 5)
+        await become(plane, "little", ["Pending"] + ["Running"] * 4)
+
+
+async def test_at_the_end_no_pod_no_node_and_no_kwok_is_left(plane: ControlPlane) -> None:
+    await deploy(plane, "brief")
+    async with kwok_nodes(plane, 1, labels={"shape": "little"}, prefix="other"), kwok_nodes(plane, 2):
+        await scale(plane, "brief", 2)
+        await become(plane, "brief", ["Running"] * 2)
+    await become(plane, "brief", ["Pending"] * 2)
+    assert await plane.kubectl("get", "nodes", "--output=name") == ""
+    config = f"--kubeconfig={plane.kubeconfig}"
+    commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not [command for command in commands if command and command[0].endswith("/kwok") and config in command]
+
+
+async def test_two_sets_do_not_take_each_other_s_names(plane: ControlPlane) -> None:
+    async with kwok_nodes(plane, 1):
+        with pytest.raises(PrefixTaken, match="another prefix"):
+            async with kwok_nodes(plane, 1):
+                pass
+        assert await plane.kubectl("get", "nodes", "--output=name") == "node/fake-0\n"
+
+
+async def test_they_stay_ready_for_longer_than_a_silent_node_would(plane: ControlPlane) -> None:
+    async with kwok_nodes(plane, 1, prefix="steady"):
+
+        async def lease() -> str:
+            return await plane.kubectl(
+                *("get", "lease", "steady-0", "--namespace=kube-node-lease", "--ignore-not-found"),
+                "--output=jsonpath={.spec.renewTime}",
+            )
+
+        first = await until(lease, seconds=10, what="the first lease", every=0.1)
+        began = time.monotonic()
+
+        async def renewed() -> bool:
+            return await lease() != first
+
+        await until(renewed, seconds=10, what="a renewed lease", every=0.1)
+        assert time.monotonic() - began < 5

@@ -1,0 +1,123 @@
+"""What has been told of each pod and what its end will mean, kept over restarts of the agent."""
+
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import structlog
+from clusterra_contracts.identity import ShapeName, WorkerName, now
+from prometheus_client import Counter
+
+from clusterra_edge_agent.kubernetes.resources import Pod
+from clusterra_edge_agent.records import Records, WorkerRecord
+from clusterra_edge_agent.substrate import News
+
+log = structlog.get_logger(__name__)
+
+LOST = Counter("clusterra_edge_workers_lost_total", "Workers that were deleted though nobody had named them")
+
+
+class PodRecord(WorkerRecord):
+    """A worker that is a pod. `removing`: it is a victim, or was surplus before it had started."""
+
+    uid: str
+    began: bool = False
+    """Whether it ever started: what never did was no worker that could be lost."""
+    end_told: bool = False
+    """It is over, and waits for its pod to be removed."""
+
+    def news(self) -> Iterator[News]:
+        """What has not been told yet, in order."""
+        return iter(()) if self.end_told else super().news()
+
+
+class PodRecords:
+    """Makes facts of what happens to pods.
+
+    A victim that goes is `stopped`, as is a pod that never started; any other worker that goes has `failed`. All
+    raise OSError when the folder cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Raises state.StateUnreadable."""
+        self._files = Records(folder, PodRecord)
+        self._known = {record.name: record for record in self._files.load()}
+        self._present: set[WorkerName] = set()
+
+    def observe(self, old: Pod | None, new: Pod | None, shape: ShapeName) -> None:
+        """A pod came, changed or went."""
+        if new is None:
+            assert old is not None  # noqa: S101 - something changed
+            self._present.discard(old.name)
+            self._gone(self._known.get(old.name))
+            return
+        self._present.add(new.name)
+        record = self._known.get(new.name)
+        if record is None or record.uid != new.metadata.uid:
+            self._gone(record)
+            record = PodRecord(name=new.name, shape=shape, started_at=new.created_at, uid=new.metadata.uid)
+            self._known[new.name] = record
+        if new.started and not record.began:
+            record = self._keep(record, began=True)
+        deleted = new.terminating and not (old and old.terminating)
+        if deleted and new.started and not (record.removing or record.end):
+            LOST.inc()
+            log.error("worker_deleted_by_others", worker=new.name, shape=shape)
+        if new.over and record.end is None:
+            self._end(record, "failed", new.reason)
+
+    def compare(self, present: Collection[WorkerName]) -> None:
+        """All pods there are: what is known besides has gone while no agent watched."""
+        for record in list(self._known.values()):
+            if record.name not in present:
+                self._gone(record)
+
+    def expect_to_go(self, pods: Iterable[Pod], names: Collection[WorkerName]) -> None:
+        """These of the pods may go, others not any more unless they already do. On disk before anything is done."""
+        for pod in pods:
+            record = self._known.get(pod.name)
+            if record is not None and not pod.terminating and record.removing != (pod.name in names):
+                self._keep(record, removing=pod.name in names)
+
+    def untold(self) -> tuple[News, ...]:
+        """Facts of all pods, each pod's in order."""
+        return tuple(news for record in self._known.values() for news in record.news())
+
+    def told(self, news: News) -> None:
+        """This fact has been told; after the last one the pod is forgotten as soon as it is gone."""
+        record = self._known[news.fact.worker]
+        if news.fact.kind == "worker.started":
+            self._keep(record, start_told=True)
+            return
+        if record.name in self._present:
+            self._keep(record, end_told=True)
+        else:
+            self._forget(record)
+
+    def _forget(self, record: PodRecord) -> None:
+        self._files.delete(record.name)
+        del self._known[record.name]
+
+    def _gone(self, record: PodRecord | None) -> None:
+        if record is None:
+            return
+        if record.end_told:
+            self._forget(record)
+        elif record.end is not None:
+            return
+        elif record.removing:
+            self._end(record, "stopped", "it was removed as desired")
+        elif not record.began:
+            self._end(record, "stopped", "it was not wanted any more before it started")
+        else:
+            self._end(record, "failed", "it was deleted by somebody else")
+
+    def _end(self, record: PodRecord, end: Literal["stopped", "failed"], reason: str) -> None:
+        log.info("worker_ended", worker=record.name, shape=record.shape, end=end, reason=reason)
+        self._keep(record, end=end, ended_at=now(), reason=reason)
+
+    def _keep(self, record: PodRecord, **change: Any) -> PodRecord:
+        changed = record.model_copy(update=change)
+        self._files.save(changed)
+        self._known[record.name] = changed
+        return changed

@@ -1,0 +1,110 @@
+"""A copy of a collection that follows the API server: one list, then a watch that goes on where the last one ended."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection, Expired, Throttled
+from clusterra_edge_agent.kubernetes.resources import Object, WatchEvent
+
+log = structlog.get_logger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class Reflector[O: Object]:
+    """Objects by name; `changed(old, new)` is called for each difference, also for those that a list shows.
+
+    While the server cannot be followed the copy stays as it was and `following` is false.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        collection: Collection[O],
+        changed: Callable[[O | None, O | None], None],
+        told: Callable[[], None],
+    ) -> None:
+        """`told` is called after all of a list, and after each line of a watch, has been passed to `changed`."""
+        self.objects: dict[str, O] = {}
+        self.following = False
+        self._api = api
+        self._collection = collection
+        self._changed = changed
+        self._told = told
+        self._version: str | None = None
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        pause_seconds = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                version = self._version or await self._list()
+                async with self._api.watch(self._collection, version) as events:
+                    pause_seconds = FIRST_PAUSE_SECONDS
+                    self._set_following(True)
+                    async for event in events:
+                        self._take(event)
+                # The server ended the watch in its time; the next one goes on from here.
+            except Expired:
+                log.info("watch_expired", collection=self._collection.path)
+                self._version = None
+            except Throttled as error:
+                pause_seconds = max(error.retry_after_seconds, FIRST_PAUSE_SECONDS)
+                log.warning("api_server_throttles", collection=self._collection.path, seconds=pause_seconds)
+            except ApiError as error:
+                log.warning("api_server_not_followed", collection=self._collection.path, reason=str(error))
+                self._set_following(False)
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+
+    def put(self, new: O) -> None:
+        """Take what the server has just answered, unless the watch has already shown something newer of it."""
+        old = self.objects.get(new.name)
+        if old is not None and old.metadata.uid == new.metadata.uid and _is_newer(new, old):
+            self._set(new)
+
+    async def _list(self) -> str:
+        found, self._version = await self._api.list(self._collection)
+        gone = self.objects.keys() - {each.name for each in found}
+        for name in gone:
+            self._remove(name)
+        for each in found:
+            self._set(each)
+        return self._version
+
+    def _set_following(self, following: bool) -> None:
+        """Tell of a list with it, too: a watch follows each."""
+        self.following = following
+        self._told()
+
+    def _take(self, event: WatchEvent[O]) -> None:
+        self._version = event.object.metadata.resource_version
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                self._set(event.object)
+            case "DELETED":
+                self._remove(event.object.name)
+            case "BOOKMARK":
+                return
+        self._told()
+
+    def _set(self, new: O) -> None:
+        old = self.objects.get(new.name)
+        if old is not None and old.metadata.uid != new.metadata.uid:
+            # Deleted and made again between two lists.
+            self._remove(new.name)
+            old = None
+        self.objects[new.name] = new
+        self._changed(old, new)
+
+    def _remove(self, name: str) -> None:
+        if (old := self.objects.pop(name, None)) is not None:
+            self._changed(old, None)
+
+
+def _is_newer(new: Object, old: Object) -> bool:
+    """Resource versions of one collection are comparable numbers since Kubernetes 1.35."""
+    return int(new.metadata.resource_version) > int(old.metadata.resource_version)

@@ -1,0 +1,238 @@
+"""What we read of the API server's answers: pods, Deployments, lists and watch events."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from clusterra_contracts.heartbeat import WorkerPhase
+from clusterra_contracts.identity import Moment, ShapeName
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+SHAPE_LABEL = "clusterra.io/shape"
+"""On the Deployment of each shape, its selector and its pods."""
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+"""Of pods that are equally far, a ReplicaSet deletes those of the lowest cost first; without one it is 0."""
+
+_FAILURES = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CrashLoopBackOff"})
+_CREATE_FAILURES = ("CreateContainer", "RunContainer")
+
+
+class Resource(BaseModel):
+    """A part of an answer; the API server leaves out what is empty."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+type Many[T] = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
+
+
+class Metadata(Resource):
+    """Of any object."""
+
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: Moment | None = None
+    deletion_timestamp: Moment | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class Object(Resource):
+    """Anything that can be listed and watched."""
+
+    metadata: Metadata
+
+    @property
+    def name(self) -> str:
+        """Its name in its namespace."""
+        return self.metadata.name
+
+    @property
+    def shape(self) -> ShapeName | None:
+        """The worker shape it belongs to."""
+        return self.metadata.labels.get(SHAPE_LABEL)
+
+
+class Condition(Resource):
+    """One of the conditions of a pod or of a Deployment."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class Waiting(Resource):
+    """Why a container does not run."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Resource):
+    """A container is waiting, running or terminated."""
+
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(Resource):
+    """The present state of a container."""
+
+    state: ContainerState = ContainerState()
+
+
+class PodSpec(Resource):
+    """Where a pod runs."""
+
+    node_name: str = ""
+
+
+class PodStatus(Resource):
+    """How far a pod is."""
+
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] = "Pending"
+    reason: str = ""
+    message: str = ""
+    conditions: Many[Condition] = ()
+    container_statuses: Many[ContainerStatus] = ()
+
+
+class Pod(Object):
+    """A worker."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def terminating(self) -> bool:
+        """Whether its deletion has been accepted."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        """Whether its ReplicaSet counts it."""
+        return not self.terminating and not self.over
+
+    @property
+    def started(self) -> bool:
+        """Whether a container of it has ever run: one that has not cannot have registered with Slurm."""
+        return self.status.phase != "Pending"
+
+    @property
+    def ready(self) -> bool:
+        """Whether its slurmd serves."""
+        return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)
+
+    @property
+    def cost(self) -> int:
+        """Its deletion cost. One that cannot be read is none, as for the ReplicaSet."""
+        try:
+            return int(self.metadata.annotations.get(DELETION_COST, "0"))
+        except ValueError:
+            return 0
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made."""
+        assert self.metadata.creation_timestamp is not None  # noqa: S101 - the API server sets it
+        return self.metadata.creation_timestamp
+
+    @property
+    def worker_phase(self) -> WorkerPhase:
+        """As heartbeats show it."""
+        if self.over:
+            return "failed"
+        if self.terminating:
+            return "terminating"
+        return "running" if self.ready else "booting"
+
+    @property
+    def reason(self) -> str:
+        """Why it failed or does not run yet, as far as Kubernetes says; empty when nothing is wrong."""
+        if self.over:
+            return f"{self.status.reason or self.status.phase}: {self.status.message}".removesuffix(": ")
+        for condition in self.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                return f"{condition.reason}: {condition.message}".removesuffix(": ")
+        for container in self.status.container_statuses:
+            waiting = container.state.waiting
+            if waiting and (waiting.reason in _FAILURES or waiting.reason.startswith(_CREATE_FAILURES)):
+                return f"{waiting.reason}: {waiting.message}".removesuffix(": ")
+        return ""
+
+
+class DeploymentSpec(Resource):
+    """How many pods there should be."""
+
+    replicas: int = 1
+
+
+class DeploymentStatus(Resource):
+    """What its controllers have seen. Terminating pods are not counted."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    conditions: Many[Condition] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether its ReplicaSet may not make the pods that are missing, because of a quota for instance."""
+        return any(each.type == "ReplicaFailure" and each.status == "True" for each in self.conditions)
+
+
+class Deployment(Object):
+    """The workers of one shape."""
+
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class Scale(Object):
+    """The scale subresource of a Deployment: it has the Deployment's own resource version."""
+
+    spec: DeploymentSpec = DeploymentSpec()
+
+
+class ListMetadata(Resource):
+    """Where a list ends, or goes on."""
+
+    resource_version: str = ""
+    continue_: Annotated[str, Field(alias="continue")] = ""
+
+
+class Page[O: Object](Resource):
+    """A part of a list."""
+
+    metadata: ListMetadata
+    items: Many[O]
+
+
+class Status(Resource):
+    """An error, as an answer or in a watch."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class WatchEvent[O: Object](Resource):
+    """A line of a watch that is no error."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    object: O
+
+
+class WatchError(Resource):
+    """A line of a watch that ends it."""
+
+    type: Literal["ERROR"]
+    object: Status

@@ -1,0 +1,117 @@
+"""An agent of the `kubernetes` substrate without NATS: it is told what is desired, and its facts are written down."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from clusterra_contracts.events import WorkerFact
+from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.identity import now
+from clusterra_contracts.scale import DesiredState, ShapeTarget
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent.controller import Controller
+from clusterra_edge_agent.desired import LatestDesired
+from clusterra_edge_agent.kubernetes.api import Api, connected
+from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
+from clusterra_edge_agent.substrate import SubstrateUnavailable
+from clusterra_lab.process import until
+from kube_workers import SHAPE
+
+SPEC = WorkerSpec(cpus=2, memory_mib=8192)
+
+
+class Agent:
+    """One run of an agent; `facts` goes on over all runs of a test."""
+
+    def __init__(self, substrate: KubernetesSubstrate, controller: Controller, latest: LatestDesired) -> None:
+        self.substrate = substrate
+        self.controller = controller
+        self._latest = latest
+        self.task: asyncio.Task[None] | None = None
+        """What `agent` runs; cancelling it is a kill."""
+
+    def desire(self, generation: int, replicas: int, victims: Collection[str] = (), shape: str = SHAPE) -> bool:
+        return self.desire_all(generation, {shape: (replicas, victims)})
+
+    def desire_all(self, generation: int, targets: Mapping[str, tuple[int, Collection[str]]], fence: int = 1) -> bool:
+        desired = DesiredState(
+            generation=generation,
+            fence=fence,
+            snapshot_generation=1,
+            decided_at=now(),
+            targets=tuple(
+                ShapeTarget(shape=shape, worker=SPEC, replicas=replicas, victims=tuple(sorted(victims)))
+                for shape, (replicas, victims) in targets.items()
+            ),
+        )
+        return self._latest.offer(desired)
+
+    async def workers(self) -> dict[str, Worker] | None:
+        """By name; None while they are not known."""
+        try:
+            return {worker.name: worker for worker in await self.substrate.workers()}
+        except SubstrateUnavailable:
+            return None
+
+    async def running(self, number: int, shape: str = SHAPE) -> list[str]:
+        """Wait for exactly so many workers that serve, and no other; their names."""
+
+        async def reached() -> bool:
+            workers = await self.workers()
+            ours = [worker for worker in (workers or {}).values() if worker.shape == shape]
+            return workers is not None and len(ours) == number and all(each.phase == "running" for each in ours)
+
+        await until(reached, seconds=20, what=f"{number} running workers of {shape}", every=0.05)
+        return sorted(name for name, worker in (await self.workers() or {}).items() if worker.shape == shape)
+
+    async def applied(self, generation: int) -> None:
+        """Wait until a desired state has been carried out."""
+
+        def reached() -> bool:
+            applied = self.controller.applied
+            return applied is not None and applied.generation == generation
+
+        await until(reached, seconds=10, what=f"generation {generation} to be applied")
+
+    async def _tell(self, facts: list[WorkerFact]) -> None:
+        changed = asyncio.Event()
+        self.substrate.changes.listen(changed)
+        while True:
+            changed.clear()
+            for news in self.substrate.untold():
+                facts.append(news.fact)
+                await self.substrate.told(news)
+            await changed.wait()
+
+    async def run(self, facts: list[WorkerFact]) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as running:
+            running.create_task(self.substrate.run())
+            running.create_task(self.controller.run())
+            running.create_task(self._tell(facts))
+
+
+@asynccontextmanager
+async def agent(
+    kubeconfig: Path,
+    namespace: str,
+    folder: Path,
+    facts: list[WorkerFact],
+    *,
+    through: Callable[[Api], Api] = lambda api: api,
+    connected_to_nats: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[Agent]:
+    """Run one until the block ends; what it keeps is in `folder`. Its end is as sudden as a kill between two awaits."""
+    folder.mkdir(exist_ok=True)
+    async with connected(namespace, kubeconfig) as api:
+        substrate, latest = KubernetesSubstrate(through(api), folder), LatestDesired(folder)
+        running_agent = Agent(substrate, Controller(latest, substrate, connected=connected_to_nats), latest)
+        running = asyncio.create_task(running_agent.run(facts))
+        running_agent.task = running
+        try:
+            yield running_agent
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running

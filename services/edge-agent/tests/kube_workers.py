@@ -1,0 +1,53 @@
+"""Deployments of workers in a namespace of a real API server, for tests."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
+from clusterra_lab.kubernetes import Kubernetes
+from pydantic import TypeAdapter
+
+SHAPE = "general-xs"
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers of one namespace, seen and changed as its administrator does, not as the agent."""
+
+    kubernetes: Kubernetes
+    namespace: str
+
+    async def kubectl(self, *argv: str, stdin: str | None = None) -> str:
+        return await self.kubernetes.kubectl(*argv, f"--namespace={self.namespace}", input=stdin)
+
+    async def deploy(self, shape: str = SHAPE, replicas: int = 0, **pod_spec: Any) -> str:
+        """Make the Deployment of a shape; its name."""
+        name, labels = f"slurmd-{shape}", {SHAPE_LABEL: shape}
+        container = {"name": "slurmd", "image": "slurmd", "imagePullPolicy": "Never"}
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 1, **pod_spec}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+        await self.kubectl("create", "--filename=-", stdin=json.dumps(deployment))
+        return name
+
+    async def pods(self) -> list[Pod]:
+        items = json.loads(await self.kubectl("get", "pods", "--output=json"))["items"]
+        return TypeAdapter(list[Pod]).validate_python(items)
+
+    async def replicas(self, shape: str = SHAPE) -> int:
+        return int(await self.kubectl("get", "deployment", f"slurmd-{shape}", "--output=jsonpath={.spec.replicas}"))
+
+    async def set_status(self, pod: str, phase: str, *, ready: bool) -> None:
+        """As its kubelet would."""
+        status = {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]}
+        patch = json.dumps({"status": status})
+        await self.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", f"--patch={patch}")

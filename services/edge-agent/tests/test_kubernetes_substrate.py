@@ -1,0 +1,249 @@
+"""Workers as pods: a real API server and its controllers, and KWOK's nodes, whose pods run at once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.events import WorkerFact
+from clusterra_lab.kube_binaries import BinariesNotBuilt
+from clusterra_lab.kube_nodes import kwok_nodes
+from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.process import until
+from kube_agent import Agent, agent
+from kube_workers import SHAPE, Workers
+
+NAMES = count()
+ONE_CPU = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    try:
+        async with (
+            control_plane(tmp_path_factory.mktemp("kubernetes")) as plane,
+            kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
+            kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
+        ):
+            yield plane
+    except BinariesNotBuilt as error:
+        pytest.skip(str(error))
+
+
+class Edge:
+    """A namespace with the runs of its agent."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, folder: Path) -> None:
+        self.workers = Workers(plane, namespace)
+        self.facts: list[WorkerFact] = []
+        self._folder = folder
+
+    def agent(self) -> AbstractAsyncContextManager[Agent]:
+        return agent(self.workers.kubernetes.kubeconfig, self.workers.namespace, self._folder, self.facts)
+
+    async def big(self, shape: str = SHAPE) -> None:
+        await self.workers.deploy(shape, nodeSelector={"size": "big"})
+
+    async def little(self, shape: str = SHAPE) -> None:
+        """On a node with room for three."""
+        await self.workers.deploy(shape, nodeSelector={"size": "little"}, containers=[ONE_CPU])
+
+    def told(self, *names: str) -> dict[str, list[str]]:
+        """The kinds of facts of these workers, in order."""
+        return {name: [fact.kind for fact in self.facts if fact.worker == name] for name in names}
+
+    async def until_told(self, kind: str, *names: str) -> None:
+        await until(
+            lambda: {fact.worker for fact in self.facts if fact.kind == kind} >= set(names),
+            seconds=15,
+            what=f"{kind} of {names}",
+        )
+
+
+@pytest.fixture
+async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
+    namespace = f"edge-{next(NAMES)}"
+    await plane.kubectl("create", "namespace", namespace)
+    edge = Edge(plane, namespace, tmp_path / "agent")
+    yield edge
+    # The next test needs the room.
+    await edge.workers.kubectl("delete", "deployments", "--all")
+    await until(lambda: _empty(edge), seconds=20, what="the end of the workers", every=0.1)
+
+
+async def _empty(edge: Edge) -> bool:
+    return not await edge.workers.pods()
+
+
+async def test_from_no_worker_to_three_and_back(edge: Edge) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        names = await agent.running(3)
+        await agent.applied(1)
+        agent.desire(2, 0, names)
+        await agent.running(0)
+        await edge.until_told("worker.stopped", *names)
+    assert edge.told(*names) == {key: ["worker.started", "worker.stopped"] for key in names}
+    assert await edge.workers.replicas() == 0
+
+
+async def test_only_the_victims_go(edge: Edge) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire(1, 8)
+        names = await agent.running(8)
+        victims, others = names[1::3], sorted(set(names) - set(names[1::3]))
+        agent.desire(2, 8 - len(victims), victims)
+        assert await agent.running(len(others)) == others
+        await edge.until_told("worker.stopped", *victims)
+    assert Counter(fact.kind for fact in edge.facts) == {"worker.started": 8, "worker.stopped": len(victims)}
+    assert all(pod.cost == 0 for pod in await edge.workers.pods())
+
+
+async def test_a_victim_goes_though_another_pod_is_pending_and_another_not_ready(edge: Edge) -> None:
+    await edge.little()
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        names = await agent.running(3)
+        unready, victim, busy = names
+        agent.desire(2, 4)
+
+        async def one_waits() -> bool:
+            return any("Insufficient cpu" in worker.reason for worker in (await agent.workers() or {}).values())
+
+        await until(one_waits, seconds=10, what="a pod without a node", every=0.05)
+        await edge.workers.set_status(unready, "Running", ready=False)
+        agent.desire(3, 3, [victim])
+
+        async def victim_gone() -> bool:
+            workers = await agent.workers() or {}
+            return victim not in workers and len(workers) == 3 and workers[busy].phase == "running"
+
+        await until(victim_gone, seconds=20, what="the victim alone to go", every=0.05)
+        assert {unready, busy} <= (await agent.workers() or {}).keys()
+        await edge.until_told("worker.stopped", victim)
+        await agent.applied(3)
+    assert await edge.workers.replicas() == 3
+    assert edge.told(unready, busy) == {key: ["worker.started"] for key in (unready, busy)}
+
+
+async def test_what_waits_for_a_node_and_is_not_wanted_any_more_goes(edge: Edge) -> None:
+    await edge.little()
+    async with edge.agent() as agent:
+        agent.desire(1, 6)
+
+        async def three_wait() -> bool:
+            phases = Counter(worker.phase for worker in (await agent.workers() or {}).values())
+            return phases == {"running": 3, "booting": 3}
+
+        await until(three_wait, seconds=10, what="three pods without a node", every=0.05)
+        agent.desire(2, 3)
+        names = await agent.running(3)
+    assert edge.told(*names) == {key: ["worker.started"] for key in names}
+
+
+async def test_a_victim_that_is_wanted_again_stays(edge: Edge) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire(1, 2)
+        names = await agent.running(2)
+        await edge.workers.kubectl("annotate", "pod", names[0], "controller.kubernetes.io/pod-deletion-cost=-1000")
+        # As an agent leaves it that was killed after it had marked a victim.
+        agent.desire(2, 2)
+        await until(lambda: _unmarked(edge), seconds=10, what="the mark to go", every=0.05)
+        agent.desire(3, 1, [names[1]])
+        assert await agent.running(1) == [names[0]]
+
+
+async def _unmarked(edge: Edge) -> bool:
+    return all(pod.cost == 0 for pod in await edge.workers.pods())
+
+
+async def test_replicas_that_others_set_are_set_back_and_a_worker_lost_by_it_is_told(edge: Edge) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        names = await agent.running(3)
+        await edge.workers.kubectl("scale", "deployment", f"slurmd-{SHAPE}", "--replicas=2")
+        await until(lambda: _lost(edge), seconds=10, what="the loss to be told")
+        await agent.running(3)
+    assert await edge.workers.replicas() == 3
+    (lost,) = _lost(edge)
+    assert lost in names
+
+
+def _lost(edge: Edge) -> list[str]:
+    return [fact.worker for fact in edge.facts if fact.kind == "worker.failed"]
+
+
+async def test_a_pod_that_failed_is_told_replaced_and_removed(edge: Edge) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire(1, 1)
+        (name,) = await agent.running(1)
+        await edge.workers.set_status(name, "Failed", ready=False)
+        await edge.until_told("worker.failed", name)
+        (successor,) = await agent.running(1)
+    assert successor != name
+    assert edge.told(name) == {name: ["worker.started", "worker.failed"]}
+
+
+async def test_the_next_agent_goes_on_and_tells_what_happened_meanwhile(edge: Edge) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire(2, 3)
+        names = await agent.running(3)
+        await edge.until_told("worker.started", *names)
+    await edge.workers.kubectl("delete", "pod", names[0], "--wait=true")
+    async with edge.agent() as agent:
+        await agent.running(3)
+        await edge.until_told("worker.failed", names[0])
+        assert not agent.desire(1, 0), "older than what was obeyed"
+        await edge.until_told("worker.started", *(await agent.workers() or {}))
+    told = Counter((fact.worker, fact.kind) for fact in edge.facts)
+    assert set(told.values()) == {1}
+
+
+async def test_without_the_api_server_nothing_is_known_and_afterwards_all_is_made_good(
+    edge: Edge, plane: ControlPlane
+) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire(1, 2)
+        names = await agent.running(2)
+        await plane.kill_api_server()
+        agent.desire(2, 3)
+        await until(lambda: _unknown(agent), seconds=10, what="the loss of the API server", every=0.05)
+        await plane.start_api_server()
+        assert set(names) < set(await agent.running(3))
+    assert {fact.kind for fact in edge.facts} == {"worker.started"}
+
+
+async def _unknown(agent: Agent) -> bool:
+    return await agent.workers() is None
+
+
+async def test_a_shape_without_a_deployment_leaves_the_others_alone(edge: Edge) -> None:
+    await edge.big()
+    async with edge.agent() as agent:
+        agent.desire_all(1, {"memory-xs": (1, ()), SHAPE: (1, ()), "compute-xs": (0, ())})
+        await agent.running(1)
+        assert agent.controller.applied is None, "one worker is missing"
+        await edge.big("memory-xs")
+        await agent.running(1, "memory-xs")
+        await agent.applied(1)
+
+
+async def test_two_agents_in_one_process_need_two_namespaces(edge: Edge, plane: ControlPlane) -> None:
+    await edge.big()
+    other = Edge(plane, "another", edge._folder.with_name("another"))
+    await plane.kubectl("create", "namespace", "another")
+    await other.big()
+    async with edge.agent() as first, other.agent() as second:
+        first.desire(1, 1)
+        second.desire(1, 2)
+        await asyncio.gather(first.running(1), second.running(2))

@@ -1,0 +1,452 @@
+"""The manifests of k8s/edge: as the catalogue has them, and on a real API server."""
+
+import asyncio
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+from base64 import b64decode
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from clusterra_contracts.shapes import Shape
+from clusterra_edge_agent.kubernetes import karpenter
+from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
+from clusterra_edge_agent.settings import Settings
+from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
+from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
+from clusterra_lab.process import until
+from clusterra_runtime import catalogue
+
+ROOT = Path(__file__).parents[3]
+EDGE = ROOT / "k8s" / "edge"
+CRDS = Path(os.environ.get("CLUSTERRA_CRDS", ROOT.parent / "shared" / "data" / "crds")) / "karpenter"
+"""CustomResourceDefinitions of Karpenter, as its releases have them."""
+SHAPES = catalogue.load(ROOT / "catalog" / "shapes.yaml").shapes
+SLURM = "slurm"
+PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+RIGHTS = {
+    ("list", "apps", "deployments"),
+    ("watch", "apps", "deployments"),
+    ("patch", "apps", "deployments/scale"),
+    ("list", "", "pods"),
+    ("watch", "", "pods"),
+    ("patch", "", "pods"),
+    ("delete", "", "pods"),
+}
+"""Verb, group and resource: all that the agent may, in its own namespace."""
+
+type Right = tuple[str, str, str]
+
+
+def generated(name: str) -> Any:
+    return yaml.safe_load((EDGE / "generated" / f"{name}.yaml").read_text())
+
+
+def manifests_of(text: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(text))
+
+
+def is_karpenter(manifest: dict[str, Any]) -> bool:
+    return "karpenter" in manifest["apiVersion"]
+
+
+def command(*argv: str) -> subprocess.CompletedProcess[str]:
+    module = [sys.executable, "-m", "clusterra_edge_agent.kubernetes.manifests"]
+    return subprocess.run([*module, *argv], cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)
+
+
+# As the catalogue has them
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_a_shape_has_a_deployment_without_workers_on_nodes_of_its_own(shape: Shape) -> None:
+    deployment = generated(f"slurmd-{shape.name}")
+    spec, pod = deployment["spec"], deployment["spec"]["template"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert (deployment["metadata"]["namespace"], deployment["metadata"]["name"]) == (SLURM, f"slurmd-{shape.name}")
+    assert spec["replicas"] == 0
+    assert spec["selector"]["matchLabels"] == {"app.kubernetes.io/name": "slurmd", SHAPE_LABEL: shape.name}
+    assert spec["selector"]["matchLabels"] == deployment["metadata"]["labels"]
+    assert labels == {**spec["selector"]["matchLabels"], karpenter.FAMILY_LABEL: shape.family}
+    assert spec["template"]["metadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true"}
+    assert {probe for probe in pod["containers"][0] if probe.endswith("Probe")} == {"startupProbe"}
+
+    node = generated(f"nodepool-{shape.family}")["spec"]["template"]
+    allowed = {each["key"]: each["values"] for each in node["spec"]["requirements"]}
+    allowed |= {label: [value] for label, value in node["metadata"]["labels"].items()}
+    assert all(value in allowed[label] for label, value in pod["nodeSelector"].items())
+    assert pod["nodeSelector"][karpenter.CPU_LABEL] == str(shape.vcpu)
+    taints = {(taint["key"], taint["effect"]) for taint in node["spec"]["taints"]}
+    assert taints <= {(each["key"], each["effect"]) for each in pod["tolerations"]}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_one_worker_fills_a_node_and_leaves_what_the_node_itself_needs(shape: Shape) -> None:
+    resources = generated(f"slurmd-{shape.name}")["spec"]["template"]["spec"]["containers"][0]["resources"]
+    kubelet = generated("ec2nodeclass")["spec"]["kubelet"]
+    assert resources["limits"] == resources["requests"]
+    assert resources["requests"].keys() == {"cpu", "memory"}
+    cpu, memory = millis(resources["requests"]["cpu"]), mib(resources["requests"]["memory"])
+    reserved = mib(kubelet["kubeReserved"]["memory"]) + mib(kubelet["evictionHard"]["memory.available"])
+    free_cpu = 1000 * shape.vcpu - millis(kubelet["kubeReserved"]["cpu"])
+    free_memory = shape.memory_mib * 0.925 - reserved
+    assert cpu + karpenter.DAEMONS_CPU_MILLIS <= free_cpu < 2 * cpu
+    assert memory + karpenter.DAEMONS_MEMORY_MIB <= free_memory < 2 * memory
+
+
+def millis(quantity: str) -> int:
+    assert quantity.endswith("m")
+    return int(quantity[:-1])
+
+
+def mib(quantity: str) -> int:
+    assert quantity.endswith("Mi")
+    return int(quantity[:-2])
+
+
+def test_nodes_are_taken_away_only_when_they_are_empty() -> None:
+    for family in ("compute", "general", "memory"):
+        spec = generated(f"nodepool-{family}")["spec"]
+        assert spec["disruption"]["consolidationPolicy"] == "WhenEmpty"
+        assert spec["template"]["spec"]["expireAfter"] == "Never"
+        assert "terminationGracePeriod" not in spec["template"]["spec"]
+
+
+def test_the_generated_files_are_as_the_catalogue_has_them() -> None:
+    checked = command("check")
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_check_names_what_differs_and_write_repairs_it(tmp_path: Path) -> None:
+    folder = f"--folder={tmp_path}"
+    assert command("write", folder).returncode == 0
+    whole = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert whole.keys() == {path.name for path in (EDGE / "generated").iterdir()}
+    (tmp_path / "slurmd-compute-xs.yaml").write_text("replicas: 1\n")
+    (tmp_path / "slurmd-general-xs.yaml").unlink()
+    (tmp_path / "slurmd-gone-xs.yaml").touch()
+    checked = command("check", folder)
+    assert checked.returncode == 1
+    assert re.findall(r"slurmd-\S+\.yaml", checked.stderr) == [
+        "slurmd-compute-xs.yaml",
+        "slurmd-general-xs.yaml",
+        "slurmd-gone-xs.yaml",
+    ]
+    assert "run `python -m clusterra_edge_agent.kubernetes.manifests write`" in checked.stderr
+    assert command("write", folder).returncode == 0
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == whole
+
+
+def test_without_a_catalogue_nothing_is_written(tmp_path: Path) -> None:
+    refused = command("write", f"--catalogue={tmp_path / 'none.yaml'}", f"--folder={tmp_path}")
+    assert refused.returncode == 2
+    assert "none.yaml cannot be read" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# On a real API server
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    if not can_have_binaries(CONTROL_PLANE):
+        pytest.skip("the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them")
+    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
+        await plane.kubectl("create", f"--filename={EDGE / 'base' / 'namespace.yaml'}")
+        await plane.kubectl("create", "namespace", "elsewhere")
+        await plane.kubectl("create", "serviceaccount", "nobody", "--namespace=elsewhere")
+        yield plane
+
+
+@pytest.fixture(scope="module")
+async def built(plane: ControlPlane) -> list[dict[str, Any]]:
+    return manifests_of(await plane.kubectl("kustomize", str(EDGE)))
+
+
+@pytest.fixture(scope="module")
+async def edge(plane: ControlPlane, built: list[dict[str, Any]]) -> ControlPlane:
+    """With everything applied, the policy in force, and one worker of memory-xlarge."""
+    await apply(plane, *(manifest for manifest in built if not is_karpenter(manifest)))
+
+    async def in_force() -> bool:
+        try:
+            await plane.kubectl(
+                "delete", "deployment", "slurmd-memory-xlarge", f"--namespace={SLURM}", "--dry-run=server"
+            )
+        except KubectlFailed as refused:
+            return "this shape has workers" in str(refused)
+        return False
+
+    await plane.kubectl("scale", "deployment/slurmd-memory-xlarge", f"--namespace={SLURM}", "--replicas=1")
+    await until(in_force, seconds=20, what="the policy to be in force", every=0.1)
+    return plane
+
+
+@pytest.fixture
+async def agent(edge: ControlPlane) -> AsyncIterator[Api]:
+    """The agent's own way to the API server, with its own token."""
+    async with connected(SLURM, await edge.service_account(SLURM, "edge-agent")) as api:
+        yield api
+
+
+async def apply(plane: ControlPlane, *wanted: dict[str, Any], options: tuple[str, ...] = ()) -> str:
+    how = ("apply", "--server-side", "--validate=strict", "--filename=-", *options)
+    return await plane.kubectl(*how, input=yaml.safe_dump_all(wanted))
+
+
+async def workers(agent: Api, shape: str, count: int) -> list[Pod]:
+    """The pods of a shape, once there are so many and its Deployment's status says so too."""
+    pods: list[Pod] = []
+
+    async def all_there() -> bool:
+        pods[:], _ = await agent.list(Collection.pods(SLURM, f"{SHAPE_LABEL}={shape}"))
+        (deployment,), _ = await agent.list(Collection.deployments(SLURM, f"{SHAPE_LABEL}={shape}"))
+        return len(pods) == deployment.status.replicas == count
+
+    await until(all_there, seconds=20, what=f"{count} pods of {shape}", every=0.05)
+    return pods
+
+
+async def test_every_manifest_is_accepted(plane: ControlPlane, built: list[dict[str, Any]]) -> None:
+    core = [manifest for manifest in built if not is_karpenter(manifest)]
+    accepted = await apply(plane, *core, options=("--dry-run=server",))
+    assert len(accepted.splitlines()) == len(core)
+    assert accepted.count("deployment.apps/slurmd-") == len(SHAPES)
+
+
+async def test_the_nodes_are_accepted_with_karpenter_s_definitions(
+    plane: ControlPlane, built: list[dict[str, Any]]
+) -> None:
+    if not CRDS.is_dir():
+        pytest.skip(f"no CustomResourceDefinitions of Karpenter in {CRDS}: name a folder with them in CLUSTERRA_CRDS")
+    await plane.kubectl("create", f"--filename={CRDS}")
+    await plane.kubectl("wait", "--for=condition=Established", f"--filename={CRDS}", "--timeout=20s")
+    nodes = [manifest for manifest in built if is_karpenter(manifest)]
+    accepted = await apply(plane, *nodes, options=("--dry-run=server",))
+    assert accepted.count("nodepool.karpenter.sh/slurmd-") == 3
+    assert accepted.count("ec2nodeclass.karpenter.k8s.aws/slurmd") == 1
+    misspelt = nodes[0] | {"spec": nodes[0]["spec"] | {"expireAftr": "Never"}}
+    with pytest.raises(KubectlFailed, match=r"spec\.expireAftr: field not declared in schema"):
+        await apply(plane, misspelt, options=("--dry-run=server",))
+
+
+async def test_the_readme_s_overlay_sets_all_that_a_site_must_set(
+    plane: ControlPlane, built: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    overlay = (EDGE / "README.md").read_text().split("```yaml\n")[1].split("```")[0]
+    base = os.path.relpath(EDGE, tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(overlay.replace("../clusterra/k8s/edge", base))
+    site = await plane.kubectl("kustomize", str(tmp_path))
+    assert not [placeholder for placeholder in PLACEHOLDERS if placeholder in site]
+    assert all(placeholder in yaml.safe_dump_all(built) for placeholder in PLACEHOLDERS)
+    core = [manifest for manifest in manifests_of(site) if not is_karpenter(manifest)]
+    await apply(plane, *core, options=("--dry-run=server", "--force-conflicts"))
+
+
+async def test_the_agent_is_told_where_its_volumes_are(
+    built: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {each["metadata"]["name"].rpartition("-")[0]: each["data"] for each in built if each["kind"] == "ConfigMap"}
+    named = {name.removeprefix("CLUSTERRA_").lower() for data in told.values() for name in data}
+    assert named <= Settings.model_fields.keys()
+    for name, value in told["edge-agent"].items():
+        monkeypatch.setenv(name, value)
+    settings = Settings()
+    (agent,) = (each for each in built if each["kind"] == "Deployment" and each["metadata"]["name"] == "edge-agent")
+    (container,) = agent["spec"]["template"]["spec"]["containers"]
+    mounts = {mount["name"]: Path(mount["mountPath"]) for mount in container["volumeMounts"]}
+    assert settings.shared_dir == mounts["shared"]
+    assert settings.state_dir.parent == mounts["state"]
+    assert settings.nats_credentials_file
+    assert settings.nats_credentials_file.parent == mounts["nats"]
+    assert settings.kubernetes_namespace == SLURM
+    assert settings.health_port == container["ports"][0]["containerPort"]
+
+
+async def test_the_namespace_lets_all_pods_in_and_the_agent_keeps_to_restricted(
+    edge: ControlPlane, agent: Api, built: list[dict[str, Any]]
+) -> None:
+    await workers(agent, "memory-xlarge", 1)
+    listed = "--selector=app.kubernetes.io/name=edge-agent"
+
+    async def agent_s_pod() -> str:
+        return await edge.kubectl("get", "pods", f"--namespace={SLURM}", listed, "--output=name")
+
+    await until(agent_s_pod, seconds=10, what="the agent's pod", every=0.1)
+    await edge.kubectl("label", "namespace", SLURM, "pod-security.kubernetes.io/warn=restricted")
+    strictly = ("--dry-run=server", "--warnings-as-errors")
+    by_name = {manifest["metadata"]["name"]: manifest for manifest in built if manifest["kind"] == "Deployment"}
+    await apply(edge, by_name["edge-agent"], options=strictly)
+    with pytest.raises(KubectlFailed, match="would violate PodSecurity"):
+        await apply(edge, by_name["slurmd-compute-xs"], options=strictly)
+
+
+async def test_the_agent_s_token_does_all_that_the_agent_needs(agent: Api) -> None:
+    deployments, _ = await agent.list(Collection.deployments(SLURM, SHAPE_LABEL))
+    assert {deployment.shape for deployment in deployments} == {shape.name for shape in SHAPES}
+    await agent.scale("slurmd-compute-small", 2)
+    first, second = await workers(agent, "compute-small", 2)
+    _, version = await agent.list(Collection.pods(SLURM, SHAPE_LABEL))
+    async with agent.watch(Collection.pods(SLURM, SHAPE_LABEL), version) as events:
+        assert (await agent.set_deletion_cost(first, -1000)).cost == -1000
+        assert (await anext(events)).object.name == first.name
+    async with agent.watch(Collection.deployments(SLURM, SHAPE_LABEL), version) as events:
+        await agent.scale("slurmd-compute-small", 1)
+        assert (await anext(events)).object.name == "slurmd-compute-small"
+    assert [pod.name for pod in await workers(agent, "compute-small", 1)] == [second.name]
+    await agent.delete(second)
+    await agent.scale("slurmd-compute-small", 0)
+    await workers(agent, "compute-small", 0)
+
+
+async def test_the_agent_may_nothing_else(edge: ControlPlane) -> None:
+    agent_s = await edge.service_account(SLURM, "edge-agent")
+    anybody_s = await edge.service_account("elsewhere", "nobody")
+    async with account(agent_s) as agent, account(anybody_s) as anybody:
+        resources = await agent.resources()
+        everything = [(verb, group, resource) for group, resource in resources for verb in VERBS]
+        assert {("", "secrets"), ("", "pods/exec"), ("apps", "deployments/scale")} <= resources
+        allowed = await agent.may(everything, SLURM)
+        of_anybody = await anybody.may(allowed, SLURM)
+        assert allowed - of_anybody == RIGHTS
+        assert await agent.may(everything, "") == of_anybody
+        for namespace in ("elsewhere", "kube-system"):
+            assert await agent.rules(namespace) == await anybody.rules(namespace)
+        assert await agent.rules(SLURM) - await anybody.rules(SLURM) == {
+            ("apps", "deployments", "list,watch"),
+            ("apps", "deployments/scale", "patch"),
+            ("", "pods", "delete,list,patch,watch"),
+        }
+
+
+async def test_a_deployment_with_workers_changes_by_its_scale_alone(
+    edge: ControlPlane, agent: Api, built: list[dict[str, Any]]
+) -> None:
+    name = "slurmd-compute-medium"
+    in_slurm = (f"deployment/{name}", f"--namespace={SLURM}")
+    await agent.scale(name, 2)
+    names = {pod.name for pod in await workers(agent, "compute-medium", 2)}
+    manifest = next(each for each in built if each["metadata"]["name"] == name)
+    for refused in (
+        partial(edge.kubectl, "set", "image", *in_slurm, "slurmd=newer"),
+        partial(edge.kubectl, "rollout", "restart", *in_slurm),
+        partial(edge.kubectl, "delete", *in_slurm),
+        partial(apply, edge, manifest, options=("--force-conflicts",)),
+    ):
+        with pytest.raises(KubectlFailed, match="this shape has workers, which may run jobs"):
+            await refused()
+    await edge.kubectl("annotate", *in_slurm, "example.com/note=allowed")
+    assert {pod.name for pod in await workers(agent, "compute-medium", 2)} == names
+    await agent.scale(name, 1)
+    assert {pod.name for pod in await workers(agent, "compute-medium", 1)} < names
+    await agent.scale(name, 0)
+    await workers(agent, "compute-medium", 0)
+    await edge.kubectl("set", "image", *in_slurm, "slurmd=newer")
+    await agent.scale(name, 1)
+    newer = await workers(agent, "compute-medium", 1)
+    image = await edge.kubectl(
+        "get", "pod", newer[0].name, f"--namespace={SLURM}", "--output=jsonpath={.spec.containers[0].image}"
+    )
+    assert image == "newer"
+
+
+async def test_no_worker_that_runs_can_be_evicted(edge: ControlPlane, agent: Api) -> None:
+    await agent.scale("slurmd-general-xs", 1)
+    (pod,) = await workers(agent, "general-xs", 1)
+    running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    of_pod = (pod.name, f"--namespace={SLURM}", "--subresource=status", "--type=merge")
+    await edge.kubectl("patch", "pod", *of_pod, f"--patch={json.dumps(running)}")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": SLURM}}
+    path = f"/api/v1/namespaces/{SLURM}/pods/{pod.name}/eviction"
+    with pytest.raises(KubectlFailed, match="would violate the pod's disruption budget"):
+        await edge.kubectl("create", f"--raw={path}", "--filename=-", input=json.dumps(eviction))
+
+
+@dataclass
+class Account:
+    """Someone with a token, who asks the API server what is allowed."""
+
+    url: str
+    http: aiohttp.ClientSession
+    _at_once: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
+
+    async def resources(self) -> set[tuple[str, str]]:
+        """Group and name of all resources and subresources that there are."""
+        accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+        found = []
+        for path in ("/api", "/apis"):
+            async with self.http.get(f"{self.url}{path}", headers=accept) as answer:
+                found += (await answer.json(content_type=None))["items"]
+        return {
+            (group["metadata"].get("name", ""), name)
+            for group in found
+            for version in group["versions"]
+            for resource in version["resources"]
+            for name in _with_subresources(resource)
+        }
+
+    async def may(self, rights: Iterable[Right], namespace: str) -> set[Right]:
+        """Which of these are allowed: in a namespace, or with none in all of them and beyond."""
+
+        async def allowed(right: Right) -> bool:
+            verb, group, whole = right
+            resource, _, subresource = whole.partition("/")
+            attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+            async with self._at_once:
+                review = await self._review(
+                    "SelfSubjectAccessReview", resourceAttributes=attributes | {"namespace": namespace}
+                )
+            return bool(review["allowed"])
+
+        asked = list(rights)
+        answers = await asyncio.gather(*map(allowed, asked))
+        return {right for right, answer in zip(asked, answers, strict=True) if answer}
+
+    async def rules(self, namespace: str) -> set[Right]:
+        """Group, resource or path, and verbs of all rules for a namespace."""
+        found = await self._review("SelfSubjectRulesReview", namespace=namespace)
+        return {
+            (group, resource, ",".join(sorted(rule["verbs"])))
+            for rule in found["resourceRules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        } | {
+            ("path", path, ",".join(sorted(rule["verbs"])))
+            for rule in found["nonResourceRules"]
+            for path in rule["nonResourceURLs"]
+        }
+
+    async def _review(self, kind: str, **spec: Any) -> Any:
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        path = f"{self.url}/apis/authorization.k8s.io/v1/{kind.lower()}s"
+        async with self.http.post(path, json=body) as answer:
+            assert answer.status == 201, await answer.text()
+            return (await answer.json())["status"]
+
+
+def _with_subresources(resource: dict[str, Any]) -> Iterator[str]:
+    yield resource["resource"]
+    for below in resource.get("subresources", ()):
+        yield f"{resource['resource']}/{below['subresource']}"
+
+
+@asynccontextmanager
+async def account(kubeconfig: Path) -> AsyncIterator[Account]:
+    config = json.loads(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    trust = ssl.create_default_context(cadata=b64decode(cluster["certificate-authority-data"]).decode())
+    headers = {"Authorization": f"Bearer {user['token']}"}
+    async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=trust)) as http:
+        yield Account(cluster["server"], http)
