@@ -173,7 +173,7 @@ async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[st
     count = replicas * len(edge.shapes)
     progress(f"{count} workers")
     await edge.desire(dict.fromkeys(edge.shapes, replicas))
-    names = await edge.followed(count)
+    await edge.followed(count)
     process = psutil.Process(edge.agent.pid)
     progress(f"the agent idle for {IDLE_SECONDS:.0f} s")
     await asyncio.sleep(5)
@@ -190,8 +190,9 @@ async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[st
     relist_seconds = time.monotonic() - ready
     peak_mib = process.memory_info().rss / 2**20
     progress("the workers to go")
-    await edge.desire(dict.fromkeys(edge.shapes, 0), tuple(names))
-    await edge.followed(0)
+    # Not by the agent, which marks each: nobody retires thousands at once. Without this they would be made again.
+    await edge.agent.stop()
+    await edge.plane.kubectl("scale", "deployments", "--all", "--replicas=0", f"--namespace={NAMESPACE}")
     return {
         "workers": count,
         "rss_mib": round(rss_mib, 1),
