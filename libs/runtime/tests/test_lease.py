@@ -291,7 +291,7 @@ async def test_no_two_hold_at_once_while_the_server_dies_and_returns(
         await nats.kill()
         await until(lambda: not a.held and not b.held, seconds=QUICK.ttl_seconds + 1, what="the loss of all leases")
         await until(
-            lambda: all(tenure.ended < float("inf") for tenure in register.tenures), seconds=1, what="the work's end"
+            lambda: all(tenure.ended < float("inf") for tenure in register.tenures), seconds=10, what="the work's end"
         )
         await nats.restart()
         await shared([a, b], seconds=20)

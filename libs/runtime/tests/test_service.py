@@ -110,7 +110,7 @@ async def test_a_process_ends_with_1_when_a_background_task_dies(tmp_path: Path)
 
 async def test_it_serves_health_readiness_and_metrics() -> None:
     async with living(app_of(work=forever)) as (service, _):
-        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        await until(lambda: not service.failing(), seconds=10, what="readiness")
         assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
         assert await probe(service, "/readyz") == (HTTPStatus.OK, {"ready": True, "failing": []})
         status, metrics = await probe(service, "/metrics")
@@ -135,7 +135,7 @@ async def test_a_background_task_that_cancels_itself_ends_the_service_but_one_ma
     async with living(app_of(odd=odd)) as (_, life):
         assert await asyncio.wait_for(life, 5) == 1
     async with living(app_of(work=forever)) as (service, life):
-        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        await until(lambda: not service.failing(), seconds=10, what="readiness")
         service.background("more", forever).cancel()
         await asyncio.sleep(0)
         assert not service.failing()
@@ -155,7 +155,7 @@ async def test_background_tasks_are_cancelled_before_the_app_closes() -> None:
         order.append("app closed")
 
     async with living(app_of(after=closed, work=work)) as (service, life):
-        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        await until(lambda: not service.failing(), seconds=10, what="readiness")
         os.kill(os.getpid(), signal.SIGINT)
         assert await asyncio.wait_for(life, 5) == 0
     assert order == ["work cancelled", "app closed"]
@@ -181,7 +181,7 @@ async def test_a_failing_or_raising_condition_makes_it_unready() -> None:
     async with living(app_of()) as (service, _):
         lucky = False
         service.ready_when("luck", lambda: lucky)
-        await until(lambda: service.failing() == ["luck"], seconds=2, what="the start")
+        await until(lambda: service.failing() == ["luck"], seconds=10, what="the start")
         assert await probe(service, "/readyz") == (503, {"ready": False, "failing": ["luck"]})
         lucky = True
         assert (await probe(service, "/readyz"))[0] == HTTPStatus.OK
@@ -190,25 +190,25 @@ async def test_a_failing_or_raising_condition_makes_it_unready() -> None:
 
 
 async def test_it_is_unready_as_soon_as_it_stops() -> None:
-    slow = SETTINGS.model_copy(update={"stop_delay_seconds": 0.5})
+    slow = SETTINGS.model_copy(update={"stop_delay_seconds": 3.0})
     async with living(app_of(), slow) as (service, life):
-        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        await until(lambda: not service.failing(), seconds=10, what="readiness")
         os.kill(os.getpid(), signal.SIGTERM)
-        await until(lambda: service.failing() == ["started"], seconds=0.4, what="unreadiness")
+        await until(lambda: service.failing() == ["started"], seconds=2.5, what="unreadiness")
         assert not life.done()
 
 
 async def test_one_that_does_not_close_in_its_grace_time_ends_with_1() -> None:
     brief = SETTINGS.model_copy(update={"stop_grace_seconds": 0.2})
     async with living(app_of(after=forever), brief) as (service, life):
-        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        await until(lambda: not service.failing(), seconds=10, what="readiness")
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await asyncio.wait_for(life, 2) == 1
+        assert await asyncio.wait_for(life, 10) == 1
 
 
 async def test_a_stuck_event_loop_is_not_alive_until_it_turns_again() -> None:
     async with living(app_of()) as (service, _):
-        await until(lambda: not service.failing(), seconds=2, what="readiness")
+        await until(lambda: not service.failing(), seconds=10, what="readiness")
         answers: list[int] = []
 
         def watch() -> None:
@@ -224,4 +224,4 @@ async def test_a_stuck_event_loop_is_not_alive_until_it_turns_again() -> None:
         async def alive() -> bool:
             return (await probe(service, "/livez"))[0] == HTTPStatus.OK
 
-        await until(alive, seconds=2, what="a turn of the loop")
+        await until(alive, seconds=10, what="a turn of the loop")

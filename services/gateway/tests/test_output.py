@@ -87,7 +87,7 @@ async def test_the_stream_follows_the_file_to_the_jobs_end(world: World) -> None
     async with reading(browser, STREAM) as reader:
         await reader.until_text("one\n")
         world.acme.write("7", b"two\n")
-        await reader.until_text("one\ntwo\n", seconds=2)
+        await reader.until_text("one\ntwo\n", seconds=10)
         world.acme.write("7", b"last")
         await tell_end(world)
         await reader.until_end()

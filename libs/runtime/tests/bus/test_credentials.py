@@ -165,7 +165,7 @@ async def test_credentials_that_expire_and_are_renewed(tmp_path: Path) -> None:
         operator.credentials(file, 60)
         await until(lambda: works(client), seconds=5, what="the connection with new credentials")
         await client.publish("hello", b"again")
-        await until(lambda: received == [b"again"], seconds=2, what="the message")
+        await until(lambda: received == [b"again"], seconds=10, what="the message")
 
 
 async def test_damaged_and_missing_files_are_waited_out(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ async def test_subscriptions_and_requests_go_on_after_each_death_of_the_server(
             assert await client.wait_connected(3)
             assert not client.is_closed
             await bus.publish(client, subjects.scale_desired(ref), desired(death))
-            await until(lambda: death in seen, seconds=2, what="the message")
+            await until(lambda: death in seen, seconds=10, what="the message")
             assert await rpc.call(client, subjects.slurm(ref, "delete-node"), DeleteNode(node="n"), Done) == Done()
 
         for death in range(1, 3):

@@ -44,11 +44,11 @@ async def test_it_follows_what_is_put_and_deleted(client: Client, registry: Regi
 
     registry.on_change.append(changed)
     await put_binding(client, ref, binding(1))
-    await until(lambda: registry.get(ref) == binding(1), seconds=2, what="the first version")
+    await until(lambda: registry.get(ref) == binding(1), seconds=10, what="the first version")
     await put_binding(client, ref, binding(2))
-    await until(lambda: registry.get(ref) == binding(2), seconds=2, what="the second version")
+    await until(lambda: registry.get(ref) == binding(2), seconds=10, what="the second version")
     await delete_binding(client, ref)
-    await until(lambda: ref not in registry.clusters, seconds=2, what="its removal")
+    await until(lambda: ref not in registry.clusters, seconds=10, what="its removal")
     assert changes == [1, 2, None]
 
 
@@ -66,7 +66,7 @@ async def test_it_starts_with_what_is_there(settings: ServiceSettings, client: C
 
 async def test_garbage_keeps_the_last_good_binding(client: Client, registry: Registry, ref: ClusterRef) -> None:
     await put_binding(client, ref, binding())
-    await until(lambda: registry.get(ref), seconds=2, what="the binding")
+    await until(lambda: registry.get(ref), seconds=10, what="the binding")
     await client.publish(f"$KV.registry.{ref.key}", b'{"name": 7}')
     await client.publish("$KV.registry.NO.such", b"{}")
 
@@ -86,7 +86,7 @@ async def test_a_raising_callback_disturbs_nobody(client: Client, registry: Regi
 
     registry.on_change += [broken, lambda about, _binding: seen.append(about)]
     await put_binding(client, ref, binding())
-    await until(lambda: ref in seen, seconds=2, what="the second callback")
+    await until(lambda: ref in seen, seconds=10, what="the second callback")
 
 
 async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer, ref: ClusterRef) -> None:
@@ -94,7 +94,7 @@ async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer
         registry = Registry()
         await registry.start(client)
         await put_binding(client, ref, binding(1))
-        await until(lambda: registry.get(ref), seconds=2, what="the first version")
+        await until(lambda: registry.get(ref), seconds=10, what="the first version")
         await server.kill()
         await until(lambda: not client.is_connected, seconds=5, what="the lost connection")
         await server.restart()
