@@ -63,7 +63,7 @@ class Edge:
         def reached() -> Heartbeat | None:
             return next((beat for beat in self.heartbeats if beat.workers is not None and fits(beat)), None)
 
-        beat = await until(reached, seconds=30, what=f"{number} running workers", process=self.agent)
+        beat = await until(reached, seconds=60, what=f"{number} running workers", process=self.agent)
         return [worker.name for worker in beat.workers or ()]
 
 

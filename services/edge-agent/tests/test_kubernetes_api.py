@@ -60,7 +60,7 @@ async def some_pods(api: Api, number: int) -> list[Pod]:
         pods, _ = await api.list(Collection.pods(api.namespace, SHAPE_LABEL))
         return pods if len(pods) == number else []
 
-    return await until(made, seconds=10, what=f"{number} pods", every=0.05)
+    return await until(made, seconds=60, what=f"{number} pods", every=0.05)
 
 
 async def test_replicas_are_set_and_lowered_only_as_long_as_nothing_changed(api: Api, workers: Workers) -> None:
@@ -71,7 +71,7 @@ async def test_replicas_are_set_and_lowered_only_as_long_as_nothing_changed(api:
     assert scaled.spec.replicas == await workers.replicas() == 3
     with pytest.raises(Conflict):
         await api.scale(name, 1, version=seen.metadata.resource_version)
-    await until(lambda: _settled(api), seconds=10, what="the controllers", every=0.05)
+    await until(lambda: _settled(api), seconds=60, what="the controllers", every=0.05)
     await api.scale(name, 1, version=(await deployment(api)).metadata.resource_version)
     assert await workers.replicas() == 1
     with pytest.raises(NotFound):
@@ -113,7 +113,7 @@ async def followed(api: Api) -> AsyncIterator[tuple[Reflector[Pod], list[str]]]:
     reflector = Reflector(api, Collection.pods(api.namespace, SHAPE_LABEL), changed, lambda: None)
     running = asyncio.create_task(reflector.run())
     try:
-        await until(lambda: reflector.following, seconds=10, what="the first list")
+        await until(lambda: reflector.following, seconds=60, what="the first list")
         yield reflector, told
     finally:
         running.cancel()
@@ -124,9 +124,9 @@ async def followed(api: Api) -> AsyncIterator[tuple[Reflector[Pod], list[str]]]:
 async def test_a_copy_follows_each_change(api: Api, workers: Workers) -> None:
     name = await workers.deploy(replicas=2)
     async with followed(api) as (pods, told):
-        await until(lambda: len(pods.objects) == 2, seconds=10, what="two pods")
+        await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
         await api.scale(name, 0)
-        await until(lambda: not pods.objects, seconds=10, what="no pod")
+        await until(lambda: not pods.objects, seconds=60, what="no pod")
     assert told.count("came") == told.count("went") == 2
 
 
@@ -135,15 +135,15 @@ async def test_a_copy_is_right_again_after_the_api_server_was_killed(
 ) -> None:
     name = await workers.deploy(replicas=2)
     async with followed(api) as (pods, told):
-        await until(lambda: len(pods.objects) == 2, seconds=10, what="two pods")
+        await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
         await plane.kill_api_server()
-        await until(lambda: not pods.following, seconds=10, what="the loss seen")
+        await until(lambda: not pods.following, seconds=60, what="the loss seen")
         assert len(pods.objects) == 2, "not known to be gone"
         with pytest.raises(Unavailable):
             await api.scale(name, 1)
         await plane.start_api_server()
         await api.scale(name, 3)
-        await until(lambda: pods.following and len(pods.objects) == 3, seconds=20, what="three pods")
+        await until(lambda: pods.following and len(pods.objects) == 3, seconds=60, what="three pods")
     assert told.count("came") == 3
     assert told.count("went") == 0
 
@@ -151,7 +151,7 @@ async def test_a_copy_is_right_again_after_the_api_server_was_killed(
 async def test_a_copy_lists_anew_when_its_version_has_expired(plane: ControlPlane, api: Api, workers: Workers) -> None:
     name = await workers.deploy(replicas=2)
     async with followed(api) as (pods, told):
-        await until(lambda: len(pods.objects) == 2, seconds=10, what="two pods")
+        await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
     await api.scale(name, 1)
     await some_pods(api, 1)
     # A new API server remembers nothing that was before it.
@@ -162,7 +162,7 @@ async def test_a_copy_lists_anew_when_its_version_has_expired(plane: ControlPlan
     pods._version = "1"
     running = asyncio.create_task(pods.run())
     try:
-        await until(lambda: len(pods.objects) == 1, seconds=10, what="the new list")
+        await until(lambda: len(pods.objects) == 1, seconds=60, what="the new list")
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
@@ -179,14 +179,14 @@ async def watched(api: Api, version: str) -> None:
 async def test_what_was_answered_is_taken_unless_the_watch_was_faster(api: Api, workers: Workers) -> None:
     await workers.deploy(replicas=1)
     async with followed(api) as (pods, _):
-        (pod,) = await until(lambda: list(pods.objects.values()), seconds=10, what="a pod")
+        (pod,) = await until(lambda: list(pods.objects.values()), seconds=60, what="a pod")
         marked = await api.set_deletion_cost(pod, -5)
         pods.put(marked)
         assert pods.objects[pod.name].cost == -5
         pods.put(pod)
         assert pods.objects[pod.name].cost == -5
         await api.delete(marked)
-        await until(lambda: pod.name not in pods.objects, seconds=10, what="its end")
+        await until(lambda: pod.name not in pods.objects, seconds=60, what="its end")
         pods.put(marked)
         assert pod.name not in pods.objects
 

@@ -232,9 +232,9 @@ async def settled(chaos: Chaos) -> None:
         active = {pod.name for pod in chaos.observed.objects.values() if pod.active}
         return not active & chaos.named and len(active) >= chaos.desired
 
-    # Nothing is lowered for a while after the last trouble.
-    await until(quiet, seconds=CALM_SECONDS + 5, what="the named workers to go and the others to be made")
-    await until(lambda: no_surplus(chaos), seconds=20, what="as many workers as desired", every=0.2)
+    # Nothing is lowered for a while after the last trouble, and the controllers pause after an API server was away.
+    await until(quiet, seconds=CALM_SECONDS + 60, what="the named workers to go and the others to be made")
+    await until(lambda: no_surplus(chaos), seconds=60, what="as many workers as desired", every=0.2)
     assert {pod.name for pod in await chaos.workers.pods()} == chaos.observed.objects.keys()
 
 

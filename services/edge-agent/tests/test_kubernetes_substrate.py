@@ -58,7 +58,7 @@ class Edge:
     async def until_told(self, kind: str, *names: str) -> None:
         await until(
             lambda: {fact.worker for fact in self.facts if fact.kind == kind} >= set(names),
-            seconds=15,
+            seconds=60,
             what=f"{kind} of {names}",
         )
 
@@ -71,7 +71,7 @@ async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
     yield edge
     # The next test needs the room.
     await edge.workers.kubectl("delete", "deployments", "--all")
-    await until(lambda: _empty(edge), seconds=20, what="the end of the workers", every=0.1)
+    await until(lambda: _empty(edge), seconds=60, what="the end of the workers", every=0.1)
 
 
 async def _empty(edge: Edge) -> bool:
@@ -115,7 +115,7 @@ async def test_a_victim_goes_though_another_pod_is_pending_and_another_not_ready
         async def one_waits() -> bool:
             return any("Insufficient cpu" in worker.reason for worker in (await agent.workers() or {}).values())
 
-        await until(one_waits, seconds=10, what="a pod without a node", every=0.05)
+        await until(one_waits, seconds=60, what="a pod without a node", every=0.05)
         await edge.workers.set_status(unready, "Running", ready=False)
         agent.desire(3, 3, [victim])
 
@@ -123,7 +123,7 @@ async def test_a_victim_goes_though_another_pod_is_pending_and_another_not_ready
             workers = await agent.workers() or {}
             return victim not in workers and len(workers) == 3 and workers[busy].phase == "running"
 
-        await until(victim_gone, seconds=20, what="the victim alone to go", every=0.05)
+        await until(victim_gone, seconds=60, what="the victim alone to go", every=0.05)
         assert {unready, busy} <= (await agent.workers() or {}).keys()
         await edge.until_told("worker.stopped", victim)
         await agent.applied(3)
@@ -140,7 +140,7 @@ async def test_what_waits_for_a_node_and_is_not_wanted_any_more_goes(edge: Edge)
             phases = Counter(worker.phase for worker in (await agent.workers() or {}).values())
             return phases == {"running": 3, "booting": 3}
 
-        await until(three_wait, seconds=10, what="three pods without a node", every=0.05)
+        await until(three_wait, seconds=60, what="three pods without a node", every=0.05)
         agent.desire(2, 3)
         names = await agent.running(3)
     assert edge.told(*names) == {key: ["worker.started"] for key in names}
@@ -154,7 +154,7 @@ async def test_a_victim_that_is_wanted_again_stays(edge: Edge) -> None:
         await edge.workers.kubectl("annotate", "pod", names[0], "controller.kubernetes.io/pod-deletion-cost=-1000")
         # As an agent leaves it that was killed after it had marked a victim.
         agent.desire(2, 2)
-        await until(lambda: _unmarked(edge), seconds=10, what="the mark to go", every=0.05)
+        await until(lambda: _unmarked(edge), seconds=60, what="the mark to go", every=0.05)
         agent.desire(3, 1, [names[1]])
         assert await agent.running(1) == [names[0]]
 
@@ -169,7 +169,7 @@ async def test_replicas_that_others_set_are_set_back_and_a_worker_lost_by_it_is_
         agent.desire(1, 3)
         names = await agent.running(3)
         await edge.workers.kubectl("scale", "deployment", f"slurmd-{SHAPE}", "--replicas=2")
-        await until(lambda: _lost(edge), seconds=10, what="the loss to be told")
+        await until(lambda: _lost(edge), seconds=60, what="the loss to be told")
         await agent.running(3)
     assert await edge.workers.replicas() == 3
     (lost,) = _lost(edge)
@@ -217,7 +217,7 @@ async def test_without_the_api_server_nothing_is_known_and_afterwards_all_is_mad
         names = await agent.running(2)
         await plane.kill_api_server()
         agent.desire(2, 3)
-        await until(lambda: _unknown(agent), seconds=10, what="the loss of the API server", every=0.05)
+        await until(lambda: _unknown(agent), seconds=60, what="the loss of the API server", every=0.05)
         await plane.start_api_server()
         assert set(names) < set(await agent.running(3))
     assert {fact.kind for fact in edge.facts} == {"worker.started"}
