@@ -5,8 +5,8 @@ UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin
 MEMBERS := $(wildcard libs/* services/*) lab
-# Most of a test is waiting for a real thing: one process more than there are cores. A file's tests share their servers.
-TEST_PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Most of a test is waiting for a real thing. A file's tests share their servers.
+TEST_PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
 .PHONY: help demo up down status test test-histories test-chaos lint bench-latency bench-edge docs lock clean prepare prepare-kubernetes

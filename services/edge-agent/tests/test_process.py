@@ -17,7 +17,7 @@ from clusterra_edge_agent.process import ProcessSubstrate
 from clusterra_edge_agent.process_record import ProcessRecord
 from clusterra_edge_agent.slurmd import Slurmd
 from clusterra_edge_agent.state import StateUnreadable
-from clusterra_lab.process import free_port, until
+from clusterra_lab.process import free_port, is_free, until
 
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))
 LISTENER = """
@@ -41,12 +41,19 @@ STEPS = ("sh", "-c", WITH_A_STEP, "sh")
 DEAF = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done", "sh")
 
 
+def free_ports(count: int) -> range:
+    """So many in a row that nobody listens on at this moment."""
+    while not all(map(is_free, ports := range(first := free_port(), first + count))):
+        pass
+    return ports
+
+
 class Host:
     """A folder and ports for the substrates of one test, which come and go as agents do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = range(first := free_port(), first + 8)
+        self.ports = free_ports(8)
 
     @asynccontextmanager
     async def substrate(
