@@ -89,8 +89,8 @@ class Chaos:
         self.workers = Workers(plane, "chaos")
         self.facts: list[WorkerFact] = []
         self.busy: set[str] = set()
-        self.drained: set[str] = set()
         self.named: set[str] = set()
+        """Drained, idle since, and so victims for good: none of them is given a job again."""
         self.killed_busy: list[str] = []
         self.generation = 1
         self.desired = 0
@@ -138,14 +138,12 @@ class Chaos:
             self.killed_busy.append(pod.name)
 
     def decide(self, change: int) -> None:
-        """More workers, or idle ones drained and named; drained ones are taken back first when more are wanted."""
+        """More workers, or some idle ones named."""
         serving = [pod.name for pod in self.observed.objects.values() if pod.active and pod.ready]
         if change > 0:
-            # Taken back only as long as they are not named: a named one may go at any moment.
             self.desired = min(self.desired + change, MOST)
         else:
             idle = sorted(set(serving) - self.busy - self.named)[:-change]
-            self.drained |= set(idle)
             self.named |= set(idle)
             self.desired = max(self.desired - len(idle), 0)
         self.generation += 1
@@ -156,7 +154,7 @@ class Chaos:
     async def step(self) -> None:
         """One random thing."""
         serving = sorted(pod.name for pod in self.observed.objects.values() if pod.active and pod.ready)
-        free = [name for name in serving if name not in self.busy | self.drained]
+        free = [name for name in serving if name not in self.busy | self.named]
         match self.rng.choices(
             ("begin", "end", "up", "down", "stale", "foreign up", "api", "nats", "restart", "wait"),
             (24, 14, 14, 18, 5, 4, 0.6, 3, 3, 12),
