@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from clusterra_contracts import edge_rpc, events, history_rpc, rpc, slurm_rpc, usage_rpc
-from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding
@@ -84,21 +84,25 @@ EXAMPLES: dict[str, Wire] = {
             ShapeTarget(shape="general-small", worker=SHAPE.worker, replicas=2, victims=("general-small-a2b3c",)),
         ),
     ),
-    "heartbeat.v1": Heartbeat(
+    "heartbeat.v2": Heartbeat(
         generation=1772366400251,
         sent_at=MOMENT,
         agent_version="0.1.0",
-        substrate="process",
+        substrate="kubernetes",
         applied=Applied(generation=7, fence=3, applied_at=MOMENT),
         workers=(Worker(name="general-small-x7k2p", shape="general-small", phase="running", started_at=MOMENT),),
+        stuck=(Stuck(shape="general-xs", cause="image_pull", workers=2, message="ImagePullBackOff: no such tag"),),
+        nodes=(Node(name="ip-10-0-0-7", ready=True, created_at=MOMENT, instance_type="m7g.xlarge"),),
+        node_claims=(NodeClaim(name="general-4xk2p", lifecycle="spot", launched=True, billable_from=MOMENT),),
+        prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v1": EVENT,
-    "registry.cluster.v1": ClusterBinding(
+    "registry.cluster.v2": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
         operator=OPERATOR,
-        catalogue=Catalogue(shapes=(SHAPE,)),
+        catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}),)),
     ),
     "slurm.submit.v1": slurm_rpc.Submit(
         user=ADA,

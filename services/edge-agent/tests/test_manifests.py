@@ -18,8 +18,8 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
-from clusterra_contracts.shapes import Shape
-from clusterra_edge_agent.kubernetes import karpenter
+from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_edge_agent.kubernetes import karpenter, manifests
 from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
 from clusterra_edge_agent.settings import Settings
@@ -27,6 +27,7 @@ from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
 from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
 from clusterra_lab.process import until
 from clusterra_runtime import catalogue
+from clusterra_runtime.catalogue import CatalogueInvalid
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
@@ -96,7 +97,7 @@ def test_a_shape_has_a_deployment_without_workers_on_nodes_of_its_own(shape: Sha
 def test_one_worker_fills_a_node_and_leaves_what_the_node_itself_needs(shape: Shape) -> None:
     resources = generated(f"slurmd-{shape.name}")["spec"]["template"]["spec"]["containers"][0]["resources"]
     kubelet = generated("ec2nodeclass")["spec"]["kubelet"]
-    assert resources["limits"] == resources["requests"]
+    assert resources["limits"] == {"memory": resources["requests"]["memory"]}
     assert resources["requests"].keys() == {"cpu", "memory"}
     cpu, memory = millis(resources["requests"]["cpu"]), mib(resources["requests"]["memory"])
     reserved = mib(kubelet["kubeReserved"]["memory"]) + mib(kubelet["evictionHard"]["memory.available"])
@@ -104,6 +105,13 @@ def test_one_worker_fills_a_node_and_leaves_what_the_node_itself_needs(shape: Sh
     free_memory = shape.memory_mib * 0.925 - reserved
     assert cpu + karpenter.DAEMONS_CPU_MILLIS <= free_cpu < 2 * cpu
     assert memory + karpenter.DAEMONS_MEMORY_MIB <= free_memory < 2 * memory
+    assert shape.worker.memory_mib + manifests.SLURMD_MEMORY_MIB <= memory, "jobs may fill what Slurm hands out"
+
+
+def test_no_shape_may_promise_more_memory_than_its_node_has() -> None:
+    shape = SHAPES[0].model_copy(update={"real_memory_mib": SHAPES[0].worker.memory_mib + 1})
+    with pytest.raises(CatalogueInvalid, match=f"{shape.name}: real_memory_mib may be {SHAPES[0].worker.memory_mib} "):
+        manifests.files(Catalogue(shapes=(shape,)))
 
 
 def millis(quantity: str) -> int:

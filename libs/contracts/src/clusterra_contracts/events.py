@@ -20,7 +20,9 @@ JobKind = Literal[
     "job.timeout",
 ]
 NodeKind = Literal["node.registered", "node.drained", "node.undrained", "node.down", "node.removed"]
-WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed"]
+MisclassifiedKind = Literal["node.misclassified"]
+WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worker.lost"]
+"""`worker.lost` is an alarm: it was removed by somebody else though nobody had named it; it may have run jobs."""
 ScaleKind = Literal["scale.decided"]
 AdminKind = Literal["cluster.registered", "user.created", "token.created", "token.revoked"]
 
@@ -54,6 +56,23 @@ class NodeFact(Wire):
     node: str
     states: tuple[str, ...] = ()
     reason: str = ""
+
+
+class MachineSize(Wire):
+    """CPUs and MiB of memory."""
+
+    cpus: int
+    memory_mib: int
+
+
+class MisclassifiedFact(Wire):
+    """A worker's machine is not what its shape promises: its slurmd has refused to register."""
+
+    kind: MisclassifiedKind = "node.misclassified"
+    node: str
+    shape: ShapeName
+    expected: MachineSize
+    actual: MachineSize
 
 
 class WorkerFact(Wire):
@@ -97,7 +116,9 @@ class AdminFact(Wire):
     """What it was done to: a cluster id, a user name, a token's id."""
 
 
-Fact = Annotated[JobFact | NodeFact | WorkerFact | ScaleFact | AdminFact, Field(discriminator="kind")]
+Fact = Annotated[
+    JobFact | NodeFact | MisclassifiedFact | WorkerFact | ScaleFact | AdminFact, Field(discriminator="kind")
+]
 
 
 class Event(Wire):
@@ -130,7 +151,7 @@ def entity(fact: Fact) -> str:
     match fact:
         case JobFact():
             return fact.job_id
-        case NodeFact():
+        case NodeFact() | MisclassifiedFact():
             return fact.node
         case WorkerFact():
             return fact.worker

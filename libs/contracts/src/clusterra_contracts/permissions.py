@@ -36,6 +36,7 @@ def edge_agent(ref: ClusterRef) -> Permissions:
         publish=(
             subjects.heartbeat(ref),
             subjects.events_of(ref, "worker.*"),
+            subjects.event(ref, "node.misclassified"),
             f"$JS.API.DIRECT.GET.SCALE.{desired}",
             subjects.dead_letter(desired),
             subjects.dead_letter(subjects.edge(ref, "*")),

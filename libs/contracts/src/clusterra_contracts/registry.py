@@ -27,7 +27,7 @@ class ScalingPolicy(Wire):
 class ClusterBinding(Wire):
     """Everything about a cluster that is no secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v1"
+    schema_name: ClassVar[str] = "registry.cluster.v2"
 
     name: str
     state: Literal["active", "paused"] = "active"

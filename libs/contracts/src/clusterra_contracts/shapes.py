@@ -28,16 +28,19 @@ class Shape(Wire):
     vcpu: Annotated[int, Field(ge=1)]
     memory_gib: Annotated[float, Field(gt=0)]
     usd_per_hour: Annotated[float, Field(ge=0)]
+    real_memory_mib: Annotated[int, Field(ge=1)] | None = None
+    """What of the memory Slurm may hand out: the machine's system, kubelet and daemons need the rest. None: all."""
 
     @property
     def memory_mib(self) -> int:
-        """The memory in MiB."""
+        """All the memory in MiB."""
         return int(self.memory_gib * 1024)
 
     @property
     def worker(self) -> WorkerSpec:
         """What a worker of this shape registers; its features let a job ask for the family or the shape."""
-        return WorkerSpec(cpus=self.vcpu, memory_mib=self.memory_mib, features=(self.family, self.name))
+        memory_mib = self.memory_mib if self.real_memory_mib is None else self.real_memory_mib
+        return WorkerSpec(cpus=self.vcpu, memory_mib=memory_mib, features=(self.family, self.name))
 
 
 class Catalogue(Wire):

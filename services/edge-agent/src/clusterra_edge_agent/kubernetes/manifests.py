@@ -33,13 +33,15 @@ _HEADER = f"# Made from catalog/shapes.yaml: do not edit, run `{_COMMAND}`.\n"
 CAPABILITIES = ("CHOWN", "KILL", "SETGID", "SETUID")
 """Of a slurmd that is root, all others dropped: it starts each job under its user's ids (SETUID, SETGID) with a script
 that it gives to that user (CHOWN), and signals what it started (KILL)."""
+SLURMD_MEMORY_MIB = 128
+"""Of a pod's memory: for slurmd and its slurmstepd, which jobs must not get."""
 _STARTUP_SECONDS = 300
 _GRACE_SECONDS = 110
 """Within the two minutes between the notice and the end of a spot instance."""
 
 
 def files(shapes: Catalogue) -> dict[str, str]:
-    """File name -> content."""
+    """File name -> content. Raises CatalogueInvalid for a shape that promises more than its node has."""
     documents = {f"slurmd-{shape.name}.yaml": deployment(shape) for shape in shapes.shapes}
     for family in get_args(Family):
         if any(shape.family == family for shape in shapes.shapes):
@@ -132,7 +134,7 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
             "periodSeconds": 1,
             "failureThreshold": _STARTUP_SECONDS,
         },
-        "resources": {"requests": _resources(shape), "limits": _resources(shape)},
+        "resources": _resources(shape),
         "securityContext": {
             "readOnlyRootFilesystem": True,
             "allowPrivilegeEscalation": False,
@@ -146,9 +148,14 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
     }
 
 
-def _resources(shape: Shape) -> dict[str, str]:
+def _resources(shape: Shape) -> dict[str, Any]:
+    """No limit of CPU: the node has no other worker, and its daemons' share is guarded by what they request."""
     room = worker_room(shape)
-    return {"cpu": f"{room.cpu_millis}m", "memory": f"{room.memory_mib}Mi"}
+    most = room.memory_mib - SLURMD_MEMORY_MIB
+    if shape.worker.memory_mib > most:
+        raise CatalogueInvalid(f"{shape.name}: real_memory_mib may be {most} at most, for a node has no more")
+    memory = {"memory": f"{room.memory_mib}Mi"}
+    return {"requests": {"cpu": f"{room.cpu_millis}m", **memory}, "limits": memory}
 
 
 def write(wanted: dict[str, str], folder: Path) -> None:
