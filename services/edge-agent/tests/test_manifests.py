@@ -21,6 +21,7 @@ import yaml
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_edge_agent.kubernetes import karpenter, manifests
 from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
 from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
@@ -373,13 +374,42 @@ async def test_a_deployment_with_workers_changes_by_its_scale_alone(
 async def test_no_worker_that_runs_can_be_evicted(edge: ControlPlane, agent: Api) -> None:
     await agent.scale("slurmd-general-xs", 1)
     (pod,) = await workers(agent, "general-xs", 1)
-    running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-    of_pod = (pod.name, f"--namespace={SLURM}", "--subresource=status", "--type=merge")
-    await edge.kubectl("patch", "pod", *of_pod, f"--patch={json.dumps(running)}")
+    await set_running(edge, pod)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": SLURM}}
     path = f"/api/v1/namespaces/{SLURM}/pods/{pod.name}/eviction"
     with pytest.raises(KubectlFailed, match="would violate the pod's disruption budget"):
         await edge.kubectl("create", f"--raw={path}", "--filename=-", input=json.dumps(eviction))
+
+
+async def test_nobody_deletes_a_worker_that_runs_and_is_not_marked(edge: ControlPlane, agent: Api) -> None:
+    name = "slurmd-general-small"
+    await agent.scale(name, 2)
+    first, second = await workers(agent, "general-small", 2)
+    assert not await agent.is_guarded(first), "one that has never started may go"
+    for pod in (first, second):
+        await set_running(edge, pod)
+    assert await agent.is_guarded(first)
+    await agent.set_deletion_cost(first, SURPLUS_COST)
+    assert await agent.is_guarded(first), "it was to go before it started, and has started"
+    with pytest.raises(KubectlFailed, match="this worker may run jobs, and was not marked for deletion"):
+        await edge.kubectl("delete", "pod", first.name, f"--namespace={SLURM}", "--force")
+    # Somebody lowers the replicas: the ReplicaSet may not choose, until one is marked.
+    await agent.scale(name, 1)
+    await agent.set_deletion_cost(second, VICTIM_COST)
+
+    async def gone() -> bool:
+        listed, _ = await agent.list(Collection.pods(SLURM, f"{SHAPE_LABEL}=general-small"))
+        assert first.name in {pod.name for pod in listed if pod.active}
+        return second.name not in {pod.name for pod in listed if pod.active}
+
+    await until(gone, seconds=60, what="the marked worker to go", every=0.1)
+
+
+async def set_running(edge: ControlPlane, pod: Pod) -> None:
+    """As its kubelet would."""
+    running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    of_pod = (pod.name, f"--namespace={SLURM}", "--subresource=status", "--type=merge")
+    await edge.kubectl("patch", "pod", *of_pod, f"--patch={json.dumps(running)}")
 
 
 @dataclass

@@ -150,6 +150,21 @@ class Api:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.metadata.uid}}
         return _read(_POD, await self._call("DELETE", self._pod(pod.name), body=options))
 
+    async def is_guarded(self, pod: Pod) -> bool:
+        """Whether the API server refuses to let anybody delete this pod; nothing is deleted. Raises NotFound."""
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "dryRun": ["All"],
+            "preconditions": {"uid": pod.metadata.uid},
+        }
+        try:
+            await self._call("DELETE", self._pod(pod.name), body=options)
+        except Invalid:
+            # By an admission policy; a missing right is Forbidden.
+            return True
+        return False
+
     def _pod(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
 

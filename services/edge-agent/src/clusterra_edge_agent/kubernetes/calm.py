@@ -1,7 +1,8 @@
 """Whether there was trouble with the API server lately.
 
 After it the controllers take up their watches one by one, each after a pause of its own: for some seconds the one of
-ReplicaSets can act on new replicas with an old copy of the pods. Nobody tells how old it is, so that time has to do.
+ReplicaSets can act on new replicas with an old copy of the pods. Nobody tells how old it is. Where the API server
+itself guards unmarked workers (k8s/edge, the policy `slurmd-pods`), that does not matter; elsewhere time has to do.
 """
 
 import time

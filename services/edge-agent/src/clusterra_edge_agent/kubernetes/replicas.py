@@ -24,8 +24,10 @@ from clusterra_contracts.identity import WorkerName
 from clusterra_edge_agent.kubernetes.resources import Deployment, Pod
 
 VICTIM_COST = -1000
+"""The policy `slurmd-pods` of k8s/edge lets a worker that has started be deleted only with this mark."""
 SURPLUS_COST = -500
-"""Never started and not wanted any more: should it start before the ReplicaSet looks, it still goes before others."""
+"""Never started and not wanted any more. Should it start before the ReplicaSet looks, the policy keeps it, and the next
+plan takes it back; where there is no policy, it goes before others."""
 
 type _Rank = tuple[bool, int, bool, int]
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}

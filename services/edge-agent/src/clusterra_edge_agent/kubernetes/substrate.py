@@ -129,13 +129,11 @@ class KubernetesSubstrate:
                 return None
             log.warning("no_deployment", shape=target.shape, label=f"{SHAPE_LABEL}={target.shape}")
             return RETRY_SECONDS
-        pods = list(self._by_shape[target.shape].values())
-        if not is_current():
-            return 0.0
         try:
-            step = plan(deployment, pods, target.replicas, target.victims, calm=self._calm.reached)
-            self._records.expect_to_go(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
-            await self._carry_out(step, deployment)
+            step = await self._step(deployment, target, is_current)
+            while step is not None and step.unsettled and step.costs:
+                # The answers to the marks are what the next step needs: no need to wait until the watch shows them.
+                step = await self._step(self._deployments.objects[deployment.name], target, is_current)
         except OSError as error:
             raise SubstrateUnavailable(f"the victims of {target.shape} cannot be noted: {error}") from error
         except Conflict as error:
@@ -147,7 +145,33 @@ class KubernetesSubstrate:
         except ApiError as error:
             log.warning("api_server_refused", shape=target.shape, reason=str(error))
             return RETRY_SECONDS
+        if step is None:
+            return 0.0
         return UNSETTLED_SECONDS if step.unsettled or step.deletions else None
+
+    async def _step(self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]) -> Plan | None:
+        """Carry out what can be done for a shape now, and tell what it was; None when something newer is desired.
+
+        Raises ApiError, OSError when the victims cannot be noted.
+        """
+        pods = list(self._by_shape[target.shape].values())
+        calm = await self._is_calm(pods, target)
+        if not is_current():
+            return None
+        step = plan(deployment, pods, target.replicas, target.victims, calm=calm)
+        self._records.expect_to_go(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
+        await self._carry_out(step, deployment)
+        return step
+
+    async def _is_calm(self, pods: Iterable[Pod], target: ShapeTarget) -> bool:
+        """Whether controllers may be given fewer replicas: they see what we see, or can do no harm if they do not."""
+        if self._calm.reached:
+            return True
+        staying = (
+            pod for pod in pods if pod.active and pod.started and pod.cost >= 0 and pod.name not in target.victims
+        )
+        worker = next(staying, None)
+        return worker is None or await self._api.is_guarded(worker)
 
     async def _carry_out(self, step: Plan, deployment: Deployment) -> None:
         """Raises ApiError; what was done until then is seen by the next plan."""
