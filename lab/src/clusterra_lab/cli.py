@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import structlog
 import typer
@@ -30,6 +30,12 @@ structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
+Workers = Annotated[
+    Literal["process", "kubernetes"],
+    typer.Option(
+        "--substrate", envvar="SUBSTRATE", help="What workers are: processes, or pods of a real Kubernetes node."
+    ),
+]
 Dir = Annotated[Path, typer.Option("--dir", envvar="CLUSTERRA_LAB_DIR", help="The lab's folder: state and logs.")]
 DIR = Path(".lab")
 _FOLLOW_SECONDS = 0.2
@@ -45,7 +51,7 @@ _STATES = {
 
 
 @app.command()
-def up(directory: Dir = DIR) -> None:
+def up(directory: Dir = DIR, workers: Workers = "process") -> None:
     """Start everything, print where it is, and stay until Ctrl-C or `lab down`."""
     # Here, for it takes in the clients of everything, and `lab status` should answer at once.
     from clusterra_runtime.logs import configure as configure_logs
@@ -59,7 +65,7 @@ def up(directory: Dir = DIR) -> None:
     async def shown() -> AsyncIterator[Stack]:
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                running = await opened.enter_async_context(stack(directory, progress=progress))
+                running = await opened.enter_async_context(stack(directory, workers=workers, progress=progress))
                 await running.ready_made_login()
             try:
                 yield running
@@ -73,6 +79,7 @@ def up(directory: Dir = DIR) -> None:
 @app.command()
 def demo(
     directory: Dir = DIR / "demo",
+    workers: Workers = "process",
     report: Annotated[Path, typer.Option(help="Where the result is written, as JSON.")] = Path("demo.json"),
     picture: Annotated[Path | None, typer.Option(help="Where the last screen is written, as SVG.")] = None,
 ) -> None:
@@ -89,7 +96,7 @@ def demo(
     async def show() -> bool:
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                lab = await opened.enter_async_context(stack(directory, fresh=True, progress=progress))
+                lab = await opened.enter_async_context(stack(directory, workers=workers, fresh=True, progress=progress))
             with view(out) as shown:
                 result = await run_demo(lab, shown.show, began=began)
             result.write(report)

@@ -25,6 +25,7 @@ _CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "node-lifecycle-controller",
+    "persistentvolume-binder-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
     "resourcequota-controller",

@@ -110,7 +110,13 @@ SystemdCgroup = false
 
 
 def _network(folder: Path, number: NodeNumber) -> dict[str, object]:
-    addresses = {"type": "host-local", "dataDir": f"{folder}/addresses", "ranges": [[{"subnet": number.pods}]]}
+    addresses = {
+        "type": "host-local",
+        "dataDir": f"{folder}/addresses",
+        "ranges": [[{"subnet": number.pods}]],
+        # What listens at the node's address, and nothing beyond.
+        "routes": [{"dst": f"{number.address}/32"}],
+    }
     bridge = {"type": "bridge", "bridge": number.bridge, "isGateway": True, "ipMasq": False, "ipam": addresses}
     return {"cniVersion": "1.0.0", "name": "lab", "plugins": [bridge]}
 

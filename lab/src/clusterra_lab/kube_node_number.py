@@ -1,4 +1,4 @@
-"""What a real node takes of this machine beside processes and mounts: an address, a bridge, a cgroup.
+"""What a real node takes of this machine beside processes and mounts: an address, a bridge, a rule for it, a cgroup.
 
 All of it is named by the node's number, and a number has one owner at a time: so what a killed owner left behind is
 found and removed without any record of it.
@@ -54,10 +54,12 @@ class NodeNumber:
         return f"clusterra-node-{self.number}"
 
     async def take(self) -> None:
-        """Make the address and the cgroup. Raises NodeNotPossible."""
-        complaint = await _ip("address", "add", f"{self.address}/32", "dev", "lo")
+        """Make the address, the rule and the cgroup. Raises NodeNotPossible."""
+        complaint = await _call("ip", "address", "add", f"{self.address}/32", "dev", "lo")
         if complaint:
             raise NodeNotPossible(f"the node's address {self.address} cannot be added to lo: {complaint}")
+        if shutil.which("iptables") and (complaint := await self._rule("--insert")):
+            raise NodeNotPossible(f"the pods' bridge {self.bridge} cannot be opened: {complaint}")
         try:
             for folder in self._cgroups():
                 folder.mkdir()
@@ -68,10 +70,12 @@ class NodeNumber:
     async def remove(self) -> list[str]:
         """Remove what is there of it; what that was. Raises TimeoutError when processes still use its cgroup."""
         found = []
-        if not await _ip("address", "delete", f"{self.address}/32", "dev", "lo"):
+        if not await _call("ip", "address", "delete", f"{self.address}/32", "dev", "lo"):
             found.append(f"address {self.address}")
-        if not await _ip("link", "delete", self.bridge):
+        if not await _call("ip", "link", "delete", self.bridge):
             found.append(f"bridge {self.bridge}")
+        if shutil.which("iptables") and not await self._rule("--delete"):
+            found.append(f"rule for {self.bridge}")
         if any(folder.exists() for folder in self._cgroups()):
             found.append(f"cgroup {self.cgroup}")
             await until(self._no_cgroup, seconds=_REMOVAL_SECONDS, what=f"an unused cgroup {self.cgroup}")
@@ -79,6 +83,11 @@ class NodeNumber:
             # It was made as a place for a mount, and stays when it is somebody else's.
             _CNI_STATE.rmdir()
         return found
+
+    async def _rule(self, command: str) -> str:
+        """Pods may call each other, also beside a container engine, which has all bridges of the machine filtered."""
+        bridge = ("--in-interface", self.bridge, "--out-interface", self.bridge)
+        return await _call("iptables", "--wait", command, "FORWARD", *bridge, "--jump", "ACCEPT")
 
     def _cgroups(self) -> list[Path]:
         if (_CGROUPS / "cgroup.controllers").exists():
@@ -159,8 +168,8 @@ def _delegate(folder: Path) -> None:
             (group / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
-async def _ip(*argv: str) -> str:
-    """Run ip(8); its complaint, empty when there was none."""
-    process = await asyncio.create_subprocess_exec("ip", *argv, stderr=asyncio.subprocess.PIPE)
+async def _call(*argv: str) -> str:
+    """Run a program; its complaint, empty when there was none."""
+    process = await asyncio.create_subprocess_exec(*argv, stderr=asyncio.subprocess.PIPE)
     _, complaint = await process.communicate()
-    return complaint.decode().strip() if process.returncode else ""
+    return complaint.decode().strip() or f"exit code {process.returncode}" if process.returncode else ""

@@ -16,7 +16,7 @@ from clusterra_lab.nats import NatsServer
 from clusterra_lab.oidc import Oidc, Person
 from clusterra_lab.secret_file import secret
 from clusterra_lab.slurm import SlurmCluster
-from clusterra_lab.slurm_config import ETC, NodeShape
+from clusterra_lab.slurm_config import NodeShape
 
 CLUSTER = ClusterRef(tenant="acme", cluster="main")
 EMAIL_DOMAIN = "acme.example"
@@ -28,9 +28,6 @@ PEOPLE = (
 CATALOGUE = Path(__file__).parents[3] / "catalog" / "shapes.yaml"
 POLICY = ScalingPolicy(idle_seconds=5.0)
 """In the lab nobody pays for workers, but everybody waits for them to go."""
-
-WORKER_PORTS = 200
-"""How many; also the most workers there can be."""
 
 OTHER_TENANT = {"id": "globex", "name": "Globex", "domains": ["globex.example"]}
 """Somebody else, who must not see anything of ours."""
@@ -56,7 +53,8 @@ class Parts:
     aws: Aws
     oidc: Oidc
     slurm: SlurmCluster
-    worker_ports: range
+    edge: Mapping[str, str]
+    """What the edge-agent is told of its substrate."""
     gateway_url: str
 
 
@@ -97,17 +95,12 @@ def services(parts: Parts) -> list[Command]:
 
 
 def _edge_agent(parts: Parts) -> dict[str, str]:
-    slurm, ports = parts.slurm, parts.worker_ports
     return {
         "CLUSTERRA_TENANT": CLUSTER.tenant,
         "CLUSTERRA_CLUSTER": CLUSTER.cluster,
-        "CLUSTERRA_SHARED_DIR": str(slurm.shared_dir),
+        "CLUSTERRA_SHARED_DIR": str(parts.slurm.shared_dir),
         "CLUSTERRA_STATE_DIR": str(parts.directory / "edge-agent"),
-        "CLUSTERRA_WORKER_LAUNCHER": json.dumps(slurm.launcher),
-        "CLUSTERRA_SLURMD_CONF": f"{ETC}/slurm.conf",
-        "CLUSTERRA_SLURMD_SPOOL": f"{slurm.spool_dir}/{{worker}}",
-        "CLUSTERRA_SLURMD_FIRST_PORT": str(ports.start),
-        "CLUSTERRA_SLURMD_PORTS": str(len(ports)),
+        **parts.edge,
     }
 
 

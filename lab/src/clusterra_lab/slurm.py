@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from clusterra_lab.problem import LabProblem
 from clusterra_lab.process import free_port, until
 from clusterra_lab.progress import Progress, silent
-from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SHARED_PATH, NodeShape, PowerSaving, SlurmConfig
+from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SHARED_PATH, SLURM_KEY, NodeShape, PowerSaving, SlurmConfig
 from clusterra_lab.slurm_daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening
 from clusterra_lab.slurm_directory import SlurmDirectory
 from clusterra_lab.slurm_namespace import INIT, command_line
@@ -44,7 +44,10 @@ class SlurmCluster(BaseModel):
 
     name: str
     slurmrestd_url: str
+    slurmctld_address: str
     slurmctld_port: int
+    slurm_key_file: Path
+    """What the cluster's machines know each other by. Only root and Slurm itself can read it."""
     jwt_key_file: Path
     """Signs users' tokens (HS256). Only root and Slurm itself can read it."""
     operator: SlurmUser
@@ -141,18 +144,20 @@ async def slurm_cluster(
     name: str = "lab",
     shapes: Sequence[NodeShape] = (),
     power_saving: PowerSaving | None = None,
+    address: str = "127.0.0.1",
     provider: Provider = first_possible,
     progress: Progress = silent,
 ) -> AsyncIterator[OwnedSlurmCluster]:
     """Start a control plane without any node, in a folder of its own; a later one there goes on with its state.
 
+    slurmctld and slurmdbd listen on `address` of this machine, slurmrestd on 127.0.0.1.
     Jobs that a worker of one of the `shapes` could run are accepted while there is none. With `power_saving`, Slurm's
     own scaling from zero is on and there is no accounting. Needs root. Raises LabProblem, TimeoutError.
     """
     open_namespaces = await provider(progress)
     progress("Slurm")
     folders = SlurmDirectory(directory.resolve())
-    config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving)
+    config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving, address)
     folders.prepare(config)
     async with AsyncExitStack() as running:
         inside = await running.enter_async_context(open_namespaces(folders))
@@ -160,7 +165,9 @@ async def slurm_cluster(
         cluster = OwnedSlurmCluster(
             name=name,
             slurmrestd_url=f"http://127.0.0.1:{slurmrestd_port}",
+            slurmctld_address=address,
             slurmctld_port=config.slurmctld_port,
+            slurm_key_file=folders.etc / SLURM_KEY,
             jwt_key_file=folders.etc / JWT_KEY,
             operator=OPERATOR,
             shared_dir=folders.shared,

@@ -16,19 +16,13 @@ SPOOL = "/var/spool/slurmd"
 LOG = "/var/log/slurm"
 RESUME_LOG = "resume.log"
 
+SCRIPTS = "/usr/lib/clusterra"
+"""Where the images of images/slurm have their scripts, and the lab's clusters, too."""
+
 SHARED_PATH = "/mnt/efs"
 """The folder that all nodes share."""
 HOMES = "home"
 """In the shared folder: the home of each user who has run a job, by name."""
-
-_PROLOG = f"""\
-#!/bin/sh
-# Run as root by slurmd before a job's script. Users have no accounts, so nobody else makes their homes. A job without
-# one can still run, and a prolog that fails would drain the node.
-exec 2>> {LOG}/prolog.log
-install --directory --mode=0700 --owner="$SLURM_JOB_UID" --group="$SLURM_JOB_GID" \\
-  "{SHARED_PATH}/{HOMES}/$SLURM_JOB_USER" || :
-"""
 
 MY_CNF = """\
 [mariadbd]
@@ -99,9 +93,11 @@ class SlurmConfig:
     slurmdbd_port: int
     shapes: Sequence[NodeShape] = ()
     power_saving: PowerSaving | None = None
+    address: str = "127.0.0.1"
+    """Where slurmctld and slurmdbd listen; workers call slurmctld there."""
 
     def __post_init__(self) -> None:
-        words = [self.name, *(self.power_saving.features if self.power_saving else ())]
+        words = [self.name, self.address, *(self.power_saving.features if self.power_saving else ())]
         for shape in self.shapes:
             words += [shape.name, *shape.features, *filter(None, [shape.gres])]
         for word in words:
@@ -114,7 +110,6 @@ class SlurmConfig:
             "slurm.conf": slurm_conf(self),
             "cgroup.conf": "CgroupPlugin=disabled\n",
             "gres.conf": "AutoDetect=off\n",
-            "prolog": _PROLOG,
         }
         if self.power_saving:
             return files | {
@@ -132,7 +127,7 @@ def slurm_conf(config: SlurmConfig) -> str:
     """
     return f"""\
 ClusterName={config.name}
-SlurmctldHost={HOST}(127.0.0.1)
+SlurmctldHost={HOST}({config.address})
 SlurmctldPort={config.slurmctld_port}
 SlurmUser=slurm
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
@@ -149,7 +144,9 @@ SlurmdSpoolDir={SPOOL}/%n
 SlurmdLogFile={LOG}/%n.log
 SlurmctldPidFile=/run/slurmctld/slurmctld.pid
 SlurmdPidFile=/run/slurmd-%n.pid
-Prolog={ETC}/prolog
+Prolog={SCRIPTS}/prolog
+Epilog={SCRIPTS}/epilog
+TaskProlog={SCRIPTS}/task-prolog
 MailProg=/bin/true
 
 ProctrackType=proctrack/linuxproc
@@ -182,7 +179,7 @@ def slurmdbd_conf(config: SlurmConfig) -> str:
     """slurmdbd.conf(5)."""
     return f"""\
 DbdHost={HOST}
-DbdAddr=127.0.0.1
+DbdAddr={config.address}
 DbdPort={config.slurmdbd_port}
 SlurmUser=slurm
 PidFile=/run/slurmdbd/slurmdbd.pid
@@ -202,7 +199,7 @@ def _accounting(config: SlurmConfig) -> str:
         return ""
     return f"""
 AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
+AccountingStorageHost={config.address}
 AccountingStoragePort={config.slurmdbd_port}
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment

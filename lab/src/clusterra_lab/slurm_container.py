@@ -88,7 +88,6 @@ async def contained(image: str, folders: Mapping[Path, str]) -> AsyncIterator[Na
         options={
             "network_mode": "host",
             "hostname": HOST,
-            "extra_hosts": {HOST: "127.0.0.1"},
             "read_only": True,
         },
     )

@@ -1,15 +1,19 @@
 """What one cluster keeps on disk. It survives the cluster: one that is started in the same folder goes on with it."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterra_lab import slurm_config
 from clusterra_lab.secret_file import secret
-from clusterra_lab.slurm_config import HOMES, JWT_KEY, RESUME_LOG, SHARED_PATH, SLURM_KEY, SlurmConfig
+from clusterra_lab.slurm_config import HOMES, HOST, JWT_KEY, RESUME_LOG, SCRIPTS, SHARED_PATH, SLURM_KEY, SlurmConfig
 
 SLURM_UID = 64030
 """The account `slurm` of Debian's packages, by Debian policy the same everywhere."""
+
+IMAGES = Path(__file__).parents[3] / "images" / "slurm"
+"""The sources of the images, with the scripts."""
 
 _SLURM_KEY_BYTES = 1024
 
@@ -41,6 +45,16 @@ class SlurmDirectory:
         return self.path / "log"
 
     @property
+    def _scripts(self) -> Path:
+        """Prolog and epilog: a copy, for root of the cluster may write there."""
+        return self.path / "scripts"
+
+    @property
+    def _hosts(self) -> Path:
+        """slurmctld listens where its host's name leads."""
+        return self.path / "hosts"
+
+    @property
     def description(self) -> Path:
         """How other processes find the running cluster."""
         return self.path / "slurm.json"
@@ -55,7 +69,7 @@ class SlurmDirectory:
 
     @property
     def mounts(self) -> dict[Path, str]:
-        """Where each folder is for the processes of the cluster."""
+        """Where each folder, and a file, is for the processes of the cluster."""
         return {
             self.etc: slurm_config.ETC,
             self._state: slurm_config.STATE,
@@ -63,18 +77,22 @@ class SlurmDirectory:
             self.logs: slurm_config.LOG,
             self._database: "/var/lib/mysql",
             self.shared: SHARED_PATH,
+            self._scripts: SCRIPTS,
+            self._hosts: "/etc/hosts",
         }
 
     def prepare(self, config: SlurmConfig) -> None:
         """Make what is missing, and write the configuration."""
-        for folder in self.mounts:
+        for folder in self.mounts.keys() - {self._hosts}:
             folder.mkdir(parents=True, exist_ok=True)
         self.shared.chmod(0o1777)
         # Root's: whoever could write here would take another's home.
         (self.shared / HOMES).mkdir(exist_ok=True)
         os.chown(self._state, SLURM_UID, SLURM_UID)
+        self._hosts.write_text(f"127.0.0.1 localhost\n{config.address} {HOST}\n")
         self._write_keys()
         self._write_config(config)
+        shutil.copytree(IMAGES, self._scripts, ignore=shutil.ignore_patterns("tests"), dirs_exist_ok=True)
         self.description.unlink(missing_ok=True)
 
     def mend_state(self) -> None:

@@ -49,7 +49,7 @@ mariadbd --bootstrap <<'SQL'
 SQL
 mkdir -p /usr/share/clusterra
 mv /var/lib/mysql /{DATABASE}
-mkdir -p /mnt/efs /etc/slurm /var/lib/mysql /var/spool/slurmctld /var/spool/slurmd /var/log/slurm
+mkdir -p /mnt/efs /etc/slurm /usr/lib/clusterra /var/lib/mysql /var/spool/slurmctld /var/spool/slurmd /var/log/slurm
 rm -rf /run/mysqld
 """
 """Run inside a root with the `PACKAGES`, $MY_CNF being MariaDB's configuration: makes `DATABASE` and empty folders."""
@@ -88,7 +88,7 @@ def can_have_root() -> bool:
 
 
 def _given(root: Path) -> Path:
-    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", DATABASE):
+    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", "usr/lib/clusterra", DATABASE):
         if not (root / needed).exists():
             raise RootNotBuilt(
                 f"{GIVEN}={root} is no root for Slurm: it has no {needed}. Unset {GIVEN} to have one built in "

@@ -1,6 +1,6 @@
 """Everything on this machine: the real dependencies and the five services on them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,13 @@ from clusterra_lab.home import Home, Summary
 from clusterra_lab.leftovers import end_processes
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.oidc import Oidc, oidc_provider
-from clusterra_lab.ports import kept_port, reserved_ports
+from clusterra_lab.ports import kept_port
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import write_secret
-from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, WORKER_PORTS, Parts, services, setup, shapes
+from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup, shapes
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm_provider import first_possible
+from clusterra_lab.substrate import SubstrateName, substrate
 from clusterra_lab.tools import tools_python
 from clusterra_lab.up import opened
 from clusterra_lab.user import User, logged_in
@@ -89,9 +90,16 @@ class Stack:
 
 @asynccontextmanager
 async def stack(
-    directory: Path, *, policy: ScalingPolicy = POLICY, fresh: bool = False, progress: Progress = silent
+    directory: Path,
+    *,
+    policy: ScalingPolicy = POLICY,
+    workers: SubstrateName = "process",
+    fresh: bool = False,
+    progress: Progress = silent,
 ) -> AsyncIterator[Stack]:
     """Start everything, in a folder of its own; nothing of it is left running when the block ends.
+
+    `workers` says what they are: processes, or pods of a real node of Kubernetes.
 
     It goes on with the state of the folder's last lab, unless it shall be `fresh`. Raises LabProblem.
     """
@@ -100,6 +108,13 @@ async def stack(
             home.forget()
         all_started = running.enter_context(home.using_state())
         gateway_url = f"http://127.0.0.1:{kept_port(home.state / 'gateway-port')}"
+
+        async def start_slurm() -> tuple[OwnedSlurmCluster, Mapping[str, str]]:
+            edge = await running.enter_async_context(substrate(workers, home.directory / "kubernetes", progress))
+            cluster = slurm_cluster(home.state / "slurm", shapes=shapes(), address=edge.address, progress=progress)
+            slurm = await running.enter_async_context(cluster)
+            return slurm, await edge.deploy(slurm)
+
         async with at_once() as starting:
             nats = starting.create_task(
                 running.enter_async_context(nats_server(home.state / "nats", users=NATS_USERS, progress=progress))
@@ -115,11 +130,9 @@ async def stack(
                     )
                 )
             )
-            slurm = starting.create_task(
-                running.enter_async_context(slurm_cluster(home.state / "slurm", shapes=shapes(), progress=progress))
-            )
-        ports = running.enter_context(reserved_ports(WORKER_PORTS))
-        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm.result(), ports, gateway_url)
+            slurm_started = starting.create_task(start_slurm())
+        slurm, edge = slurm_started.result()
+        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm, edge, gateway_url)
         # Workers outlive their agent, but must be gone before Slurm goes.
         running.push_async_callback(end_processes, home.directory, only_strays=True)
         client = await _bus(parts.nats)
@@ -129,9 +142,7 @@ async def stack(
             starting.create_task(run_setup(setup(parts, policy), home.logs, progress))
             started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
         all_started()
-        yield Stack(
-            home, parts, parts.nats, parts.aws, parts.oidc, slurm.result(), started.result(), client, gateway_url
-        )
+        yield Stack(home, parts, parts.nats, parts.aws, parts.oidc, slurm, started.result(), client, gateway_url)
 
 
 async def _bus(nats: NatsServer) -> Client:

@@ -14,10 +14,11 @@ import pytest
 from clusterra_contracts.events import WorkerFact
 from clusterra_edge_agent.kubernetes.api import Api, Collection, Throttled, Unavailable, connected
 from clusterra_edge_agent.kubernetes.reflector import Reflector
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod, Scale
+from clusterra_edge_agent.kubernetes.replicas import VICTIM_COST
+from clusterra_edge_agent.kubernetes.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
 from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
 from clusterra_lab.process import until
 from kube_agent import Agent, agent
 from kube_workers import SHAPE, Workers
@@ -41,9 +42,27 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
         ):
             await plane.kubectl("create", "namespace", NAMESPACE)
             await plane.kubectl("create", f"--filename={POLICY}")
+            await in_force(Workers(plane, NAMESPACE))
             yield plane
     except BinariesNotBuilt as error:
         pytest.skip(str(error))
+
+
+async def in_force(workers: Workers) -> None:
+    """Wait until the policy keeps a worker."""
+    await workers.kubectl("run", "probe", "--image=slurmd", f"--labels={SHAPE_LABEL}=probe")
+    await workers.set_status("probe", "Running", ready=True)
+
+    async def refused() -> bool:
+        try:
+            await workers.kubectl("delete", "pod", "probe", "--dry-run=server")
+        except KubectlFailed as error:
+            return "was not marked for deletion" in str(error)
+        return False
+
+    await until(refused, seconds=60, what="the policy to be in force", every=0.1)
+    await workers.kubectl("annotate", "pod", "probe", f"{DELETION_COST}={VICTIM_COST}")
+    await workers.kubectl("delete", "pod", "probe", "--force")
 
 
 class Trouble(Api):

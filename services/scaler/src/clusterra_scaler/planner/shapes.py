@@ -67,7 +67,7 @@ def family_of(need: Need) -> Family:
 
 def holds(shape: Shape, need: Need) -> bool:
     """Whether an empty worker of the shape has the CPUs and the memory."""
-    return need.cpus <= shape.vcpu and need.memory_mib <= shape.memory_mib
+    return need.cpus <= shape.worker.cpus and need.memory_mib <= shape.worker.memory_mib
 
 
 def _size(shape: Shape) -> tuple[int, int]:

@@ -1,0 +1,59 @@
+"""Where a lab's workers run: as processes of this machine, or as pods of a Kubernetes on it."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal, Protocol
+
+from clusterra_lab.kube_edge import kubernetes_edge
+from clusterra_lab.ports import reserved_ports
+from clusterra_lab.progress import Progress
+from clusterra_lab.slurm import SlurmCluster
+from clusterra_lab.slurm_config import ETC
+
+SubstrateName = Literal["process", "kubernetes"]
+
+WORKER_PORTS = 200
+"""How many; also the most workers there can be."""
+
+
+class Substrate(Protocol):
+    """Is there before Slurm: it says where slurmctld must listen."""
+
+    @property
+    def address(self) -> str:
+        """Of this machine, as workers reach it."""
+
+    async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
+        """Get ready for workers of this cluster; what its edge-agent must be told."""
+
+
+class Processes:
+    """Workers are processes, each with a port of its own."""
+
+    address = "127.0.0.1"
+
+    def __init__(self, ports: range) -> None:
+        self._ports = ports
+
+    async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
+        """See `Substrate.deploy`."""
+        return {
+            "CLUSTERRA_WORKER_LAUNCHER": json.dumps(slurm.launcher),
+            "CLUSTERRA_SLURMD_CONF": f"{ETC}/slurm.conf",
+            "CLUSTERRA_SLURMD_SPOOL": f"{slurm.spool_dir}/{{worker}}",
+            "CLUSTERRA_SLURMD_FIRST_PORT": str(self._ports.start),
+            "CLUSTERRA_SLURMD_PORTS": str(len(self._ports)),
+        }
+
+
+@asynccontextmanager
+async def substrate(name: SubstrateName, directory: Path, progress: Progress) -> AsyncIterator[Substrate]:
+    """Open one until the block ends. Raises what `kubernetes_edge` and `reserved_ports` raise."""
+    if name == "kubernetes":
+        async with kubernetes_edge(directory, progress=progress) as edge:
+            yield edge
+    else:
+        with reserved_ports(WORKER_PORTS) as ports:
+            yield Processes(ports)
