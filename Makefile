@@ -72,7 +72,7 @@ endif
 
 lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
-	@for package in $(MEMBERS) tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
+	@for package in $(MEMBERS) images tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
 	@$(BIN)/python -m clusterra_contracts.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
 

@@ -1,0 +1,177 @@
+"""The images, made and run by a container engine as a pod would: read-only, with the capabilities of a worker alone."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from clusterra_lab.container import engine_answers
+from clusterra_lab.process import until
+from worker_site import ALICE, SCRIPTS, SECONDS, Site, worker_site
+
+SLURM_UID = 64030
+VERSIONS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "slurmrestd": "slurmrestd", "login": "scontrol"}
+"""Target -> what tells its version: slurmdbd and sackd do not do so without a configuration."""
+USERS = {"slurmctld": SLURM_UID, "slurmdbd": SLURM_UID, "slurmrestd": 64101, "slurmd": 0, "login": SLURM_UID}
+WORKER = [
+    *("--cap-drop=ALL", "--cap-add=CHOWN", "--cap-add=KILL", "--cap-add=SETGID", "--cap-add=SETUID"),
+    *("--security-opt=no-new-privileges", "--read-only", "--network=host"),
+    *(f"--tmpfs={folder}:mode=0777,exec" for folder in ("/run", "/tmp", "/var/spool/slurmd")),
+]
+
+
+async def docker(*argv: str) -> CompletedProcess[str]:
+    process = await asyncio.create_subprocess_exec(
+        "docker", *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    output, _ = await process.communicate()
+    return CompletedProcess(argv, process.returncode or 0, output.decode())
+
+
+def image(target: str) -> str:
+    return f"clusterra-test-{target}"
+
+
+@pytest.fixture(scope="module")
+async def images() -> None:
+    if not await engine_answers() or shutil.which("docker") is None:
+        pytest.skip("no container engine answers, or there is no command 'docker' for it")
+    for target in USERS:
+        built = await docker("build", "--target", target, "--tag", image(target), str(SCRIPTS))
+        assert built.returncode == 0, built.stdout[-4000:]
+
+
+@pytest.fixture(scope="module")
+async def site(images: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's namespaces can only be made by root")
+    async with worker_site(tmp_path_factory.mktemp("images")) as site:
+        yield site
+
+
+def key(site: Site, folder: Path, uid: int) -> Path:
+    """A folder with nothing but Slurm's key, as a Secret is mounted."""
+    folder.mkdir()
+    shutil.copy(site.cluster.log_dir.parent / "etc" / "slurm.key", folder)
+    (folder / "slurm.key").chmod(0o400)
+    os.chown(folder / "slurm.key", uid, uid)
+    return folder
+
+
+@asynccontextmanager
+async def running(target: str, *options: str, command: tuple[str, ...] = ()) -> AsyncIterator[str]:
+    """The id of a container, which is gone in the end."""
+    started = await docker("run", "--detach", *options, image(target), *command)
+    assert started.returncode == 0, started.stdout
+    container = started.stdout.split()[-1]
+    try:
+        yield container
+    finally:
+        await docker("rm", "--force", container)
+
+
+def worker(name: str, site: Site, *, memory_mib: int = 256) -> list[str]:
+    """What a pod of a worker is told."""
+    environment = {
+        "POD_NAME": name,
+        "CLUSTERRA_SHAPE": "compute-xs",
+        "CLUSTERRA_FAMILY": "compute",
+        "CLUSTERRA_CPUS": str(len(os.sched_getaffinity(0))),
+        "CLUSTERRA_MEMORY_MIB": str(memory_mib),
+        "CLUSTERRA_SLURMD_CONF_SERVER": f"127.0.0.1:{site.cluster.slurmctld_port}",
+        "CLUSTERRA_TERMINATION_LOG": "/tmp/termination-log",
+    }
+    return [f"--env={name}={value}" for name, value in environment.items()]
+
+
+@pytest.mark.parametrize("target", USERS)
+@pytest.mark.usefixtures("images")
+async def test_each_runs_as_its_own_user_and_holds_no_configuration_and_no_key(target: str) -> None:
+    look = "id --user; find / -xdev -name '*.key' -o -xdev -path '/etc/slurm/*'; touch /x && echo writable"
+    done = await docker(
+        "run", "--rm", "--read-only", "--entrypoint=sh", image(target), "-c", f"exec 2>/dev/null; {look}"
+    )
+    assert done.stdout.split() == [str(USERS[target])]
+
+
+@pytest.mark.parametrize("target", VERSIONS)
+@pytest.mark.usefixtures("images")
+async def test_each_has_its_program_of_slurm_26_05(target: str, tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text("ClusterName=any\nSlurmctldHost=localhost\n")
+    tmp_path.chmod(0o755)
+    options = ["--rm", "--read-only", f"--volume={tmp_path}:/etc/slurm:ro", f"--entrypoint={VERSIONS[target]}"]
+    done = await docker("run", *options, image(target), "-V")
+    assert done.stdout.startswith("slurm-wlm 26.05."), done.stdout
+
+
+@pytest.mark.usefixtures("images")
+async def test_slurmdbd_gets_as_far_as_its_database(tmp_path: Path) -> None:
+    conf = tmp_path / "slurmdbd.conf"
+    storage = "StorageType=accounting_storage/mysql\nStorageHost=127.0.0.1\nStoragePort=1\n"
+    conf.write_text(f"DbdHost=localhost\nSlurmUser=slurm\nAuthType=auth/slurm\n{storage}")
+    (tmp_path / "slurm.key").write_bytes(os.urandom(1024))
+    for file in tmp_path.iterdir():
+        file.chmod(0o600)
+        os.chown(file, SLURM_UID, SLURM_UID)
+    tmp_path.chmod(0o755)
+    options = ["--read-only", f"--volume={tmp_path}:/etc/slurm:ro", "--tmpfs=/tmp", "--network=host"]
+    options.append(f"--tmpfs=/run/slurmdbd:uid={SLURM_UID}")
+    async with running("slurmdbd", *options) as container:
+
+        async def says() -> str:
+            return (await docker("logs", container)).stdout
+
+        async def tried() -> bool:
+            return "mysql_real_connect failed" in await says()
+
+        await until(tried, seconds=SECONDS, what="slurmdbd to look for its database")
+
+
+async def test_a_worker_in_a_container_runs_a_job_and_leaves_when_it_is_idle(site: Site, tmp_path: Path) -> None:
+    volumes = [
+        f"--volume={key(site, tmp_path / 'key', 0)}:/etc/slurm:ro",
+        f"--volume={site.cluster.shared_dir}:/mnt/efs",
+    ]
+    async with running("slurmd", *WORKER, *volumes, *worker("boxed", site)) as container:
+        await site.registered("boxed")
+        job_id = await site.submit(
+            ALICE, 'id --user; echo "$TMPDIR"; touch "$TMPDIR/a" "/tmp/b c"', "--constraint=compute-xs"
+        )
+        await site.in_state(job_id, "COMPLETED")
+        assert site.output(job_id).split() == ["5001", f"/tmp/job-{job_id}"]
+        assert (await docker("exec", container, "ls", "/tmp")).stdout == ""
+        stopped = await docker("exec", container, "/usr/lib/clusterra/slurmd-pre-stop")
+        assert (stopped.returncode, stopped.stdout) == (0, "")
+        assert await site.node("boxed") == ("drained", "pod is being deleted")
+        await docker("stop", "--timeout=30", container)
+        ended = await docker("inspect", "--format={{.State.ExitCode}}", container)
+        assert ended.stdout.strip() in ("0", "143")
+
+
+async def test_a_container_with_less_memory_than_its_shape_has_is_no_worker(site: Site) -> None:
+    told = worker("little", site, memory_mib=65)
+    done = await docker("run", "--rm", "--memory=64m", *WORKER, *told, image("slurmd"))
+    assert done.returncode == 78
+    assert '"memory_mib": 64}' in done.stdout
+    assert await site.node("little") == ("", "")
+
+
+async def test_users_of_the_login_ask_without_the_key(site: Site, tmp_path: Path) -> None:
+    volume = f"--volume={key(site, tmp_path / 'key', SLURM_UID)}:/etc/slurm:ro"
+    options = ["--read-only", "--cap-drop=ALL", "--network=host", f"--tmpfs=/run/slurm:uid={SLURM_UID}", volume]
+    server = f"127.0.0.1:{site.cluster.slurmctld_port}"
+    async with running("login", *options, command=("--conf-server", server)) as container:
+        token = site.cluster.token(ALICE.name, ALICE.uid, ALICE.gid)
+        as_alice = ["exec", f"--user={ALICE.uid}:{ALICE.gid}", f"--env=SLURM_JWT={token}", container]
+
+        async def answered() -> bool:
+            return (await docker(*as_alice, "scontrol", "ping")).returncode == 0
+
+        await until(answered, seconds=SECONDS, what="sackd to have the configuration")
+        assert (await docker(*as_alice, "squeue", "--noheader", "--me")).returncode == 0
+        refused = await docker(*as_alice, "cat", "/etc/slurm/slurm.key")
+        assert "Permission denied" in refused.stdout

@@ -1,0 +1,90 @@
+"""A real control plane that knows the workers' scripts, for tests."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from clusterra_contracts.identity import SlurmUser
+from clusterra_lab.process import until
+from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
+
+SCRIPTS = Path(__file__).parent.parent
+INSIDE = "/mnt/efs/clusterra"
+"""Where the scripts are in the cluster's namespaces; a container has them in /usr/lib/clusterra."""
+SECONDS = 60.0
+ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
+BOB = SlurmUser(name="bob", uid=5002, gid=5002)
+
+_SLURM_CONF = """
+Epilog=epilog
+TaskProlog=task-prolog
+"""
+
+
+class Site:
+    """A cluster whose slurmctld sends its prolog and epilog to each slurmd."""
+
+    def __init__(self, cluster: OwnedSlurmCluster) -> None:
+        self.cluster = cluster
+
+    async def configure(self) -> None:
+        """Have slurmctld send the scripts, and start at once again what has lost its node."""
+        etc = self.cluster.log_dir.parent / "etc"
+        for name in ("prolog", "epilog", "task-prolog"):
+            shutil.copy(SCRIPTS / name, etc)
+        conf = etc / "slurm.conf"
+        lines = [line for line in conf.read_text().splitlines() if not line.startswith("Prolog=")]
+        lines = [line + ",requeue_delay=1" if line.startswith("SchedulerParameters=") else line for line in lines]
+        conf.write_text("\n".join([*lines, "Prolog=prolog", _SLURM_CONF]))
+        shutil.copytree(SCRIPTS, self.cluster.shared_dir / "clusterra", ignore=shutil.ignore_patterns("tests"))
+        await self.ask("reconfigure")
+
+    async def ask(self, *argv: str) -> str:
+        """What scontrol says."""
+        done = await self.cluster.run("scontrol", *argv)
+        return done.stdout + done.stderr
+
+    async def submit(self, user: SlurmUser, script: str, *args: str) -> str:
+        """The id of a job that writes to `output`."""
+        script = f"#!/bin/bash\n{script}\n"
+        return await self.cluster.sbatch(user, script, "--output=job_%j.out", "--mem=64", *args)
+
+    def output(self, job_id: str) -> str:
+        """What a job has written; nothing before it began."""
+        file = self.cluster.shared_dir / f"job_{job_id}.out"
+        return file.read_text() if file.exists() else ""
+
+    async def has_written(self, job_id: str, text: str) -> None:
+        await until(lambda: text in self.output(job_id), seconds=SECONDS, what=f"{text!r} of job {job_id}", every=0.05)
+
+    async def state(self, job_id: str) -> str:
+        shown = await self.cluster.run("squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T")
+        return shown.stdout.strip()
+
+    async def in_state(self, job_id: str, *wanted: str) -> None:
+        async def reached() -> bool:
+            return await self.state(job_id) in wanted
+
+        await until(reached, seconds=SECONDS, what=f"job {job_id} to be {' or '.join(wanted)}", every=0.05)
+
+    async def node(self, name: str) -> tuple[str, str]:
+        """Its state and the reason for it; nothing when it is not known."""
+        shown = await self.cluster.run("sinfo", "--noheader", "--nodes", name, "--format=%T %E")
+        state, _, reason = shown.stdout.strip().partition(" ")
+        return state, reason
+
+    async def registered(self, name: str) -> None:
+        async def idle() -> bool:
+            return (await self.node(name))[0] == "idle"
+
+        await until(idle, seconds=SECONDS, what=f"{name} to register", every=0.05)
+
+
+@asynccontextmanager
+async def worker_site(folder: Path) -> AsyncIterator[Site]:
+    """A cluster without workers. Raises LabProblem."""
+    async with slurm_cluster(folder) as cluster:
+        site = Site(cluster)
+        await site.configure()
+        yield site
