@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from clusterra_contracts.identity import SlurmUser
-from clusterra_lab.process import until
+from clusterra_lab.process import free_port, until
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 
 SCRIPTS = Path(__file__).parent.parent
@@ -17,6 +17,7 @@ ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 
 _SLURM_CONF = """
+Prolog=prolog
 Epilog=epilog
 TaskProlog=task-prolog
 """
@@ -36,7 +37,8 @@ class Site:
         conf = etc / "slurm.conf"
         lines = [line for line in conf.read_text().splitlines() if not line.startswith("Prolog=")]
         lines = [line + ",requeue_delay=1" if line.startswith("SchedulerParameters=") else line for line in lines]
-        conf.write_text("\n".join([*lines, "Prolog=prolog", _SLURM_CONF]))
+        # A worker's slurmd listens on Slurm's own port, which other tests may want at the same time.
+        conf.write_text("\n".join([*lines, _SLURM_CONF, f"SlurmdPort={free_port()}\n"]))
         shutil.copytree(SCRIPTS, self.cluster.shared_dir / "clusterra", ignore=shutil.ignore_patterns("tests"))
         await self.ask("reconfigure")
 

@@ -1,0 +1,238 @@
+"""A worker on real Slurm, with the rights and volumes of its pod: from its registration to its end."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import psutil
+import pytest
+from clusterra_lab.process import Process, free_port, start, until
+from worker_pod import ended, pod, termination
+from worker_site import ALICE, BOB, SECONDS, Site, worker_site
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
+
+
+@pytest.fixture(scope="module")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    async with worker_site(tmp_path_factory.mktemp("worker")) as site:
+        yield site
+
+
+@asynccontextmanager
+async def plain_worker(name: str, site: Site) -> AsyncIterator[Process]:
+    """A slurmd as a process of the cluster's machine, which shares /tmp and /run with all others there."""
+    resources = f"CPUs=1 RealMemory=512 Port={free_port()}"
+    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources]
+    process = await start(name, [*site.cluster.launcher, *slurmd], log=site.cluster.log_dir / f"{name}.out")
+    try:
+        await site.registered(name)
+        yield process
+    finally:
+        await process.stop()
+        await site.ask("delete", f"nodename={name}")
+
+
+async def drained(name: str, site: Site) -> None:
+    async def seen() -> bool:
+        return (await site.node(name))[0].startswith("drain")
+
+    await until(seen, seconds=SECONDS, what=f"{name} to be drained", every=0.05)
+
+
+def wait_for(site: Site, file: str) -> str:
+    """A line of a script."""
+    return f"until [ -e {site.cluster.shared_path}/{file} ]; do sleep 0.05; done"
+
+
+async def test_a_worker_has_its_pods_name_its_shape_and_its_family(site: Site) -> None:
+    async with pod("w1", site) as worker:
+        shown = await site.ask("show", "node", "w1", "--oneliner")
+        assert "ActiveFeatures=compute,compute-xs " in shown
+        assert "RealMemory=1024 " in shown
+        assert "DYNAMIC_NORM" in shown
+        modes = await worker.run("stat", "--format=%a %U", "/run", "/run/slurm", "/tmp", "/var/spool/slurmd")
+        assert modes.stdout.split("\n")[:4] == ["755 root", "755 root", "1777 root", "755 root"]
+        init = worker.init
+        init.send_signal(signal.SIGTERM)
+        await ended(init)
+        assert await worker.process.wait() == 0
+
+
+@pytest.mark.parametrize("what", [{"CLUSTERRA_CPUS": "4096"}, {"CLUSTERRA_MEMORY_MIB": "999999999"}], ids=str)
+async def test_a_machine_of_another_size_stays_out_unless_it_stands_for_the_bigger_one(
+    site: Site, what: dict[str, str]
+) -> None:
+    async with pod("w2", site, what, registers=False) as worker:
+        assert await worker.process.wait() == 78
+        assert '{"misclassified": ' in termination("w2", site).read_text()
+        assert await site.node("w2") == ("", "")
+    async with pod("w2", site, {**what, "CLUSTERRA_CONFIG_OVERRIDES": "yes"}):
+        assert await site.node("w2") == ("idle", "none")
+
+
+async def test_a_job_has_scratch_of_its_own_and_nothing_stays_of_it(site: Site) -> None:
+    kept = site.cluster.shared_dir / "kept"
+    script = f"""
+id --user; stat --format='%u:%g %a' "$TMPDIR"; echo "$TMPDIR"
+mkdir {site.cluster.shared_path}/kept && touch {site.cluster.shared_path}/kept/file
+ln -s {site.cluster.shared_path}/kept "$TMPDIR/link"; ln -s / "/tmp/link of
+two lines"
+mkdir --parents "$TMPDIR/closed/deeper" "/tmp/b c/d"; touch "$TMPDIR/closed/deeper/file" "/tmp/-rf" /dev/shm/file
+chmod 0 "$TMPDIR/closed" "/tmp/b c"
+setsid sleep 1001 & env --ignore-environment /usr/bin/setsid /usr/bin/sleep 1002 &
+until pgrep --full --uid 5001 'sleep 1002' && pgrep --full --uid 5001 'sleep 1001'; do sleep 0.01; done
+"""
+    async with pod("w3", site) as worker:
+        job_id = await site.submit(ALICE, script)
+        await site.in_state(job_id, "COMPLETED")
+        uid, owner, scratch = site.output(job_id).splitlines()[:3]
+        assert (uid, owner, scratch) == ("5001", "5001:5001 700", f"/tmp/job-{job_id}")
+        assert await worker.files() == []
+        assert await worker.processes() == []
+        assert await site.node("w3") == ("idle", "none")
+    assert [file.name for file in kept.iterdir()] == ["file"]
+    assert kept.stat().st_mode & 0o777 == 0o755
+
+
+async def test_a_users_other_job_goes_on_with_its_scratch_and_its_processes(site: Site) -> None:
+    async with pod("w4", site) as worker:
+        long = await site.submit(
+            ALICE, f"touch $TMPDIR/mine /tmp/ours; echo began; {wait_for(site, 'end-long')}; ls $TMPDIR"
+        )
+        await site.has_written(long, "began")
+        short = await site.submit(ALICE, "touch $TMPDIR/gone; setsid sleep 1003 & echo done")
+        await site.in_state(short, "COMPLETED")
+        assert sorted(await worker.files()) == [f"/tmp/job-{long}", "/tmp/ours"]
+        assert not [line for line in await worker.processes() if "1003" in line]
+        (site.cluster.shared_dir / "end-long").touch()
+        await site.in_state(long, "COMPLETED")
+        assert site.output(long).splitlines() == ["began", "mine"]
+        assert await worker.files() == []
+
+
+@pytest.mark.parametrize(
+    "squat", ["mkdir --mode=0700 {0} && touch {0}/file", "ln -s /mnt/efs {0}", "ln -s /nowhere {0}"], ids=str.split
+)
+async def test_nobody_can_take_the_place_of_anothers_scratch(site: Site, squat: str) -> None:
+    async with pod("w5", site) as worker:
+        end = f"end-{squat.__hash__()}"
+        next_scratch = '"/tmp/job-$((SLURM_JOB_ID + 1))"'
+        mean = await site.submit(BOB, f"{squat.format(next_scratch)}; echo began; {wait_for(site, end)}")
+        await site.has_written(mean, "began")
+        job_id = await site.submit(ALICE, 'touch "$TMPDIR/file"; stat --format="%u %a %F" "$TMPDIR"; ls "$TMPDIR"')
+        await site.in_state(job_id, "COMPLETED")
+        assert int(job_id) == int(mean) + 1
+        assert site.output(job_id).splitlines() == ["5001 700 directory", "file"]
+        (site.cluster.shared_dir / end).touch()
+        await site.in_state(mean, "COMPLETED")
+        assert await worker.files() == []
+
+
+async def test_nodes_of_one_job_on_one_machine_share_its_scratch_until_the_last_has_ended(site: Site) -> None:
+    script = "srun --ntasks=2 --ntasks-per-node=1 sh -c 'touch $TMPDIR/$SLURM_PROCID; echo $TMPDIR'; ls $TMPDIR"
+    async with plain_worker("w6", site), plain_worker("w7", site):
+        job_id = await site.submit(ALICE, script, "--nodes=2")
+        await site.in_state(job_id, "COMPLETED")
+        assert site.output(job_id).split() == [f"/tmp/job-{job_id}"] * 2 + ["0", "1"]
+        left = await site.cluster.run("find", "/tmp", "-mindepth", "1")
+        assert left.stdout == ""
+        assert [await site.node(name) for name in ("w6", "w7")] == [("idle", "none")] * 2
+
+
+async def test_an_idle_worker_goes_at_once(site: Site) -> None:
+    async with pod("w8", site) as worker:
+        started = time.monotonic()
+        stopped = await worker.pre_stop()
+        assert time.monotonic() - started < 5
+        assert (stopped.returncode, stopped.stdout) == (0, "")
+        assert await site.node("w8") == ("drained", "pod is being deleted")
+
+
+async def test_who_drained_a_worker_before_is_still_told_why(site: Site) -> None:
+    async with pod("w9", site) as worker:
+        await site.ask("update", "nodename=w9", "state=drain", "reason=clusterra:idle")
+        assert (await worker.pre_stop()).returncode == 0
+        assert await site.node("w9") == ("drained", "clusterra:idle")
+
+
+async def test_a_worker_that_slurm_has_forgotten_goes_at_once(site: Site) -> None:
+    async with pod("w10", site) as worker:
+        await site.ask("delete", "nodename=w10")
+        started = time.monotonic()
+        assert (await worker.pre_stop()).returncode == 0
+        assert time.monotonic() - started < 5
+
+
+async def test_a_running_job_comes_to_its_end_and_no_other_begins(site: Site) -> None:
+    async with pod("w11", site) as worker:
+        job_id = await site.submit(ALICE, f"echo began; {wait_for(site, 'end-11')}; echo ended")
+        await site.has_written(job_id, "began")
+        hook = asyncio.create_task(worker.pre_stop())
+        await drained("w11", site)
+        next_id = await site.submit(ALICE, "true")
+        assert not hook.done()
+        (site.cluster.shared_dir / "end-11").touch()
+        assert (await hook).returncode == 0
+        assert await site.state(job_id) == "COMPLETED"
+        assert site.output(job_id) == "began\nended\n"
+        assert await site.state(next_id) == "PENDING"
+        assert await worker.files() == []
+        await site.cluster.run("scancel", next_id)
+
+
+async def test_when_its_grace_time_is_over_a_job_runs_again_elsewhere_at_once(site: Site) -> None:
+    script = f"echo run $SLURM_RESTART_COUNT on $SLURMD_NODENAME; {wait_for(site, 'end-12')}"
+    async with AsyncExitStack() as running:
+        worker = await running.enter_async_context(pod("w12", site))
+        job_id = await site.submit(ALICE, script, "--requeue", "--open-mode=append")
+        await site.has_written(job_id, "on w12")
+        started = time.monotonic()
+        assert (await worker.pre_stop(CLUSTERRA_GRACE_SECONDS="1")).returncode == 0
+        assert time.monotonic() - started < 10
+        await site.in_state(job_id, "PENDING")
+        state, reason = await site.node("w12")
+        assert state.startswith(("drain", "down"))
+        assert reason == "pod is being deleted: its grace time is over"
+        await running.enter_async_context(plain_worker("w13", site))
+        await site.has_written(job_id, "run 1 on w13")
+        # Slurm's own time to give a node up, after which the job would have gone elsewhere anyway.
+        assert time.monotonic() - started < 30
+        (site.cluster.shared_dir / "end-12").touch()
+        await site.in_state(job_id, "COMPLETED")
+
+
+@contextmanager
+def frozen(site: Site) -> Iterator[None]:
+    """slurmctld accepts connections and answers none."""
+    port = site.cluster.slurmctld_port
+    (pid,) = {
+        connection.pid
+        for connection in psutil.net_connections("tcp4")
+        if connection.status == psutil.CONN_LISTEN
+        and connection.laddr
+        and connection.laddr.port == port
+        and connection.pid
+    }
+    slurmctld = psutil.Process(pid)
+    slurmctld.suspend()
+    try:
+        yield
+    finally:
+        slurmctld.resume()
+
+
+async def test_without_slurmctld_it_takes_no_longer_than_its_grace_time(site: Site) -> None:
+    async with pod("w14", site) as worker:
+        job_id = await site.submit(ALICE, f"echo began; {wait_for(site, 'end-14')}")
+        await site.has_written(job_id, "began")
+        with frozen(site):
+            started = time.monotonic()
+            assert (await worker.pre_stop(CLUSTERRA_GRACE_SECONDS="4")).returncode == 0
+            assert 4 <= time.monotonic() - started < 10
+        # What the hook has said by then is heard in the end.
+        await site.in_state(job_id, "PENDING")
+        await site.cluster.run("scancel", job_id)

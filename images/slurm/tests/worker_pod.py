@@ -1,0 +1,109 @@
+"""A worker's container without an engine, for tests: its own processes, volumes and capabilities, but no own files."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import psutil
+from clusterra_lab.process import Process, start, until
+from clusterra_lab.slurm_namespace import PATH
+from worker_site import INSIDE, SECONDS, Site
+
+CAPABILITIES = ("--bounding-set=-all,+chown,+kill,+setgid,+setuid", "--inh-caps=-all", "--no-new-privs")
+
+_CONTAINER = f"""\
+set -eu
+key=$(base64 --wrap=0 /etc/slurm/slurm.key)
+mount -t proc proc /proc
+for volume in /run /tmp /var/spool/slurmd; do mount -t tmpfs -o mode=0777 volume $volume; done
+mount -t tmpfs -o mode=1777 shm /dev/shm
+mount -t tmpfs -o mode=0755 secret /etc/slurm
+echo "$key" | base64 --decode >/etc/slurm/slurm.key
+chmod 0400 /etc/slurm/slurm.key
+mount -o remount,ro /etc/slurm
+for image in /var/log/slurm /var/tmp; do mount -t tmpfs -o ro image $image; done
+exec setpriv {" ".join(CAPABILITIES)} {INSIDE}/slurmd-entrypoint
+"""
+
+
+class Pod:
+    """A container of a worker."""
+
+    def __init__(self, name: str, site: Site, process: Process) -> None:
+        self.name = name
+        self.process = process
+        self._site = site
+
+    @property
+    def init(self) -> psutil.Process:
+        """Its first process. Raises LookupError."""
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            if process.name() == "unshare":
+                return next(iter(process.children()))
+        raise LookupError(f"{self.name} has no process")
+
+    async def run(self, *argv: str, **environment: str) -> CompletedProcess[str]:
+        """Run a command as kubelet does for a hook."""
+        process = await asyncio.create_subprocess_exec(
+            *(shutil.which("nsenter") or "nsenter", f"--target={self.init.pid}", "--mount", "--pid", "--root", "--wd"),
+            *("/usr/bin/setpriv", *CAPABILITIES, *argv),
+            env={"PATH": PATH, "POD_NAME": self.name, **environment},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        return CompletedProcess(argv, process.returncode or 0, output.decode())
+
+    async def pre_stop(self, **environment: str) -> CompletedProcess[str]:
+        return await self.run(f"{INSIDE}/slurmd-pre-stop", **environment)
+
+    async def processes(self) -> list[str]:
+        """The command lines of what runs in it, without slurmd and what looks."""
+        shown = await self.run("ps", "--no-headers", "-eo", "args")
+        return [line for line in shown.stdout.splitlines() if "slurmd -D" not in line and not line.startswith("ps ")]
+
+    async def files(self) -> list[str]:
+        """What there is where everyone may write."""
+        shown = await self.run("find", "/tmp", "/dev/shm", "-mindepth", "1", "-maxdepth", "1")
+        return shown.stdout.splitlines()
+
+
+@asynccontextmanager
+async def pod(
+    name: str, site: Site, environment: Mapping[str, str] | None = None, *, registers: bool = True
+) -> AsyncIterator[Pod]:
+    """A worker, which is killed in the end as a pod is when its grace time is over."""
+    told = {
+        "POD_NAME": name,
+        "CLUSTERRA_SHAPE": "compute-xs",
+        "CLUSTERRA_FAMILY": "compute",
+        "CLUSTERRA_CPUS": str(len(os.sched_getaffinity(0))),
+        "CLUSTERRA_MEMORY_MIB": "1024",
+        "CLUSTERRA_SLURMD_CONF_SERVER": f"127.0.0.1:{site.cluster.slurmctld_port}",
+        "CLUSTERRA_TERMINATION_LOG": f"{site.cluster.shared_path}/{name}.termination",
+        **(environment or {}),
+    }
+    namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
+    argv = [*site.cluster.launcher, *namespaces, "sh", "-c", _CONTAINER]
+    process = await start(name, argv, log=site.cluster.log_dir / f"{name}.out", env=told)
+    try:
+        if registers:
+            await site.registered(name)
+        yield Pod(name, site, process)
+    finally:
+        process.kill()
+        await process.wait()
+        await site.ask("delete", f"nodename={name}")
+
+
+def termination(name: str, site: Site) -> Path:
+    """Where a pod of that name leaves its last words."""
+    return site.cluster.shared_dir / f"{name}.termination"
+
+
+async def ended(process: psutil.Process) -> None:
+    await until(lambda: not process.is_running(), seconds=SECONDS, what=f"the end of process {process.pid}")
