@@ -11,7 +11,7 @@ import psutil
 import pytest
 from clusterra_lab.process import Process, free_port, start, until
 from worker_pod import ended, pod, termination
-from worker_site import ALICE, BOB, SECONDS, Site, worker_site
+from worker_site import ALICE, BOB, INSIDE, SECONDS, Site, worker_site
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
@@ -77,7 +77,7 @@ async def test_a_machine_of_another_size_stays_out_unless_it_stands_for_the_bigg
 async def test_a_job_has_scratch_of_its_own_and_nothing_stays_of_it(site: Site) -> None:
     kept = site.cluster.shared_dir / "kept"
     script = f"""
-id --user; stat --format='%u:%g %a' "$TMPDIR"; echo "$TMPDIR"
+id --user; stat --format='%u:%g %a' "$TMPDIR" {site.cluster.shared_path}/home/alice; echo "$TMPDIR"
 mkdir {site.cluster.shared_path}/kept && touch {site.cluster.shared_path}/kept/file
 ln -s {site.cluster.shared_path}/kept "$TMPDIR/link"; ln -s / "/tmp/link of
 two lines"
@@ -89,8 +89,8 @@ until pgrep --full --uid 5001 'sleep 1002' && pgrep --full --uid 5001 'sleep 100
     async with pod("w3", site) as worker:
         job_id = await site.submit(ALICE, script)
         await site.in_state(job_id, "COMPLETED")
-        uid, owner, scratch = site.output(job_id).splitlines()[:3]
-        assert (uid, owner, scratch) == ("5001", "5001:5001 700", f"/tmp/job-{job_id}")
+        mine = "5001:5001 700"
+        assert site.output(job_id).splitlines()[:4] == ["5001", mine, mine, f"/tmp/job-{job_id}"]
         assert await worker.files() == []
         assert await worker.processes() == []
         assert await site.node("w3") == ("idle", "none")
@@ -132,7 +132,37 @@ async def test_nobody_can_take_the_place_of_anothers_scratch(site: Site, squat: 
         assert await worker.files() == []
 
 
-async def test_nodes_of_one_job_on_one_machine_share_its_scratch_until_the_last_has_ended(site: Site) -> None:
+async def test_what_cannot_be_made_or_removed_drains_no_worker(site: Site) -> None:
+    async with pod("w15", site) as worker:
+        await worker.run("sh", "-c", "rm -rf /run/clusterra && touch /run/clusterra")
+        job_id = await site.submit(ALICE, f"mkdir --mode=0777 /tmp/open; echo began; {wait_for(site, 'end-15')}")
+        await site.has_written(job_id, "began")
+        other = await site.submit(BOB, "mkdir --parents /tmp/open/bobs/own")
+        await site.in_state(other, "COMPLETED")
+        (site.cluster.shared_dir / "end-15").touch()
+        await site.in_state(job_id, "COMPLETED")
+        assert await worker.files() == ["/tmp/open"]
+        assert await site.node("w15") == ("idle", "none")
+
+
+async def test_a_machines_last_node_of_a_job_removes_its_scratch(site: Site) -> None:
+    job = {"SLURM_JOB_ID": "900001", "SLURM_JOB_UID": "5001", "SLURM_JOB_GID": "5001", "SLURM_JOB_USER": "alice"}
+
+    async def after(script: str, node: str) -> list[str]:
+        done = await site.cluster.run(f"{INSIDE}/{script}", env={**job, "SLURMD_NODENAME": node})
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        return (await site.cluster.run("find", "/tmp", "-mindepth", "1")).stdout.split()
+
+    scratch = "/tmp/job-900001"
+    assert await after("prolog", "a") == [scratch]
+    await site.cluster.run("touch", f"{scratch}/file")
+    await site.cluster.run("chown", "5001", f"{scratch}/file")
+    assert sorted(await after("prolog", "b")) == [scratch, f"{scratch}/file"]
+    assert sorted(await after("epilog", "a")) == [scratch, f"{scratch}/file"]
+    assert await after("epilog", "b") == []
+
+
+async def test_nodes_of_one_job_on_one_machine_share_its_scratch(site: Site) -> None:
     script = "srun --ntasks=2 --ntasks-per-node=1 sh -c 'touch $TMPDIR/$SLURM_PROCID; echo $TMPDIR'; ls $TMPDIR"
     async with plain_worker("w6", site), plain_worker("w7", site):
         job_id = await site.submit(ALICE, script, "--nodes=2")
