@@ -21,6 +21,7 @@ Prolog=prolog
 Epilog=epilog
 TaskProlog=task-prolog
 """
+_REPLACED = ("Prolog=", "Epilog=", "TaskProlog=", "SlurmdPort=")
 
 
 class Site:
@@ -35,7 +36,7 @@ class Site:
         for name in ("prolog", "epilog", "task-prolog"):
             shutil.copy(SCRIPTS / name, etc)
         conf = etc / "slurm.conf"
-        lines = [line for line in conf.read_text().splitlines() if not line.startswith("Prolog=")]
+        lines = [line for line in conf.read_text().splitlines() if not line.startswith(_REPLACED)]
         lines = [line + ",requeue_delay=1" if line.startswith("SchedulerParameters=") else line for line in lines]
         # A worker's slurmd listens on Slurm's own port, which other tests may want at the same time.
         conf.write_text("\n".join([*lines, _SLURM_CONF, f"SlurmdPort={free_port()}\n"]))
