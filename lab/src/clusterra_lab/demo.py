@@ -159,7 +159,7 @@ async def _follow(
 
     async def refresh() -> bool:
         for run in board.runs:
-            run.state = _state(run.job_id, board.observer)
+            run.state = board.observer.states.get(run.job_id, "PENDING")
         show(board)
         return finished()
 
@@ -168,14 +168,6 @@ async def _follow(
     except TimeoutError as error:
         return [str(error)]
     return []
-
-
-def _state(job_id: str, observer: Observer) -> str:
-    """The state that the events tell: the end if there is one, else whether it runs."""
-    for kind in ("job.completed", "job.failed", "job.cancelled", "job.timeout", "job.running"):
-        if event := observer.facts.get((job_id, kind)):
-            return str(getattr(event.data, "state", "UNKNOWN"))
-    return "PENDING"
 
 
 def _stages(run: Run, observer: Observer, slurm: SlurmCluster) -> dict[str, float | None]:

@@ -32,6 +32,11 @@ class KubernetesEdge:
         """Of this machine, as pods reach it."""
         return self.node.address
 
+    @property
+    def one_host(self) -> bool:
+        """Each pod has folders of its own."""
+        return False
+
     async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
         """Apply k8s/edge for workers of this cluster; what its edge-agent must be told. Raises KubectlFailed."""
         folder = self.plane.directory / "site"

@@ -50,6 +50,8 @@ class Observer:
     total_peak: int = 0
     facts: dict[tuple[str, str], Event] = field(default_factory=dict)
     """The job events seen, by job id and kind."""
+    states: dict[str, str] = field(default_factory=dict)
+    """Of each job, as its last event tells. Their times are too coarse to go by."""
 
     async def on_snapshot(self, subject: Subject, snapshot: QueueSnapshot) -> None:
         """Note which jobs a snapshot is the first to name."""
@@ -83,6 +85,7 @@ class Observer:
         """Note what became of jobs."""
         if isinstance(event.data, JobFact):
             self.facts[event.data.job_id, event.data.kind] = event
+            self.states[event.data.job_id] = event.data.state
 
     def stages(self, job_id: str, accepted: datetime, running: datetime) -> Stages:
         """The stages of a job that was accepted and began to run at these moments."""

@@ -145,19 +145,21 @@ async def slurm_cluster(
     shapes: Sequence[NodeShape] = (),
     power_saving: PowerSaving | None = None,
     address: str = "127.0.0.1",
+    one_host: bool = True,
     provider: Provider = first_possible,
     progress: Progress = silent,
 ) -> AsyncIterator[OwnedSlurmCluster]:
     """Start a control plane without any node, in a folder of its own; a later one there goes on with its state.
 
-    slurmctld and slurmdbd listen on `address` of this machine, slurmrestd on 127.0.0.1.
+    slurmctld and slurmdbd listen on `address` of this machine, slurmrestd on 127.0.0.1. With `one_host` workers are
+    processes of this machine, too, else pods with folders of their own.
     Jobs that a worker of one of the `shapes` could run are accepted while there is none. With `power_saving`, Slurm's
     own scaling from zero is on and there is no accounting. Needs root. Raises LabProblem, TimeoutError.
     """
     open_namespaces = await provider(progress)
     progress("Slurm")
     folders = SlurmDirectory(directory.resolve())
-    config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving, address)
+    config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving, address, one_host)
     folders.prepare(config)
     async with AsyncExitStack() as running:
         inside = await running.enter_async_context(open_namespaces(folders))

@@ -95,6 +95,8 @@ class SlurmConfig:
     power_saving: PowerSaving | None = None
     address: str = "127.0.0.1"
     """Where slurmctld and slurmdbd listen; workers call slurmctld there."""
+    one_host: bool = True
+    """Whether all slurmd share one machine, and so its spool folder."""
 
     def __post_init__(self) -> None:
         words = [self.name, self.address, *(self.power_saving.features if self.power_saving else ())]
@@ -140,7 +142,7 @@ DisableRootJobs=YES
 PrivateData=jobs,usage,users,accounts
 
 StateSaveLocation={STATE}
-SlurmdSpoolDir={SPOOL}/%n
+SlurmdSpoolDir={_spool(config)}
 SlurmdLogFile={LOG}/%n.log
 SlurmctldPidFile=/run/slurmctld/slurmctld.pid
 SlurmdPidFile=/run/slurmd-%n.pid
@@ -158,7 +160,7 @@ PropagateResourceLimits=NONE
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=1024
-SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,max_sched_time=1
+SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,max_sched_time=1,requeue_delay=1
 MinJobAge=300
 MaxJobCount=20000
 MaxArraySize=10001
@@ -192,6 +194,14 @@ StorageHost=localhost
 StorageUser=slurm
 StorageLoc=slurm
 """
+
+
+def _spool(config: SlurmConfig) -> str:
+    """slurmstepd has a socket in it, named by node and job, and the path of a socket has 107 characters at most.
+
+    With the long name of a pod in it twice, no job would start.
+    """
+    return f"{SPOOL}/%n" if config.one_host else SPOOL
 
 
 def _accounting(config: SlurmConfig) -> str:

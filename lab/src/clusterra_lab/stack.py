@@ -111,8 +111,15 @@ async def stack(
 
         async def start_slurm() -> tuple[OwnedSlurmCluster, Mapping[str, str]]:
             edge = await running.enter_async_context(substrate(workers, home.directory / "kubernetes", progress))
-            cluster = slurm_cluster(home.state / "slurm", shapes=shapes(), address=edge.address, progress=progress)
-            slurm = await running.enter_async_context(cluster)
+            slurm = await running.enter_async_context(
+                slurm_cluster(
+                    home.state / "slurm",
+                    shapes=shapes(),
+                    address=edge.address,
+                    one_host=edge.one_host,
+                    progress=progress,
+                )
+            )
             return slurm, await edge.deploy(slurm)
 
         async with at_once() as starting:

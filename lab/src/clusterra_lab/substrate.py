@@ -25,6 +25,10 @@ class Substrate(Protocol):
     def address(self) -> str:
         """Of this machine, as workers reach it."""
 
+    @property
+    def one_host(self) -> bool:
+        """Whether all workers share this machine's folders."""
+
     async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
         """Get ready for workers of this cluster; what its edge-agent must be told."""
 
@@ -33,6 +37,7 @@ class Processes:
     """Workers are processes, each with a port of its own."""
 
     address = "127.0.0.1"
+    one_host = True
 
     def __init__(self, ports: range) -> None:
         self._ports = ports

@@ -37,7 +37,7 @@ SLURMD_MEMORY_MIB = 128
 """Of a pod's memory: for slurmd and its slurmstepd, which jobs must not get."""
 _STARTUP_SECONDS = 300
 _GRACE_SECONDS = 110
-"""Within the two minutes between the notice and the end of a spot instance."""
+"""Within the two minutes between the notice and the end of a spot instance; of it, the preStop hook takes 100."""
 
 
 def files(shapes: Catalogue) -> dict[str, str]:
@@ -109,7 +109,7 @@ def _pod(shape: Shape) -> dict[str, Any]:
     }
 
 
-_SCRATCH = {"spool": "/var/spool/slurmd", "run": "/run", "tmp": "/tmp"}  # noqa: S108 - in the pod, and its own
+_SCRATCH = {"spool": "/var/spool/slurmd", "log": "/var/log/slurm", "run": "/run", "tmp": "/tmp"}  # noqa: S108 - in the pod, and its own
 
 
 def _slurmd(shape: Shape) -> dict[str, Any]:
@@ -134,6 +134,8 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
             "periodSeconds": 1,
             "failureThreshold": _STARTUP_SECONDS,
         },
+        # Lets what runs come to its end, whoever has the pod deleted; an idle worker passes at once.
+        "lifecycle": {"preStop": {"exec": {"command": ["/usr/lib/clusterra/slurmd-pre-stop"]}}},
         "resources": _resources(shape),
         "securityContext": {
             "readOnlyRootFilesystem": True,
