@@ -5,6 +5,7 @@ from random import Random
 
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.retire import Action
@@ -26,6 +27,8 @@ class Faults:
     lost_snapshot: float = 0.0
     lost_heartbeat: float = 0.0
     lost_desired: float = 0.0
+    late_desired: float = 0.0
+    """The edge hears of it only some seconds later."""
     failed_call: float = 0.0
     """A drain may have happened all the same; an undrain may still happen, half a minute later."""
     crash: float = 0.0
@@ -58,6 +61,7 @@ class World:
         learned = {} if boot_p99_seconds is None else {shape.name: boot_p99_seconds for shape in CATALOGUE.shapes}
         self.state = self.stored = FleetState.undecided(at(0)).model_copy(update={"boot_p99_seconds": learned})
         self.takeovers = 0
+        self._on_the_way: list[tuple[int, DesiredState]] = []
         self._sightings = Sightings.after_takeover(self.state)
         self._snapshot: QueueSnapshot | None = None
         self._heard = Edge()
@@ -157,7 +161,8 @@ class World:
         published = self.state.generation > self.stored.generation
         self.stored = self.state
         if published and not self._happens(self.faults.lost_desired):
-            self.edge.received = self.state.desired()
+            delay = self.random.randint(1, 6) if self._happens(self.faults.late_desired) else 0
+            self._on_the_way.append((self.second + delay, self.state.desired()))
 
     def _call(self) -> None:
         for moment, name in self._late_undrains:
@@ -187,6 +192,10 @@ class World:
                 self.slurm.delete(name)
 
     def _apply(self) -> None:
+        for moment, desired in self._on_the_way:
+            if moment <= self.second and (self.edge.received is None or desired.order > self.edge.received.order):
+                self.edge.received = desired
+        self._on_the_way = [each for each in self._on_the_way if each[0] > self.second]
         if self.stored.generation and self.random.random() < 0.2:
             self.edge.received = self.stored.desired()  # it reads the last one again from time to time
         for pod in self.edge.apply(self.second, self.faults.boots):
