@@ -75,13 +75,19 @@ EXAMPLES: dict[str, Wire] = {
             ),
         ),
     ),
-    "scale.desired.v1": DesiredState(
+    "scale.desired.v2": DesiredState(
         generation=7,
         fence=3,
         snapshot_generation=1772366400250,
         decided_at=MOMENT,
         targets=(
-            ShapeTarget(shape="general-small", worker=SHAPE.worker, replicas=2, victims=("general-small-a2b3c",)),
+            ShapeTarget(
+                shape="general-small",
+                worker=SHAPE.worker,
+                replicas=2,
+                victims=("general-small-a2b3c",),
+                unregistered=("general-small-d4e5f",),
+            ),
         ),
     ),
     "heartbeat.v2": Heartbeat(

@@ -9,7 +9,20 @@ from clusterra_contracts.shapes import WorkerSpec
 from fleet_examples import at
 
 BOOT_FAILED_SECONDS = 40
-"""The edge itself ends a worker whose slurmd never serves."""
+"""The edge itself ends a worker whose slurmd never serves, if it is told to."""
+
+
+@dataclass(frozen=True)
+class BootFaults:
+    """How likely a new worker is such a one."""
+
+    never: float = 0.0
+    """Its slurmd never serves."""
+    late: float = 0.0
+    """It registers around the time at which it is given up."""
+    deaf: float = 0.0
+    """It serves and never registers."""
+    late_seconds: tuple[int, int] = (20, 34)
 
 
 @dataclass
@@ -20,7 +33,8 @@ class Pod:
     shape: str
     spec: WorkerSpec
     started: int
-    registers: int | None
+    serves: int | None
+    deaf: bool = False
     phase: WorkerPhase = "booting"
     ends: int | None = None
     died: int | None = None
@@ -29,14 +43,16 @@ class Pod:
 class EdgeModel:
     """`boots_seconds` are the least and the most that a worker takes to register."""
 
-    def __init__(self, random: Random, boots_seconds: tuple[int, int]) -> None:
+    def __init__(self, random: Random, boots_seconds: tuple[int, int], *, ends_boots: bool = True) -> None:
         self.pods: dict[str, Pod] = {}
         self.received: DesiredState | None = None
         self.applied: Applied | None = None
         self.peak = 0
         self._random = random
         self._boots_seconds = boots_seconds
-        self._started = 0
+        self.started = 0
+        self.unregistered_removed = 0
+        self._ends_boots = ends_boots
 
     @property
     def alive(self) -> list[Pod]:
@@ -51,16 +67,17 @@ class EdgeModel:
         for pod in tuple(self.pods.values()):
             if pod.ends is not None and pod.ends <= second:
                 del self.pods[pod.name]
-            elif pod.phase == "booting" and pod.registers is not None and pod.registers <= second:
+            elif pod.phase == "booting" and pod.serves is not None and pod.serves <= second:
                 pod.phase = "running"
-                registering.append(pod)
-            elif (pod.phase == "booting" and second - pod.started > BOOT_FAILED_SECONDS) or (
+                if not pod.deaf:
+                    registering.append(pod)
+            elif (self._ends_boots and pod.phase == "booting" and second - pod.started > BOOT_FAILED_SECONDS) or (
                 pod.phase == "running" and self._random.random() < crash
             ):
                 pod.phase, pod.died = "failed", second
         return registering
 
-    def apply(self, second: int, never_boots: float) -> list[Pod]:
+    def apply(self, second: int, faults: BootFaults) -> list[Pod]:
         """Carry out what was heard last; returns the workers that are removed."""
         removed: list[Pod] = []
         if self.received is None or self.received.targets is None:
@@ -69,9 +86,11 @@ class EdgeModel:
             present = [
                 pod for pod in self.pods.values() if pod.shape == target.shape and pod.phase in ("booting", "running")
             ]
-            victims = [pod for pod in present if pod.name in target.victims]
+            unregistered = [pod for pod in present if pod.name in target.unregistered and pod.phase == "booting"]
+            victims = [pod for pod in present if pod.name in target.victims] + unregistered
+            self.unregistered_removed += len(unregistered)
             for _ in range(target.replicas - (len(present) - len(victims))):
-                self._start(target.shape, target.worker, second, never_boots)
+                self._start(target.shape, target.worker, second, faults)
             for pod in victims:
                 pod.phase, pod.ends = "terminating", second + self._random.randint(0, 3)
             removed += victims
@@ -95,9 +114,10 @@ class EdgeModel:
             workers=workers if listed else None,
         )
 
-    def _start(self, shape: str, spec: WorkerSpec, second: int, never_boots: float) -> None:
-        self._started += 1
-        name = f"{shape}-{self._started}"
-        never = self._random.random() < never_boots
-        registers = None if never else second + self._random.randint(*self._boots_seconds)
-        self.pods[name] = Pod(name, shape, spec, second, registers)
+    def _start(self, shape: str, spec: WorkerSpec, second: int, faults: BootFaults) -> None:
+        self.started += 1
+        name = f"{shape}-{self.started}"
+        late = self._random.random() < faults.late
+        serves = second + self._random.randint(*(faults.late_seconds if late else self._boots_seconds))
+        never, deaf = self._random.random() < faults.never, self._random.random() < faults.deaf
+        self.pods[name] = Pod(name, shape, spec, second, None if never else serves, deaf)

@@ -1,18 +1,19 @@
 """A scaler's rules between the models of Slurm and an edge, with all that may go wrong on the way."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.retire import Action
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
-from edge_model import EdgeModel
-from fleet_examples import at
+from edge_model import BootFaults, EdgeModel
+from fleet_examples import CATALOGUE, at
 from slurm_model import SLURMD_TIMEOUT_SECONDS, Job, SlurmModel
 
 
@@ -26,10 +27,12 @@ class Faults:
     lost_snapshot: float = 0.0
     lost_heartbeat: float = 0.0
     lost_desired: float = 0.0
+    late_desired: float = 0.0
+    """The edge hears of it only some seconds later."""
     failed_call: float = 0.0
     """A drain may have happened all the same; an undrain may still happen, half a minute later."""
     crash: float = 0.0
-    never_boots: float = 0.0
+    boots: BootFaults = field(default_factory=BootFaults)
     takeover: float = 0.0
 
 
@@ -43,16 +46,23 @@ class World:
         random: Random,
         faults: Faults,
         boots_seconds: tuple[int, int] = (1, 15),
+        *,
+        ends_boots: bool = True,
+        boot_p99_seconds: float | None = None,
     ) -> None:
+        """`ends_boots`: the edge gives up on workers by itself; `boot_p99_seconds`: recorded of every shape."""
         self.binding = binding
         self.random = random
         self.faults = faults
         self.second = 0
-        self.edge = EdgeModel(random, boots_seconds)
+        self.edge = EdgeModel(random, boots_seconds, ends_boots=ends_boots)
         self.slurm = SlurmModel(jobs, random, self.edge.serves)
         self.removed = 0
-        self.state = self.stored = FleetState.undecided(at(0))
-        self._sightings = Sightings()
+        learned = {} if boot_p99_seconds is None else {shape.name: boot_p99_seconds for shape in CATALOGUE.shapes}
+        self.state = self.stored = FleetState.undecided(at(0)).model_copy(update={"boot_p99_seconds": learned})
+        self.takeovers = 0
+        self._on_the_way: list[tuple[int, DesiredState]] = []
+        self._sightings = Sightings.after_takeover(self.state)
         self._snapshot: QueueSnapshot | None = None
         self._heard = Edge()
         self._calls: list[tuple[int, Action]] = []
@@ -142,6 +152,7 @@ class World:
         """Requests of the one before are on their way, and their answers lost."""
         self._late_undrains += [(moment, call.node) for moment, call in self._calls if isinstance(call, Undrain)]
         self._calls = []
+        self.takeovers += 1
         self.state = self.stored.taken_over(self.stored.fence + 1, at(self.second))
         self._sightings = Sightings.after_takeover(self.state)
         self._record()
@@ -150,7 +161,8 @@ class World:
         published = self.state.generation > self.stored.generation
         self.stored = self.state
         if published and not self._happens(self.faults.lost_desired):
-            self.edge.received = self.state.desired()
+            delay = self.random.randint(1, 6) if self._happens(self.faults.late_desired) else 0
+            self._on_the_way.append((self.second + delay, self.state.desired()))
 
     def _call(self) -> None:
         for moment, name in self._late_undrains:
@@ -180,9 +192,13 @@ class World:
                 self.slurm.delete(name)
 
     def _apply(self) -> None:
+        for moment, desired in self._on_the_way:
+            if moment <= self.second and (self.edge.received is None or desired.order > self.edge.received.order):
+                self.edge.received = desired
+        self._on_the_way = [each for each in self._on_the_way if each[0] > self.second]
         if self.stored.generation and self.random.random() < 0.2:
             self.edge.received = self.stored.desired()  # it reads the last one again from time to time
-        for pod in self.edge.apply(self.second, self.faults.never_boots):
+        for pod in self.edge.apply(self.second, self.faults.boots):
             on_it = self.slurm.jobs_on(pod.name)
             assert not on_it, f"{pod.name} is removed under the running jobs {on_it}"
             self.removed += 1

@@ -5,6 +5,7 @@ The promises are asserted inside of `queue_world.World`, at the moment they woul
 
 from random import Random
 
+from edge_model import BootFaults
 from fleet_examples import binding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -39,7 +40,7 @@ any_trouble = st.builds(
     lost_desired=some,
     failed_call=some,
     crash=rarely,
-    never_boots=st.sampled_from([0.0, 0.1]),
+    boots=st.builds(BootFaults, never=st.sampled_from([0.0, 0.1])),
     takeover=rarely,
 )
 

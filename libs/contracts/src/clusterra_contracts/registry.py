@@ -19,7 +19,8 @@ class ScalingPolicy(Wire):
     """An idle worker is drained when it has run nothing for this long (customer value `scaleInCooldownSeconds`)."""
     max_workers: Annotated[int, Field(ge=0)] = 100
     boot_timeout_seconds: Annotated[float, Field(gt=0)] = 480.0
-    """A worker that has not registered after this long counts as no supply."""
+    """A worker that has not registered after this long counts as no supply and is removed; boots known to be slow are
+    given more time."""
     ghost_seconds: Annotated[float, Field(gt=0)] = 300.0
     """A Slurm node whose worker is gone for this long loses its record."""
 

@@ -16,13 +16,16 @@ class ShapeTarget(Wire):
     replicas: Annotated[int, Field(ge=0)]
     """Workers that should stand once the victims are gone."""
     victims: tuple[WorkerName, ...] = ()
-    """Exactly these may be removed: drained in Slurm and seen idle afterwards. No other worker is ever removed."""
+    """Exactly these may be removed: drained in Slurm and seen idle afterwards, or long unknown to Slurm."""
+    unregistered: tuple[WorkerName, ...] = ()
+    """These too, but only as long as their slurmd does not serve: they should have registered long ago, and may still.
+    One that serves stands, and counts among the replicas. No other worker is ever removed."""
 
 
 class DesiredState(Wire):
     """What the scaler decided. `targets=None` is "no opinion"; a shape that is not listed is left alone."""
 
-    schema_name: ClassVar[str] = "scale.desired.v1"
+    schema_name: ClassVar[str] = "scale.desired.v2"
 
     generation: Annotated[int, Field(ge=1)]
     fence: Annotated[int, Field(ge=0)]

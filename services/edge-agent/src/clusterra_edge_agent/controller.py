@@ -16,6 +16,7 @@ from prometheus_client import Histogram
 from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.desired import LatestDesired
 from clusterra_edge_agent.substrate import Substrate, SubstrateUnavailable
+from clusterra_edge_agent.unregistered import with_unregistered
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +61,8 @@ class Controller:
             return None
         with trace.extract({TRACEPARENT: self._latest.traceparent} if self._latest.traceparent else None):
             try:
-                retry_after_seconds = await self._substrate.apply(desired, lambda: self._latest.current is desired)
+                present = with_unregistered(desired, await self._substrate.workers())
+                retry_after_seconds = await self._substrate.apply(present, lambda: self._latest.current is desired)
             except SubstrateUnavailable as error:
                 log.warning("substrate_unavailable", reason=str(error))
                 return RETRY_SECONDS

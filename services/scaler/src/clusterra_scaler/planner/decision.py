@@ -3,15 +3,16 @@
 Pure, and level-triggered: the same inputs give the same state, and no new generation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clusterra_contracts.events import ScaleFact, ShapeChange
-from clusterra_contracts.identity import JobId, WorkerName
 from clusterra_contracts.scale import ShapeTarget
 
 from clusterra_scaler.planner.allowance import Allowance, allowance_of, ceilings
+from clusterra_scaler.planner.changes import changes_of
 from clusterra_scaler.planner.demand import startable
+from clusterra_scaler.planner.ghosts import taken_back
 from clusterra_scaler.planner.plan import Plan, plan
 from clusterra_scaler.planner.retire import Action, Retirement, retire
 from clusterra_scaler.planner.seen import Seen
@@ -22,8 +23,6 @@ from clusterra_scaler.planner.supply import Supply, supply_of
 
 POLICIES: Mapping[str, Policy] = {"family": FamilyPolicy()}
 """By the name a cluster's binding gives."""
-
-_SPELT_OUT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,14 @@ class Decision:
 def decide(seen: Seen, state: FleetState, sightings: Sightings) -> Decision:
     """Decide from what is seen now; `state` is the last decision's, `sightings` what was seen before."""
     sightings = sightings.after(seen)
-    supply = supply_of(seen, state)
+    recorded, back = state, taken_back(seen, state)
+    state = recorded.with_taken_back(back)
+    supply = supply_of(seen, state, sightings.looks.boots)
     asked = ceilings(seen, state)
     planned = _plan(seen, supply, allowance_of(seen, state, supply))
     retirement = retire(seen, state, sightings, supply, planned)
     targets = _targets(seen, state, supply, planned, retirement)
-    changes = _changes(state, targets, planned, retirement)
+    changes = changes_of(recorded, targets, planned, retirement, back)
     requests = {"drains": dict(retirement.drains), "undrains": dict(retirement.undrains)}
     sightings = replace(sightings, lost=sightings.lost & retirement.undrains.keys())
     if changes:
@@ -68,6 +69,7 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings) -> Decision:
             decided_at=seen.now,
             targets=targets,
             ceilings={target.shape: max(target.replicas, asked[target.shape]) for target in targets},
+            boot_p99_seconds=sightings.looks.boots.p99_seconds(),
             **requests,
         )
     else:
@@ -91,66 +93,25 @@ def _targets(
     targets: list[ShapeTarget] = []
     for shape in shapes:
         before = state.target(shape) or ShapeTarget(shape=shape, worker=supply.specs[shape], replicas=0)
-        chosen = {name for name in retirement.victims if supply.workers[name].shape == shape}
+        chosen, unregistered = (
+            {name for name in names if supply.workers[name].shape == shape}
+            for names in (retirement.removable, retirement.unregistered)
+        )
         replicas = before.replicas
         if planned is not None:
             new = planned.new.get(shape, 0)
-            expected = supply.standing[shape] - len(chosen) + planned.ordered.get(shape, 0) + new
+            expected = supply.standing[shape] - len(chosen | unregistered) + planned.ordered.get(shape, 0) + new
             if seen.edge.listed(seen.now):
                 replicas = expected
             elif new:
                 replicas = max(replicas, expected)
-        victims = (set(before.victims) - retirement.forgotten) | chosen
         targets.append(
-            ShapeTarget(shape=shape, worker=supply.specs[shape], replicas=replicas, victims=tuple(sorted(victims)))
-        )
-    return tuple(targets)
-
-
-def _changes(
-    state: FleetState, targets: tuple[ShapeTarget, ...], planned: Plan | None, retirement: Retirement
-) -> tuple[ShapeChange, ...]:
-    changes = []
-    for target in targets:
-        before = state.target(target.shape)
-        if before == target:
-            continue
-        chosen = tuple(name for name in target.victims if name in retirement.victims)
-        bought = planned.new.get(target.shape, 0) if planned else 0
-        jobs = planned.jobs.get(target.shape, ()) if planned else ()
-        replicas_before = before.replicas if before else 0
-        gone = tuple(name for name in (before.victims if before else ()) if name in retirement.forgotten)
-        changes.append(
-            ShapeChange(
-                shape=target.shape,
-                replicas_before=replicas_before,
-                replicas_after=target.replicas,
-                victims=chosen,
-                reason=_reason(bought, jobs, chosen, gone, target.replicas - replicas_before - bought + len(chosen)),
-                job_ids=jobs,
+            ShapeTarget(
+                shape=shape,
+                worker=supply.specs[shape],
+                replicas=replicas,
+                victims=tuple(sorted((set(before.victims) - retirement.forgotten) | chosen)),
+                unregistered=tuple(sorted((set(before.unregistered) - retirement.forgotten) | unregistered)),
             )
         )
-    return tuple(changes)
-
-
-def _reason(
-    bought: int, jobs: Sequence[JobId], chosen: Sequence[WorkerName], gone: Sequence[WorkerName], unexplained: int
-) -> str:
-    """In words, all that led to a change of one shape."""
-    parts = []
-    if bought:
-        parts.append(f"{bought} more for pending {'job' if len(jobs) == 1 else 'jobs'} {_names(jobs)}")
-    if chosen:
-        parts.append(f"{_names(chosen)} drained and idle")
-    if unexplained < 0:
-        parts.append(f"{-unexplained} ordered or lost and not needed any more")
-    if unexplained > 0:
-        parts.append(f"{unexplained} there that had not been counted")
-    if gone:
-        parts.append(f"{_names(gone)} gone")
-    return "; ".join(parts) or "the catalogue describes it differently now"
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SPELT_OUT])
-    return shown if len(names) <= _SPELT_OUT else f"{shown} and {len(names) - _SPELT_OUT} others"
+    return tuple(targets)

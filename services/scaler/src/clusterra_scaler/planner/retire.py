@@ -3,10 +3,11 @@
     in use -- idle long enough, not needed --> Drain --accepted--> drained
     drained -- seen idle in a snapshot taken after that --> victim -- gone from the edge and from Slurm --> forgotten
     drained -- wanted again --> its record is dropped, then Undrain
+    unknown to Slurm for longer than its limit --> victim, see `ghosts`
 
-A worker becomes a victim only by a snapshot that shows it drained for our reason, running nothing, and named by no
-running job, and while no undrain of ours may still reach Slurm. Where a list could not be read, everything stays as
-it is.
+A worker that Slurm has becomes a victim only by a snapshot that shows it drained for our reason, running nothing, and
+named by no running job, and while no undrain of ours may still reach Slurm. Where a list could not be read, everything
+stays as it is.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,6 +18,7 @@ from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.queue import NodeState
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
 
+from clusterra_scaler.planner.ghosts import Ghost, ghosts
 from clusterra_scaler.planner.plan import Plan
 from clusterra_scaler.planner.seen import Seen, runs_nothing
 from clusterra_scaler.planner.sightings import Sightings
@@ -38,10 +40,22 @@ class Retirement:
     drains: Mapping[WorkerName, datetime]
     undrains: Mapping[WorkerName, datetime]
     victims: frozenset[WorkerName]
-    """Workers that may be removed from now on."""
+    """Workers that may be removed from now on, drained and idle."""
+    ghosts: Mapping[WorkerName, Ghost]
+    """Workers that may be removed from now on although Slurm never had them."""
     forgotten: frozenset[WorkerName]
     """Victims that neither the edge nor Slurm has any more."""
     actions: tuple[Action, ...]
+
+    @property
+    def removable(self) -> frozenset[WorkerName]:
+        """Workers that are named as victims now."""
+        return self.victims | {name for name, ghost in self.ghosts.items() if ghost.serves}
+
+    @property
+    def unregistered(self) -> frozenset[WorkerName]:
+        """Workers that may be removed from now on, as long as they do not serve."""
+        return frozenset(self.ghosts) - self.removable
 
 
 def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, plan: Plan | None) -> Retirement:
@@ -50,12 +64,14 @@ def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, 
     undrains = {name: at for name, at in state.undrains.items() if _seconds(at, seen) < UNANSWERED_SECONDS}
     actions: list[Action] = []
     victims: frozenset[WorkerName] = frozenset()
+    found: dict[WorkerName, Ghost] = {}
     if plan is not None:
         drains = {name: at for name, at in drains.items() if name not in plan.undrain}
         actions += [Undrain(node=name) for name in sorted(plan.undrain)]
         if seen.whole:
             drains, victims, more = _step(seen, drains, undrains.keys(), sightings, supply, plan)
             actions += more
+            found = {name: each for name, each in ghosts(seen, sightings.looks).items() if name in supply.workers}
         for name in plan.undrain:
             if name not in undrains or _seconds(undrains[name], seen) >= NOTED_AGAIN_SECONDS:
                 undrains[name] = seen.now
@@ -63,6 +79,7 @@ def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, 
         drains=drains,
         undrains=undrains,
         victims=victims,
+        ghosts=found,
         forgotten=_forgotten(seen, state),
         actions=(*actions, *_records_to_delete(seen, state, sightings, supply)),
     )

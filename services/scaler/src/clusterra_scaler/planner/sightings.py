@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from clusterra_scaler.planner.boots import Boots
+from clusterra_scaler.planner.ghosts import Looks
 from clusterra_scaler.planner.seen import Seen, runs_nothing
 from clusterra_scaler.planner.state import FleetState
 
@@ -18,11 +20,13 @@ class Sightings:
     """Slurm nodes whose worker the edge does not have, or has as ended."""
     lost: frozenset[str] = frozenset()
     """Nodes for which an undrain got no answer, so that a later one's answer does not settle it."""
+    looks: Looks = field(default_factory=Looks)
+    """Of workers that Slurm does not have."""
 
     @classmethod
     def after_takeover(cls, state: FleetState) -> "Sightings":
-        """Of somebody else's requests no answer will be heard."""
-        return cls(lost=frozenset(state.undrains))
+        """Of somebody else's requests no answer will be heard. What was learned of boots is in the record."""
+        return cls(lost=frozenset(state.undrains), looks=Looks(Boots(recorded=state.boot_p99_seconds)))
 
     def after(self, seen: Seen) -> "Sightings":
         """With what is seen now; a list that could not be read changes nothing."""
@@ -38,7 +42,7 @@ class Sightings:
         if nodes is not None and edge.listed(seen.now):
             there = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
             absent = {node.name: self.absent.get(node.name, seen.now) for node in nodes if node.name not in there}
-        return replace(self, idle=idle, absent=absent)
+        return replace(self, idle=idle, absent=absent, looks=self.looks.after(seen))
 
     def undrain_lost(self, node: str) -> "Sightings":
         """With an undrain that got no answer."""

@@ -1,5 +1,6 @@
 """What was decided for a cluster, and what stands with its Slurm: the state that outlives a scaler."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
@@ -24,6 +25,8 @@ class FleetState(Wire):
     """Our drains that Slurm accepted, and when."""
     undrains: dict[WorkerName, Moment] = Field(default_factory=dict)
     """Undrains that may still reach Slurm, and when they were decided: asked for, and not answered for certain."""
+    boot_p99_seconds: dict[ShapeName, float] = Field(default_factory=dict)
+    """For how long nearly all workers of a shape boot, as far as it was known at the last decision."""
 
     @classmethod
     def undecided(cls, at: datetime) -> "FleetState":
@@ -42,11 +45,17 @@ class FleetState(Wire):
     @property
     def victims(self) -> frozenset[WorkerName]:
         """All workers that may be removed, and may be gone already."""
-        return frozenset(name for target in self.targets for name in target.victims)
+        return frozenset(name for target in self.targets for name in (*target.victims, *target.unregistered))
 
     def taken_over(self, fence: int, at: datetime) -> "FleetState":
         """The same wishes as decided by the holder of a new lease, told to the edge as a state of its own."""
         return self.model_copy(update={"generation": self.generation + 1, "fence": fence, "decided_at": at})
+
+    def with_taken_back(self, workers: Collection[WorkerName]) -> "FleetState":
+        """With workers that were named as unregistered and stand again, beside those that were ordered meanwhile."""
+        if not workers:
+            return self
+        return self.model_copy(update={"targets": tuple(_with_taken_back(target, workers) for target in self.targets)})
 
     def drained(self, node: WorkerName, accepted_at: datetime) -> "FleetState":
         """With a drain that Slurm accepted."""
@@ -65,3 +74,9 @@ class FleetState(Wire):
             decided_at=self.decided_at,
             targets=self.targets,
         )
+
+
+def _with_taken_back(target: ShapeTarget, workers: Collection[WorkerName]) -> ShapeTarget:
+    left = tuple(name for name in target.unregistered if name not in workers)
+    back = len(target.unregistered) - len(left)
+    return target.model_copy(update={"unregistered": left, "replicas": target.replicas + back})

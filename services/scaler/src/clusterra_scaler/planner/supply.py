@@ -11,6 +11,7 @@ from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
 
+from clusterra_scaler.planner.boots import Boots
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.state import FleetState
 
@@ -70,7 +71,7 @@ class Supply:
     """Workers that are there and do not stand, such as victims."""
 
 
-def supply_of(seen: Seen, state: FleetState) -> Supply:
+def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
     """Join the three views.
 
     A worker that Slurm has and the edge has not told of is no supply: either it is dead, or it is one of those
@@ -107,7 +108,7 @@ def supply_of(seen: Seen, state: FleetState) -> Supply:
     bins += [
         spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
         for worker in workers.values()
-        if _boots(worker, nodes.get(worker.name), seen)
+        if _still_boots(worker, nodes.get(worker.name), seen, boots)
     ]
     ordered = {target.shape: max(0, target.replicas - standing[target.shape]) for target in state.targets}
     return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(ours), leaving)
@@ -128,9 +129,9 @@ def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -
     return Bin(kind, name, shape, frozenset(spec.features), spec.cpus, spec.memory_mib, empty=True)
 
 
-def _boots(worker: Worker, node: NodeState | None, seen: Seen) -> bool:
+def _still_boots(worker: Worker, node: NodeState | None, seen: Seen, boots: Boots) -> bool:
     age_seconds = (seen.now - worker.started_at).total_seconds()
-    return (node is None or node.gone) and age_seconds < seen.binding.policy.boot_timeout_seconds
+    return (node is None or node.gone) and age_seconds < boots.limit_seconds(worker.shape, seen.binding.policy)
 
 
 def _cpus_in_use(running: Iterable[RunningJob]) -> Counter[str]:

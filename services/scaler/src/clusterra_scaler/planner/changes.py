@@ -1,0 +1,90 @@
+"""What a decision changes, shape by shape, and in words for a person why."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterra_contracts.events import ShapeChange
+from clusterra_contracts.identity import JobId, WorkerName
+from clusterra_contracts.scale import ShapeTarget
+
+from clusterra_scaler.planner.plan import Plan
+from clusterra_scaler.planner.retire import Retirement
+from clusterra_scaler.planner.state import FleetState
+
+_SPELT_OUT = 5
+
+
+def changes_of(
+    state: FleetState,
+    targets: Sequence[ShapeTarget],
+    planned: Plan | None,
+    retirement: Retirement,
+    taken_back: Collection[WorkerName],
+) -> tuple[ShapeChange, ...]:
+    """From the last decision's state to these targets; `taken_back` stand again."""
+    changes = []
+    for target in targets:
+        recorded = state.target(target.shape)
+        if recorded == target:
+            continue
+        before = recorded or ShapeTarget(shape=target.shape, worker=target.worker, replicas=0)
+        named = (*target.victims, *target.unregistered)
+        named_before = (*before.victims, *before.unregistered)
+        reasons = _Reasons(
+            bought=planned.new.get(target.shape, 0) if planned else 0,
+            jobs=planned.jobs.get(target.shape, ()) if planned else (),
+            drained=tuple(name for name in named if name in retirement.victims),
+            ghosts={name: retirement.ghosts[name].reason for name in named if name in retirement.ghosts},
+            taken_back=tuple(name for name in named_before if name in taken_back),
+            gone=tuple(name for name in named_before if name in retirement.forgotten),
+        )
+        changes.append(
+            ShapeChange(
+                shape=target.shape,
+                replicas_before=before.replicas,
+                replicas_after=target.replicas,
+                victims=(*reasons.drained, *reasons.ghosts),
+                reason=reasons.in_words(target.replicas - before.replicas),
+                job_ids=reasons.jobs,
+            )
+        )
+    return tuple(changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reasons:
+    """All that led to a change of one shape."""
+
+    bought: int
+    jobs: Sequence[JobId]
+    drained: tuple[WorkerName, ...]
+    ghosts: Mapping[WorkerName, str]
+    taken_back: tuple[WorkerName, ...]
+    gone: tuple[WorkerName, ...]
+
+    def in_words(self, more: int) -> str:
+        """`more` replicas than before, or fewer where it is negative."""
+        parts = []
+        if self.bought:
+            parts.append(
+                f"{self.bought} more for pending {'job' if len(self.jobs) == 1 else 'jobs'} {_names(self.jobs)}"
+            )
+        if self.drained:
+            parts.append(f"{_names(self.drained)} drained and idle")
+        for reason in dict.fromkeys(self.ghosts.values()):
+            parts.append(f"{_names([name for name, each in self.ghosts.items() if each == reason])} {reason}")
+        if self.taken_back:
+            parts.append(f"{_names(self.taken_back)} there after all")
+        unexplained = more - self.bought + len(self.drained) + len(self.ghosts) - len(self.taken_back)
+        if unexplained < 0:
+            parts.append(f"{-unexplained} ordered or lost and not needed any more")
+        if unexplained > 0:
+            parts.append(f"{unexplained} there that had not been counted")
+        if self.gone:
+            parts.append(f"{_names(self.gone)} gone")
+        return "; ".join(parts) or "the catalogue describes it differently now"
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SPELT_OUT])
+    return shown if len(names) <= _SPELT_OUT else f"{shown} and {len(names) - _SPELT_OUT} others"

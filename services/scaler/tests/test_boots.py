@@ -1,0 +1,75 @@
+"""What is learned of boots: how long they take, and that those that never ended make nothing shorter."""
+
+import pytest
+from clusterra_scaler.planner.boots import GIVEN_UP_IN_A_ROW, MARGIN, RELEARNED, REMEMBERED, Boots, BootTimes, p99
+from fleet_examples import binding
+from hypothesis import given
+from hypothesis import strategies as st
+
+POLICY = binding(boot_timeout_seconds=480).policy
+SHAPE = "compute-xs"
+seconds = st.floats(0, 2000)
+
+
+def boots(*ended: float, recorded: float | None = None) -> Boots:
+    learned = Boots(recorded={} if recorded is None else {SHAPE: recorded})
+    for each in ended:
+        learned = learned.with_ended(SHAPE, each)
+    return learned
+
+
+@pytest.mark.parametrize(
+    ("ended", "given_up", "expected"),
+    [
+        ([], [], None),
+        ([], [480.0], None),
+        ([60.0], [], 60.0),
+        ([float(n) for n in range(1, 101)], [], 99.0),
+        ([float(n) for n in range(1, 201)], [], 198.0),
+        ([float(n) for n in range(1, 101)], [480.0], 100.0),
+    ],
+)
+def test_p99(ended: list[float], given_up: list[float], expected: float | None) -> None:
+    assert p99(ended, given_up) == expected
+
+
+@given(st.lists(seconds, min_size=1, max_size=250), st.lists(seconds, max_size=50), seconds)
+def test_a_boot_that_was_given_up_never_lowers_it(ended: list[float], given_up: list[float], more: float) -> None:
+    before, after = p99(ended, given_up), p99(ended, [*given_up, more])
+    assert before is not None
+    assert after is not None
+    assert before <= after <= max(ended)
+
+
+@given(st.lists(st.tuples(st.booleans(), seconds), max_size=600))
+def test_what_is_remembered_is_bounded(history: list[tuple[bool, float]]) -> None:
+    times = BootTimes()
+    for ended, each in history:
+        times = times.with_ended(each) if ended else times.with_given_up(each)
+    assert len(times.ended) <= REMEMBERED
+    assert len(times.given_up) <= REMEMBERED
+
+
+def test_a_slow_shape_gets_more_time_and_no_other_does() -> None:
+    slow = boots(*[500.0] * 10)
+    assert slow.limit_seconds(SHAPE, POLICY) == MARGIN * 500
+    assert slow.limit_seconds("memory-xs", POLICY) == 480
+    assert boots(*[60.0] * 10).limit_seconds(SHAPE, POLICY) == 480
+
+
+def test_what_an_earlier_scaler_had_learned_counts_until_enough_was_seen() -> None:
+    record = boots(500.0).p99_seconds()
+    assert record == {SHAPE: 500.0}
+    assert Boots(record).p99_seconds() == record
+    assert boots(60.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 500
+    assert boots(700.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 700
+    assert boots(*[60.0] * RELEARNED, recorded=500.0).limit_seconds(SHAPE, POLICY) == 480
+
+
+def test_where_nothing_boots_in_time_there_is_more_time_up_to_a_bound() -> None:
+    learned, limits = Boots(), []
+    for _ in range(4 * GIVEN_UP_IN_A_ROW):
+        learned = learned.with_given_up(SHAPE, learned.limit_seconds(SHAPE, POLICY))
+        limits.append(learned.limit_seconds(SHAPE, POLICY))
+    assert limits == [480, 480, 960, 960, 960, 1920, 1920, 1920, 1920, 1920, 1920, 1920]
+    assert learned.with_ended(SHAPE, 60.0).limit_seconds(SHAPE, POLICY) == 480
