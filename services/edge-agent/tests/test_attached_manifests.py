@@ -11,10 +11,10 @@ from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
 from clusterra_lab.kubernetes import ControlPlane, control_plane
 from kube_account import VERBS, Right, account
+from kube_definitions import define, definitions
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
-CRDS = Path(os.environ.get("CLUSTERRA_CRDS", ROOT.parent / "shared" / "data" / "crds"))
 TARGETS = ("slinky", "soperator")
 PODS: set[Right] = {("list", "", "pods"), ("watch", "", "pods")}
 RIGHTS: dict[str, set[Right]] = {
@@ -40,16 +40,11 @@ RIGHTS: dict[str, set[Right]] = {
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    folders = [CRDS / target for target in TARGETS]
-    for folder in folders:
-        if not folder.is_dir():
-            pytest.skip(f"no CustomResourceDefinitions in {folder}: name the folder above it in CLUSTERRA_CRDS")
+    files = [path for target in TARGETS for path in definitions(target)]
     if not can_have_binaries(CONTROL_PLANE):
         pytest.skip("the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them")
     async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
-        files = [f"--filename={path}" for folder in folders for path in sorted(folder.glob("*nodeset*.yaml"))]
-        await plane.kubectl("create", *files)
-        await plane.kubectl("wait", "--for=condition=Established", *files, "--timeout=60s")
+        await define(plane, files)
         await plane.kubectl("create", "namespace", "elsewhere")
         await plane.kubectl("create", "serviceaccount", "nobody", "--namespace=elsewhere")
         yield plane

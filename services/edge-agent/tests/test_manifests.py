@@ -24,11 +24,10 @@ from clusterra_lab.process import until
 from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
 from kube_account import VERBS, account
+from kube_definitions import define, definitions
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
-CRDS = Path(os.environ.get("CLUSTERRA_CRDS", ROOT.parent / "shared" / "data" / "crds")) / "karpenter"
-"""CustomResourceDefinitions of Karpenter, as its releases have them."""
 SHAPES = catalogue.load(ROOT / "catalog" / "shapes.yaml").shapes
 SLURM = "slurm"
 PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
@@ -230,10 +229,7 @@ async def test_every_manifest_is_accepted(plane: ControlPlane, built: list[dict[
 async def test_the_nodes_are_accepted_with_karpenter_s_definitions(
     plane: ControlPlane, built: list[dict[str, Any]]
 ) -> None:
-    if not CRDS.is_dir():
-        pytest.skip(f"no CustomResourceDefinitions of Karpenter in {CRDS}: name a folder with them in CLUSTERRA_CRDS")
-    await plane.kubectl("create", f"--filename={CRDS}")
-    await plane.kubectl("wait", "--for=condition=Established", f"--filename={CRDS}", "--timeout=20s")
+    await define(plane, definitions("karpenter"))
     nodes = [manifest for manifest in built if is_karpenter(manifest)]
     accepted = await apply(plane, *nodes, options=("--dry-run=server",))
     assert accepted.count("nodepool.karpenter.sh/slurmd-") == 3

@@ -4,7 +4,6 @@ The operators are stand-ins (`kube_operators`). The agent has the rights that k8
 """
 
 import json
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager
@@ -28,13 +27,12 @@ from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
 from clusterra_lab.process import until
 from kube_agent import Agent, agent
+from kube_definitions import define, definitions
 from kube_operators import NodeSetOperator, Operator, SlinkyOperator, Soperator, operator
 from kube_workers import SHAPE, Workers
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
-CRDS = Path(os.environ.get("CLUSTERRA_CRDS", ROOT.parent / "shared" / "data" / "crds"))
-"""A folder with folders `slinky` and `soperator`: CustomResourceDefinitions as the operators' releases have them."""
 NAMES = count()
 POD_COST = "nodeset.slinky.slurm.net/pod-deletion-cost"
 
@@ -80,20 +78,14 @@ only_soperator = pytest.mark.parametrize("kind", [SOPERATOR], ids=lambda kind: k
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    folders = [CRDS / kind.name for kind in (SLINKY, SOPERATOR)]
-    for folder in folders:
-        if not folder.is_dir():
-            pytest.skip(f"no CustomResourceDefinitions in {folder}: name the folder above it in CLUSTERRA_CRDS")
+    files = [path for kind in (SLINKY, SOPERATOR) for path in definitions(kind.name, "*nodeset*")]
     try:
         async with (
             control_plane(tmp_path_factory.mktemp("kubernetes")) as plane,
             kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
             kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
         ):
-            for folder in folders:
-                files = [f"--filename={path}" for path in sorted(folder.glob("*nodeset*.yaml"))]
-                await plane.kubectl("create", *files)
-                await plane.kubectl("wait", "--for=condition=Established", *files, "--timeout=60s")
+            await define(plane, files)
             yield plane
     except BinariesNotBuilt as error:
         pytest.skip(str(error))
@@ -170,6 +162,8 @@ class Edge:
     async def end(self) -> None:
         """The next test needs the room."""
         await self.workers.kubectl("delete", self._nodesets, "--all")
+        # The garbage collector hears of new definitions every half minute.
+        await self.workers.kubectl("delete", "pods", "--all", "--wait=false")
         await until(self._is_empty, seconds=60, what="the end of the workers", every=0.1)
 
     async def _is_empty(self) -> bool:
