@@ -100,12 +100,13 @@ async def agent(
     facts: list[WorkerFact],
     *,
     through: Callable[[Api], Api] = lambda api: api,
+    substrate_of: Callable[[Api, Path], KubernetesSubstrate] = KubernetesSubstrate,
     connected_to_nats: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Agent]:
     """Run one until the block ends; what it keeps is in `folder`. Its end is as sudden as a kill between two awaits."""
     folder.mkdir(exist_ok=True)
     async with connected(namespace, kubeconfig) as api:
-        substrate, latest = KubernetesSubstrate(through(api), folder), LatestDesired(folder)
+        substrate, latest = substrate_of(through(api), folder), LatestDesired(folder)
         running_agent = Agent(substrate, Controller(latest, substrate, connected=connected_to_nats), latest)
         running = asyncio.create_task(running_agent.run(facts))
         running_agent.task = running

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clusterra_contracts.events import WorkerFact
@@ -72,9 +73,9 @@ class Trouble(Api):
         super().__init__(api._client, api.namespace)
         self._chaos = chaos
 
-    async def scale(self, name: str, replicas: int, *, version: str | None = None) -> Scale:
+    async def scale(self, name: str, replicas: int, **options: Any) -> Scale:
         await self._before()
-        return await self._after(await super().scale(name, replicas, version=version))
+        return await self._after(await super().scale(name, replicas, **options))
 
     async def set_deletion_cost(self, pod: Pod, cost: int) -> Pod:
         await self._before()

@@ -1,21 +1,15 @@
 """The manifests of k8s/edge: as the catalogue has them, and on a real API server."""
 
-import asyncio
 import json
 import os
 import re
-import ssl
 import subprocess
 import sys
-from base64 import b64decode
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
 from clusterra_contracts.shapes import Catalogue, Shape
@@ -29,15 +23,14 @@ from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
 from clusterra_lab.process import until
 from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
+from kube_account import VERBS, account
+from kube_definitions import define, definitions
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
-CRDS = Path(os.environ.get("CLUSTERRA_CRDS", ROOT.parent / "shared" / "data" / "crds")) / "karpenter"
-"""CustomResourceDefinitions of Karpenter, as its releases have them."""
 SHAPES = catalogue.load(ROOT / "catalog" / "shapes.yaml").shapes
 SLURM = "slurm"
 PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 RIGHTS = {
     ("list", "apps", "deployments"),
     ("watch", "apps", "deployments"),
@@ -48,8 +41,6 @@ RIGHTS = {
     ("delete", "", "pods"),
 }
 """Verb, group and resource: all that the agent may, in its own namespace."""
-
-type Right = tuple[str, str, str]
 
 
 def generated(name: str) -> Any:
@@ -238,10 +229,7 @@ async def test_every_manifest_is_accepted(plane: ControlPlane, built: list[dict[
 async def test_the_nodes_are_accepted_with_karpenter_s_definitions(
     plane: ControlPlane, built: list[dict[str, Any]]
 ) -> None:
-    if not CRDS.is_dir():
-        pytest.skip(f"no CustomResourceDefinitions of Karpenter in {CRDS}: name a folder with them in CLUSTERRA_CRDS")
-    await plane.kubectl("create", f"--filename={CRDS}")
-    await plane.kubectl("wait", "--for=condition=Established", f"--filename={CRDS}", "--timeout=20s")
+    await define(plane, definitions("karpenter"))
     nodes = [manifest for manifest in built if is_karpenter(manifest)]
     accepted = await apply(plane, *nodes, options=("--dry-run=server",))
     assert accepted.count("nodepool.karpenter.sh/slurmd-") == 3
@@ -410,81 +398,3 @@ async def set_running(edge: ControlPlane, pod: Pod) -> None:
     running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
     of_pod = (pod.name, f"--namespace={SLURM}", "--subresource=status", "--type=merge")
     await edge.kubectl("patch", "pod", *of_pod, f"--patch={json.dumps(running)}")
-
-
-@dataclass
-class Account:
-    """Someone with a token, who asks the API server what is allowed."""
-
-    url: str
-    http: aiohttp.ClientSession
-    _at_once: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
-
-    async def resources(self) -> set[tuple[str, str]]:
-        """Group and name of all resources and subresources that there are."""
-        accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
-        found = []
-        for path in ("/api", "/apis"):
-            async with self.http.get(f"{self.url}{path}", headers=accept) as answer:
-                found += (await answer.json(content_type=None))["items"]
-        return {
-            (group["metadata"].get("name", ""), name)
-            for group in found
-            for version in group["versions"]
-            for resource in version["resources"]
-            for name in _with_subresources(resource)
-        }
-
-    async def may(self, rights: Iterable[Right], namespace: str) -> set[Right]:
-        """Which of these are allowed: in a namespace, or with none in all of them and beyond."""
-
-        async def allowed(right: Right) -> bool:
-            verb, group, whole = right
-            resource, _, subresource = whole.partition("/")
-            attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
-            async with self._at_once:
-                review = await self._review(
-                    "SelfSubjectAccessReview", resourceAttributes=attributes | {"namespace": namespace}
-                )
-            return bool(review["allowed"])
-
-        asked = list(rights)
-        answers = await asyncio.gather(*map(allowed, asked))
-        return {right for right, answer in zip(asked, answers, strict=True) if answer}
-
-    async def rules(self, namespace: str) -> set[Right]:
-        """Group, resource or path, and verbs of all rules for a namespace."""
-        found = await self._review("SelfSubjectRulesReview", namespace=namespace)
-        return {
-            (group, resource, ",".join(sorted(rule["verbs"])))
-            for rule in found["resourceRules"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-        } | {
-            ("path", path, ",".join(sorted(rule["verbs"])))
-            for rule in found["nonResourceRules"]
-            for path in rule["nonResourceURLs"]
-        }
-
-    async def _review(self, kind: str, **spec: Any) -> Any:
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        path = f"{self.url}/apis/authorization.k8s.io/v1/{kind.lower()}s"
-        async with self.http.post(path, json=body) as answer:
-            assert answer.status == 201, await answer.text()
-            return (await answer.json())["status"]
-
-
-def _with_subresources(resource: dict[str, Any]) -> Iterator[str]:
-    yield resource["resource"]
-    for below in resource.get("subresources", ()):
-        yield f"{resource['resource']}/{below['subresource']}"
-
-
-@asynccontextmanager
-async def account(kubeconfig: Path) -> AsyncIterator[Account]:
-    config = json.loads(kubeconfig.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    trust = ssl.create_default_context(cadata=b64decode(cluster["certificate-authority-data"]).decode())
-    headers = {"Authorization": f"Bearer {user['token']}"}
-    async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=trust)) as http:
-        yield Account(cluster["server"], http)

@@ -60,10 +60,18 @@ async def opened(settings: Settings) -> AsyncIterator[Substrate]:
     if settings.substrate == "kubernetes":
         # Only here: the other substrate shall not pay for what it does not use.
         from clusterra_edge_agent.kubernetes.api import connected
+        from clusterra_edge_agent.kubernetes.power_states import PowerStateSubstrate
         from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
+        from clusterra_edge_agent.kubernetes.targets import deployments, slinky
 
         async with connected(settings.kubernetes_namespace, settings.kubeconfig) as api:
-            yield KubernetesSubstrate(api, settings.state_dir)
+            match settings.kubernetes_target:
+                case "deployment":
+                    yield KubernetesSubstrate(api, settings.state_dir, deployments)
+                case "slinky":
+                    yield KubernetesSubstrate(api, settings.state_dir, slinky)
+                case "soperator":
+                    yield PowerStateSubstrate(api, settings.state_dir)
         return
     substrate = process_substrate(settings)
     try:

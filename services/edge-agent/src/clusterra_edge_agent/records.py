@@ -27,6 +27,16 @@ class WorkerRecord(BaseModel):
     ended_at: Moment | None = None
     reason: str = ""
 
+    @property
+    def key(self) -> str:
+        """What no other worker of now has; its file is called so."""
+        return self.name
+
+    @property
+    def version(self) -> str:
+        """What no other worker of this name has, ever. A name that is made at random may come again in another year."""
+        return str(int(self.started_at.timestamp() * 1000))
+
     def news(self) -> Iterator[News]:
         """What has not been told yet, in order."""
         if not self.start_told:
@@ -38,8 +48,7 @@ class WorkerRecord(BaseModel):
     def _news(self, kind: WorkerKind, time: Moment) -> News:
         reason = "" if kind == "worker.started" else self.reason
         fact = WorkerFact(kind=kind, worker=self.name, shape=self.shape, reason=reason)
-        # A name is given once, but made at random: its start tells it from one of another year.
-        return News(fact, version=str(int(self.started_at.timestamp() * 1000)), time=time)
+        return News(fact, version=self.version, time=time)
 
 
 class Records[R: WorkerRecord]:
@@ -57,11 +66,11 @@ class Records[R: WorkerRecord]:
 
     def save(self, record: R) -> None:
         """Write a record, replacing the worker's last one."""
-        state.write(self._path(record.name), record)
+        state.write(self._path(record.key), record)
 
-    def delete(self, name: WorkerName) -> None:
+    def delete(self, key: str) -> None:
         """Forget a worker."""
-        self._path(name).unlink(missing_ok=True)
+        self._path(key).unlink(missing_ok=True)
 
-    def _path(self, name: WorkerName) -> Path:
-        return self._folder / f"{name}.json"
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.json"

@@ -37,7 +37,9 @@ class Settings(ServiceSettings):
     """From SIGTERM to SIGKILL of a worker that is removed."""
 
     kubernetes_namespace: str = "slurm"
-    """Where the Deployments of the workers are."""
+    """Where the Deployments or NodeSets of the workers are."""
+    kubernetes_target: Literal["deployment", "slinky", "soperator"] = "deployment"
+    """Whose pods the workers are: of our Deployments, or of the NodeSets of Slinky's operator or of Soperator."""
     kubeconfig: Path | None = None
     """The way to the API server; None for the ServiceAccount of the pod that this agent runs in."""
 

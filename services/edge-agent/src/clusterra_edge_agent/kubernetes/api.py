@@ -12,7 +12,6 @@ from kubernetes.aio.client.rest import RESTResponse
 from pydantic import TypeAdapter, ValidationError
 
 from clusterra_edge_agent.kubernetes.resources import (
-    DELETION_COST,
     Deployment,
     Object,
     Page,
@@ -29,7 +28,6 @@ _WATCH_SECONDS = 290
 _WATCH = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=120.0)
 """The server sends a bookmark about once a minute: two missing ones mean that nobody is there any more."""
 _SCALE = TypeAdapter(Scale)
-_POD = TypeAdapter(Pod)
 _PAGE_SIZE = 500
 _MERGE = "application/merge-patch+json"
 _RETRY_AFTER_SECONDS = 1.0
@@ -131,24 +129,38 @@ class Api:
         finally:
             response.response.close()
 
-    async def scale(self, name: str, replicas: int, *, version: str | None = None) -> Scale:
-        """Set the replicas of a Deployment; with `version` only if it is still this one. Raises Conflict, NotFound."""
+    async def scale(
+        self, name: str, replicas: int, *, version: str | None = None, of: "Collection[Any] | None" = None
+    ) -> Scale:
+        """Set the replicas of a Deployment, or of one `of` another collection; with `version` only if it is still this.
+
+        Raises Conflict, NotFound.
+        """
         patch: dict[str, Any] = {"spec": {"replicas": replicas}}
         if version is not None:
             patch["metadata"] = {"resourceVersion": version}
-        path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}/scale"
+        path = (of or Collection.deployments(self.namespace, "")).path
+        path = f"{path}/{name}/scale"
         return _read(_SCALE, await self._call("PATCH", path, body=patch, content_type=_MERGE))
 
     async def set_deletion_cost(self, pod: Pod, cost: int) -> Pod:
         """Mark a pod, or with 0 take its mark away. Raises Invalid when its name has become another's, NotFound."""
-        annotations = {DELETION_COST: str(cost) if cost else None}
+        annotations = {pod.cost_annotation: str(cost) if cost else None}
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
-        return _read(_POD, await self._call("PATCH", self._pod(pod.name), body=patch, content_type=_MERGE))
+        return _read(
+            TypeAdapter(type(pod)), await self._call("PATCH", self._pod(pod.name), body=patch, content_type=_MERGE)
+        )
 
     async def delete(self, pod: Pod) -> Pod:
         """Delete a pod, with its own grace time. Raises Conflict when its name has become another's, NotFound."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.metadata.uid}}
-        return _read(_POD, await self._call("DELETE", self._pod(pod.name), body=options))
+        return _read(TypeAdapter(type(pod)), await self._call("DELETE", self._pod(pod.name), body=options))
+
+    async def replace[O: Object](self, collection: Collection[O], found: O, spec: dict[str, Any]) -> O:
+        """Set fields of an object's spec if it is still as it was found. Raises Conflict, Invalid, NotFound."""
+        patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec}
+        path = f"{collection.path}/{found.name}"
+        return _read(TypeAdapter(collection.model), await self._call("PATCH", path, body=patch, content_type=_MERGE))
 
     async def is_guarded(self, pod: Pod) -> bool:
         """Whether the API server refuses to let anybody delete this pod; nothing is deleted. Raises NotFound."""

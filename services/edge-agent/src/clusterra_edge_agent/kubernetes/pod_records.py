@@ -26,6 +26,16 @@ class PodRecord(WorkerRecord):
     end_told: bool = False
     """It is over, and waits for its pod to be removed."""
 
+    @property
+    def key(self) -> str:
+        """Its uid: a NodeSet gives the name of a pod to the next one."""
+        return self.uid
+
+    @property
+    def version(self) -> str:
+        """Its uid."""
+        return self.uid
+
     def news(self) -> Iterator[News]:
         """What has not been told yet, in order."""
         return iter(()) if self.end_told else super().news()
@@ -41,22 +51,22 @@ class PodRecords:
     def __init__(self, folder: Path) -> None:
         """Raises state.StateUnreadable."""
         self._files = Records(folder, PodRecord)
-        self._known = {record.name: record for record in self._files.load()}
-        self._present: set[WorkerName] = set()
+        self._known = {record.uid: record for record in self._files.load()}
+        self._present: set[str] = set()
 
     def observe(self, old: Pod | None, new: Pod | None, shape: ShapeName) -> None:
         """A pod came, changed or went."""
         if new is None:
             assert old is not None  # noqa: S101 - something changed
-            self._present.discard(old.name)
-            self._gone(self._known.get(old.name))
+            self._present.discard(old.metadata.uid)
+            self._gone(self._known.get(old.metadata.uid))
             return
-        self._present.add(new.name)
-        record = self._known.get(new.name)
-        if record is None or record.uid != new.metadata.uid:
-            self._gone(record)
-            record = PodRecord(name=new.name, shape=shape, started_at=new.created_at, uid=new.metadata.uid)
-            self._known[new.name] = record
+        uid = new.metadata.uid
+        self._present.add(uid)
+        record = self._known.get(uid)
+        if record is None:
+            record = PodRecord(name=new.name, shape=shape, started_at=new.created_at, uid=uid)
+            self._known[uid] = record
         if new.started and not record.began:
             record = self._keep(record, began=True)
         deleted = new.terminating and not (old and old.terminating)
@@ -66,16 +76,17 @@ class PodRecords:
         if new.over and record.end is None:
             self._end(record, "failed", new.reason)
 
-    def compare(self, present: Collection[WorkerName]) -> None:
+    def compare(self, present: Iterable[Pod]) -> None:
         """All pods there are: what is known besides has gone while no agent watched."""
+        uids = {pod.metadata.uid for pod in present}
         for record in list(self._known.values()):
-            if record.name not in present:
+            if record.uid not in uids:
                 self._gone(record)
 
     def expect_to_go(self, pods: Iterable[Pod], names: Collection[WorkerName]) -> None:
         """These of the pods may go, others not any more unless they already do. On disk before anything is done."""
         for pod in pods:
-            record = self._known.get(pod.name)
+            record = self._known.get(pod.metadata.uid)
             if record is not None and not pod.terminating and record.removing != (pod.name in names):
                 self._keep(record, removing=pod.name in names)
 
@@ -85,18 +96,18 @@ class PodRecords:
 
     def told(self, news: News) -> None:
         """This fact has been told; after the last one the pod is forgotten as soon as it is gone."""
-        record = self._known[news.fact.worker]
+        record = self._known[news.version]
         if news.fact.kind == "worker.started":
             self._keep(record, start_told=True)
             return
-        if record.name in self._present:
+        if record.uid in self._present:
             self._keep(record, end_told=True)
         else:
             self._forget(record)
 
     def _forget(self, record: PodRecord) -> None:
-        self._files.delete(record.name)
-        del self._known[record.name]
+        self._files.delete(record.key)
+        del self._known[record.uid]
 
     def _gone(self, record: PodRecord | None) -> None:
         if record is None:
@@ -119,5 +130,5 @@ class PodRecords:
     def _keep(self, record: PodRecord, **change: Any) -> PodRecord:
         changed = record.model_copy(update=change)
         self._files.save(changed)
-        self._known[record.name] = changed
+        self._known[record.uid] = changed
         return changed

@@ -13,6 +13,14 @@ not enough: while another pod is pending or not ready, that one goes and a marke
   goes, before it has started, with the lower replicas that follow.
 - Replicas that would end another worker, because somebody else lowered them or because a pod has become not ready since
   we did, are raised again at once. What is left is the gap until the ReplicaSet has looked, some milliseconds.
+
+A NodeSet of Slinky is alike and `stateful`: it goes by the same, then by the jobs' deadline, its own cordon and the
+ordinal. But it counts every pod that still exists, terminating and failed ones too, and gives a pod's name to the next
+one, so that a victim that is deleted by name may come back under it. Hence:
+
+- What is going anyway is marked like a victim, so that it is what lower replicas end.
+- A victim that must be replaced goes after its replacement has been made: replicas are raised first, then lowered.
+- Pods that have not started are not lost to a victim either: what comes in their place may have the victim's name.
 """
 
 from collections import defaultdict
@@ -54,30 +62,32 @@ def plan(
 ) -> Plan:
     """From a Deployment and all its `pods` to `desired` workers without the `victims`."""
     replicas = deployment.spec.replicas
-    active = [pod for pod in pods if pod.active]
-    leaving = [pod for pod in active if pod.name in victims]
-    staying = [pod for pod in active if pod.name not in victims]
+    active = [pod for pod in pods if pod.counted]
+    leaving = [pod for pod in active if pod.name in victims or not pod.active]
+    staying = [pod for pod in active if pod.name not in victims and pod.active]
     surplus = _surplus(staying, desired)
     goal = max(desired, len(staying) - len(surplus))
 
     costs = {pod.name: VICTIM_COST for pod in leaving} | {pod.name: SURPLUS_COST for pod in surplus}
     changed = {pod.name: costs.get(pod.name, 0) for pod in active if pod.cost != costs.get(pod.name, 0)}
-    names = {pod.name for pod in leaving}
+    names = {pod.name for pod in leaving if pod.active}
     workers = {pod.name for pod in staying if pod.started}
+    kept = {pod.name for pod in staying if pod not in surplus} if deployment.stateful else workers
 
     being_deleted = _deleted(active, {pod.name: pod.cost for pod in active}, len(active) - replicas)
     if workers & being_deleted.possibly:
         return Plan(costs=changed, raise_to=max(goal, len(active)))
+    remaining = names - being_deleted.surely
+    if deployment.stateful and (goal >= replicas or len(active) < replicas):
+        wanted = goal + len(remaining)
+        raise_to = wanted if wanted > replicas else None
+        return Plan(costs=changed, raise_to=raise_to, unsettled=bool(remaining) or goal < replicas)
     if goal >= replicas:
-        return Plan(
-            costs=changed,
-            raise_to=goal if goal > replicas else None,
-            deletions=tuple(names - being_deleted.surely),
-        )
+        return Plan(costs=changed, raise_to=goal if goal > replicas else None, deletions=tuple(remaining))
     deleted = _deleted(active, costs, len(active) - goal)
     if calm and not names <= deleted.surely:
         return Plan(costs=changed, deletions=tuple(names))
-    if changed or not calm or workers & deleted.possibly or not settled(deployment, active):
+    if changed or not calm or kept & deleted.possibly or not settled(deployment, active):
         # A pod may have changed while it was marked: its answer tells.
         return Plan(costs=changed, unsettled=True)
     return Plan(lower_to=goal)

@@ -1,7 +1,7 @@
 """What we read of the API server's answers: pods, Deployments, lists and watch events."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from clusterra_contracts.heartbeat import WorkerPhase
 from clusterra_contracts.identity import Moment, ShapeName
@@ -103,6 +103,8 @@ class PodStatus(Resource):
 class Pod(Object):
     """A worker."""
 
+    cost_annotation: ClassVar[str] = DELETION_COST
+
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -118,8 +120,13 @@ class Pod(Object):
 
     @property
     def active(self) -> bool:
-        """Whether its ReplicaSet counts it."""
+        """Whether it runs or will run, and nobody has ended it."""
         return not self.terminating and not self.over
+
+    @property
+    def counted(self) -> bool:
+        """Whether its controller counts it among the replicas that there are: a ReplicaSet does if it is active."""
+        return self.active
 
     @property
     def started(self) -> bool:
@@ -133,9 +140,9 @@ class Pod(Object):
 
     @property
     def cost(self) -> int:
-        """Its deletion cost. One that cannot be read is none, as for the ReplicaSet."""
+        """Its deletion cost. One that cannot be read is none, as for its controller."""
         try:
-            return int(self.metadata.annotations.get(DELETION_COST, "0"))
+            return int(self.metadata.annotations.get(self.cost_annotation, "0"))
         except ValueError:
             return 0
 
@@ -176,7 +183,7 @@ class DeploymentSpec(Resource):
 
 
 class DeploymentStatus(Resource):
-    """What its controllers have seen. Terminating pods are not counted."""
+    """What its controllers have seen, of the pods that they count."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -192,12 +199,20 @@ class DeploymentStatus(Resource):
 class Deployment(Object):
     """The workers of one shape."""
 
+    stateful: ClassVar[bool] = False
+    """Whether a pod's successor gets its name, and its controller itself replaces pods that are over."""
+
     spec: DeploymentSpec = DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
 
+    @property
+    def unscalable(self) -> str:
+        """Why its workers cannot be scaled, and what to do; empty when they can."""
+        return ""
+
 
 class Scale(Object):
-    """The scale subresource of a Deployment: it has the Deployment's own resource version."""
+    """The scale subresource: it has the resource version of the Deployment or NodeSet itself."""
 
     spec: DeploymentSpec = DeploymentSpec()
 

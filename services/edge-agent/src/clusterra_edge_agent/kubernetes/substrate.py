@@ -1,12 +1,13 @@
-"""The `kubernetes` substrate: each shape's workers are the pods of one Deployment."""
+"""The `kubernetes` substrate: each shape's workers are the pods of one Deployment, or of one NodeSet."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 from clusterra_contracts.heartbeat import Worker
@@ -14,12 +15,13 @@ from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 
 from clusterra_edge_agent.changes import Changes
-from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection, Conflict, NotFound, Throttled
+from clusterra_edge_agent.kubernetes.api import Api, ApiError, Conflict, NotFound, Throttled
 from clusterra_edge_agent.kubernetes.calm import Calm
 from clusterra_edge_agent.kubernetes.pod_records import PodRecords
 from clusterra_edge_agent.kubernetes.reflector import Reflector
 from clusterra_edge_agent.kubernetes.replicas import Plan, plan
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Deployment, Pod, Scale
+from clusterra_edge_agent.kubernetes.targets import TargetOf, deployments
 from clusterra_edge_agent.substrate import News, SubstrateUnavailable
 
 log = structlog.get_logger(__name__)
@@ -27,32 +29,39 @@ log = structlog.get_logger(__name__)
 RETRY_SECONDS = 1.0
 UNSETTLED_SECONDS = 0.5
 """When to look again at what the controllers make of it, if no watch tells before."""
+UNSCALABLE_SECONDS = 30.0
+"""When to say again that a shape cannot be scaled; a watch tells of the change that is needed."""
 CALLS_AT_ONCE = 16
 
 
 class KubernetesSubstrate:
-    """Keeps the replicas of each shape's Deployment as desired; see `replicas` for how none but victims are lost."""
+    """Keeps the replicas of each shape's Deployment as desired; see `replicas` for how none but victims are lost.
+
+    What is called a Deployment here is the NodeSet of a shape where that is the target.
+    """
 
     kind: Literal["kubernetes"] = "kubernetes"
 
-    def __init__(self, api: Api, folder: Path) -> None:
+    def __init__(self, api: Api, folder: Path, target_of: TargetOf = deployments) -> None:
         self.changes = Changes()
         self._api = api
         self._records = PodRecords(folder / "pods")
         self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calm = Calm(folder / "trouble.json")
         self._by_shape: defaultdict[ShapeName, dict[WorkerName, Pod]] = defaultdict(dict)
-        self._deployments = Reflector(
-            api, Collection.deployments(api.namespace, SHAPE_LABEL), lambda old, new: None, self._deployments_told
-        )
-        self._pods = Reflector(api, Collection.pods(api.namespace, SHAPE_LABEL), self._pod_changed, self._pods_told)
+        self._where = target_of(api.namespace)
+        self._shapes: dict[str, ShapeName] = {}
+        """Of NodeSets by name, gone ones too: their pods are still to be told of."""
+        self._deployments = Reflector(api, self._where.owners, self._deployment_changed, self._deployments_told)
+        self._pods = Reflector(api, self._where.pods, self._pod_changed, self._pods_told)
+        self._followed: list[Reflector[Any]] = [self._deployments, self._pods]
         self._compared = False
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
         async with asyncio.TaskGroup() as following:
-            following.create_task(self._deployments.run())
-            following.create_task(self._pods.run())
+            for reflector in self._followed:
+                following.create_task(reflector.run())
 
     async def workers(self) -> tuple[Worker, ...]:
         """All pods of all shapes."""
@@ -72,7 +81,7 @@ class KubernetesSubstrate:
     async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
         """See `Substrate.apply`. All shapes side by side."""
         self._check_following()
-        targets = {target.shape: target for target in desired.targets or ()}
+        targets = {target.shape: self._meant(target, desired.decided_at) for target in desired.targets or ()}
         waits = await asyncio.gather(*(self._apply(target, is_current) for target in targets.values()))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -81,21 +90,21 @@ class KubernetesSubstrate:
         return self._records.untold()
 
     async def told(self, news: News) -> None:
-        """A pod whose end has been told is forgotten; one that failed is deleted, since its ReplicaSet does not."""
+        """A pod whose end has been told is forgotten; one that failed is deleted where its controller does not."""
         name = news.fact.worker
         try:
             self._records.told(news)
         except OSError as error:
             raise SubstrateUnavailable(f"the record of {name} cannot be written: {error}") from error
         pod = self._pods.objects.get(name)
-        if news.fact.kind == "worker.failed" and pod is not None and pod.over:
+        if news.fact.kind == "worker.failed" and pod is not None and pod.over and not self._where.stateful:
             try:
                 await self._delete(pod)
             except ApiError as error:
                 log.warning("failed_pod_not_deleted", worker=name, reason=str(error))
 
     def _check_following(self) -> None:
-        if not (self._deployments.following and self._pods.following):
+        if not all(reflector.following for reflector in self._followed):
             raise SubstrateUnavailable("the API server cannot be followed at the moment")
 
     def _deployments_told(self) -> None:
@@ -107,13 +116,28 @@ class KubernetesSubstrate:
         if not self._pods.following:
             self._calm.disturb()
         elif not self._compared:
-            self._records.compare(self._pods.objects.keys())
+            self._records.compare(self._pods.objects.values())
             self._compared = True
         self.changes.tell()
 
+    def _deployment_changed(self, old: Deployment | None, new: Deployment | None) -> None:
+        """Pods that name their owner may have been seen before it."""
+        if new is None or new.shape is None or self._shapes.get(new.name) == new.shape:
+            return
+        before = self._shapes.get(new.name)
+        self._shapes[new.name] = new.shape
+        for pod in self._pods.objects.values():
+            if self._where.owner_of(pod) == new.name:
+                if before is not None:
+                    self._by_shape[before].pop(pod.name, None)
+                self._pod_changed(None, pod)
+
+    def _shape_of(self, pod: Pod) -> ShapeName | None:
+        return pod.shape if self._where.owner_label is None else self._shapes.get(self._where.owner_of(pod) or "")
+
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        shape = pod.shape if pod else None
+        shape = self._shape_of(pod) if pod else None
         if pod is None or shape is None:
             return
         if new is None:
@@ -122,6 +146,14 @@ class KubernetesSubstrate:
             self._by_shape[shape][pod.name] = new
         self._records.observe(old, new, shape)
 
+    def _meant(self, target: ShapeTarget, decided_at: datetime) -> ShapeTarget:
+        """Without the victims whose name has been given to a pod that was made after the decision."""
+        if not self._where.stateful:
+            return target
+        pods = self._by_shape[target.shape]
+        meant = (name for name in target.victims if name not in pods or pods[name].created_at <= decided_at)
+        return target.model_copy(update={"victims": tuple(meant)})
+
     async def _apply(self, target: ShapeTarget, is_current: Callable[[], bool]) -> float | None:
         deployment = next((each for each in self._deployments.objects.values() if each.shape == target.shape), None)
         if deployment is None:
@@ -129,11 +161,11 @@ class KubernetesSubstrate:
                 return None
             log.warning("no_deployment", shape=target.shape, label=f"{SHAPE_LABEL}={target.shape}")
             return RETRY_SECONDS
+        if problem := self._problem(deployment):
+            log.error("not_scaled", shape=target.shape, owner=deployment.name, reason=problem)
+            return UNSCALABLE_SECONDS
         try:
-            step = await self._step(deployment, target, is_current)
-            while step is not None and step.unsettled and step.costs:
-                # The answers to the marks are what the next step needs: no need to wait until the watch shows them.
-                step = await self._step(self._deployments.objects[deployment.name], target, is_current)
+            return await self._converge(deployment, target, is_current)
         except OSError as error:
             raise SubstrateUnavailable(f"the victims of {target.shape} cannot be noted: {error}") from error
         except Conflict as error:
@@ -145,6 +177,25 @@ class KubernetesSubstrate:
         except ApiError as error:
             log.warning("api_server_refused", shape=target.shape, reason=str(error))
             return RETRY_SECONDS
+
+    def _problem(self, deployment: Deployment) -> str:
+        """Why a shape cannot be scaled, whatever is desired; empty when it can."""
+        alike = [each.name for each in self._deployments.objects.values() if each.shape == deployment.shape]
+        if self._where.stateful and len(alike) > 1:
+            return f"{' and '.join(alike)} are of one shape: leave the label {SHAPE_LABEL} to one of them"
+        return deployment.unscalable
+
+    async def _converge(
+        self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]
+    ) -> float | None:
+        """Do what can be done for a shape now; see `Substrate.apply` for the answer.
+
+        Raises ApiError, OSError when the victims cannot be noted.
+        """
+        step = await self._step(deployment, target, is_current)
+        while step is not None and step.unsettled and step.costs:
+            # The answers to the marks are what the next step needs: no need to wait until the watch shows them.
+            step = await self._step(self._deployments.objects[deployment.name], target, is_current)
         if step is None:
             return 0.0
         return UNSETTLED_SECONDS if step.unsettled or step.deletions else None
@@ -178,11 +229,12 @@ class KubernetesSubstrate:
         pods = self._by_shape[deployment.shape or ""]
         await self._at_once(partial(self._mark, pods[name], cost) for name, cost in step.costs.items())
         if step.raise_to is not None:
-            self._scaled(deployment, await self._api.scale(deployment.name, step.raise_to))
+            self._scaled(deployment, await self._api.scale(deployment.name, step.raise_to, of=self._where.owners))
         await self._at_once(partial(self._delete, pods[name]) for name in step.deletions if name in pods)
         if step.lower_to is not None:
             version = deployment.metadata.resource_version
-            self._scaled(deployment, await self._api.scale(deployment.name, step.lower_to, version=version))
+            scale = await self._api.scale(deployment.name, step.lower_to, version=version, of=self._where.owners)
+            self._scaled(deployment, scale)
         if step.deletions or step.raise_to is not None or step.lower_to is not None:
             log.info(
                 "deployment_changed",
@@ -208,7 +260,8 @@ class KubernetesSubstrate:
                 "generation": deployment.metadata.generation + 1,
             }
         )
-        self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": scale.spec}))
+        spec = deployment.spec.model_copy(update={"replicas": scale.spec.replicas})
+        self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": spec}))
 
     async def _at_once(self, calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
         """Do all of them, whatever becomes of the others. Raises the first ApiError."""

@@ -1,0 +1,96 @@
+"""Someone with a token, who asks a real API server what is allowed."""
+
+import asyncio
+import json
+import ssl
+from base64 import b64decode
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+type Right = tuple[str, str, str]
+"""Verb, group and resource."""
+
+
+@dataclass
+class Account:
+    """Someone with a token, who asks the API server what is allowed."""
+
+    url: str
+    http: aiohttp.ClientSession
+    _at_once: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
+
+    async def resources(self) -> set[tuple[str, str]]:
+        """Group and name of all resources and subresources that there are."""
+        accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+        found = []
+        for path in ("/api", "/apis"):
+            async with self.http.get(f"{self.url}{path}", headers=accept) as answer:
+                found += (await answer.json(content_type=None))["items"]
+        return {
+            (group["metadata"].get("name", ""), name)
+            for group in found
+            for version in group["versions"]
+            for resource in version["resources"]
+            for name in _with_subresources(resource)
+        }
+
+    async def may(self, rights: Iterable[Right], namespace: str) -> set[Right]:
+        """Which of these are allowed: in a namespace, or with none in all of them and beyond."""
+
+        async def allowed(right: Right) -> bool:
+            verb, group, whole = right
+            resource, _, subresource = whole.partition("/")
+            attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+            async with self._at_once:
+                review = await self._review(
+                    "SelfSubjectAccessReview", resourceAttributes=attributes | {"namespace": namespace}
+                )
+            return bool(review["allowed"])
+
+        asked = list(rights)
+        answers = await asyncio.gather(*map(allowed, asked))
+        return {right for right, answer in zip(asked, answers, strict=True) if answer}
+
+    async def rules(self, namespace: str) -> set[Right]:
+        """Group, resource or path, and verbs of all rules for a namespace."""
+        found = await self._review("SelfSubjectRulesReview", namespace=namespace)
+        return {
+            (group, resource, ",".join(sorted(rule["verbs"])))
+            for rule in found["resourceRules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        } | {
+            ("path", path, ",".join(sorted(rule["verbs"])))
+            for rule in found["nonResourceRules"]
+            for path in rule["nonResourceURLs"]
+        }
+
+    async def _review(self, kind: str, **spec: Any) -> Any:
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        path = f"{self.url}/apis/authorization.k8s.io/v1/{kind.lower()}s"
+        async with self.http.post(path, json=body) as answer:
+            assert answer.status == 201, await answer.text()
+            return (await answer.json())["status"]
+
+
+def _with_subresources(resource: dict[str, Any]) -> Iterator[str]:
+    yield resource["resource"]
+    for below in resource.get("subresources", ()):
+        yield f"{resource['resource']}/{below['subresource']}"
+
+
+@asynccontextmanager
+async def account(kubeconfig: Path) -> AsyncIterator[Account]:
+    config = json.loads(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    trust = ssl.create_default_context(cadata=b64decode(cluster["certificate-authority-data"]).decode())
+    headers = {"Authorization": f"Bearer {user['token']}"}
+    async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=trust)) as http:
+        yield Account(cluster["server"], http)

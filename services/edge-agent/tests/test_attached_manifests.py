@@ -1,0 +1,104 @@
+"""The manifests of k8s/edge/slinky and k8s/edge/soperator, on a real API server with those operators' definitions."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from clusterra_edge_agent.settings import Settings
+from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
+from clusterra_lab.kubernetes import ControlPlane, control_plane
+from kube_account import VERBS, Right, account
+from kube_definitions import define, definitions
+
+ROOT = Path(__file__).parents[3]
+EDGE = ROOT / "k8s" / "edge"
+TARGETS = ("slinky", "soperator")
+PODS: set[Right] = {("list", "", "pods"), ("watch", "", "pods")}
+RIGHTS: dict[str, set[Right]] = {
+    "slinky": PODS
+    | {
+        ("patch", "", "pods"),
+        ("delete", "", "pods"),
+        ("list", "slinky.slurm.net", "nodesets"),
+        ("watch", "slinky.slurm.net", "nodesets"),
+        ("patch", "slinky.slurm.net", "nodesets/scale"),
+    },
+    "soperator": PODS
+    | {
+        ("list", "slurm.nebius.ai", "nodesets"),
+        ("watch", "slurm.nebius.ai", "nodesets"),
+        ("list", "slurm.nebius.ai", "nodesetpowerstates"),
+        ("watch", "slurm.nebius.ai", "nodesetpowerstates"),
+        ("patch", "slurm.nebius.ai", "nodesetpowerstates"),
+    },
+}
+"""All that the agent may, in its own namespace."""
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    files = [path for target in TARGETS for path in definitions(target)]
+    if not can_have_binaries(CONTROL_PLANE):
+        pytest.skip("the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them")
+    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
+        await define(plane, files)
+        await plane.kubectl("create", "namespace", "elsewhere")
+        await plane.kubectl("create", "serviceaccount", "nobody", "--namespace=elsewhere")
+        yield plane
+
+
+async def site(plane: ControlPlane, target: str, folder: Path) -> list[dict[str, Any]]:
+    """As the README puts the agent into the namespace of an existing cluster."""
+    overlay = (EDGE / "README.md").read_text().split("```yaml\n")[2].split("```")[0]
+    base = os.path.relpath(EDGE / target, folder)
+    overlay = overlay.replace("../clusterra/k8s/edge/slinky", base).replace("acme-slurm", target)
+    (folder / "kustomization.yaml").write_text(overlay)
+    return list(yaml.safe_load_all(await plane.kubectl("kustomize", str(folder))))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_site_s_manifests_are_accepted_and_give_the_agent_its_rights_and_no_others(
+    plane: ControlPlane, target: str, tmp_path: Path
+) -> None:
+    await plane.kubectl("create", "namespace", target)
+    manifests = await site(plane, target, tmp_path)
+    kinds = {manifest["kind"] for manifest in manifests}
+    assert kinds >= {"ServiceAccount", "Role", "RoleBinding", "Deployment", "ConfigMap", "NetworkPolicy"}
+    assert not kinds & {"Namespace", "NodePool", "ValidatingAdmissionPolicy"}, "what is there is the site's own"
+    assert {manifest["metadata"].get("namespace") for manifest in manifests} == {target, None}
+    assert [each["metadata"]["name"] for each in manifests if each["kind"] == "Deployment"] == ["edge-agent"]
+    how = ("apply", "--server-side", "--validate=strict", "--filename=-")
+    everything = yaml.safe_dump_all(manifests)
+    assert "replace-me" not in everything
+    accepted = await plane.kubectl(*how, "--dry-run=server", input=everything)
+    assert len(accepted.splitlines()) == len(manifests)
+    await plane.kubectl(*how, "--force-conflicts", input=everything)
+
+    agent_s = await plane.service_account(target, "edge-agent")
+    anybody_s = await plane.service_account("elsewhere", "nobody")
+    async with account(agent_s) as agent, account(anybody_s) as anybody:
+        resources = await agent.resources()
+        assert {("", "secrets"), ("", "pods/exec"), ("slinky.slurm.net", "nodesets/scale")} <= resources
+        rights = [(verb, group, resource) for group, resource in resources for verb in VERBS]
+        allowed = await agent.may(rights, target)
+        of_anybody = await anybody.may(allowed, target)
+        assert allowed - of_anybody == RIGHTS[target]
+        assert await agent.may(rights, "") == of_anybody
+        assert await agent.rules("elsewhere") == await anybody.rules("elsewhere")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_the_agent_is_told_what_it_scales(
+    plane: ControlPlane, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifests = await site(plane, target, tmp_path)
+    (told,) = (manifest["data"] for manifest in manifests if manifest["kind"] == "ConfigMap")
+    assert {name.removeprefix("CLUSTERRA_").lower() for name in told} <= Settings.model_fields.keys()
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings()
+    assert (settings.substrate, settings.kubernetes_target) == ("kubernetes", target)
+    assert settings.kubernetes_namespace == target

@@ -1,0 +1,470 @@
+"""Workers in NodeSets of Slinky and of Soperator: a real API server with their real definitions, and KWOK's nodes.
+
+The operators are stand-ins (`kube_operators`). The agent has the rights that k8s/edge gives it for each, and no others.
+"""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusterra_contracts.events import WorkerFact
+from clusterra_edge_agent.app import opened
+from clusterra_edge_agent.kubernetes.api import Api, connected
+from clusterra_edge_agent.kubernetes.power_states import PowerStateSubstrate
+from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
+from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
+from clusterra_edge_agent.kubernetes.targets import slinky
+from clusterra_edge_agent.settings import Settings
+from clusterra_lab.kube_binaries import BinariesNotBuilt
+from clusterra_lab.kube_nodes import kwok_nodes
+from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
+from clusterra_lab.process import until
+from kube_agent import Agent, agent
+from kube_definitions import define, definitions
+from kube_operators import NodeSetOperator, Operator, SlinkyOperator, Soperator, operator
+from kube_workers import SHAPE, Workers
+
+ROOT = Path(__file__).parents[3]
+EDGE = ROOT / "k8s" / "edge"
+NAMES = count()
+POD_COST = "nodeset.slinky.slurm.net/pod-deletion-cost"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of the two."""
+
+    name: str
+    operator: Operator
+    substrate: Callable[[Api, Path], KubernetesSubstrate]
+    api_version: str
+    spec: dict[str, Any]
+    """The least that its definition wants."""
+
+
+SLINKY = Kind(
+    "slinky",
+    SlinkyOperator,
+    partial(KubernetesSubstrate, target_of=slinky),
+    "slinky.slurm.net/v1beta1",
+    {"controllerRef": {"name": "slurm"}, "replicas": 0},
+)
+IMAGE = {"image": {"repository": "slurmd"}, "resources": {"cpu": "1"}}
+SOPERATOR = Kind(
+    "soperator",
+    Soperator,
+    PowerStateSubstrate,
+    "slurm.nebius.ai/v1alpha1",
+    {
+        "replicas": 12,
+        "ephemeralNodes": True,
+        "initialNumberEphemeralNodes": 0,
+        "updateStrategy": "rollingUpdate",
+        "munge": IMAGE,
+        "slurmd": IMAGE | {"volumes": {"spool": {}, "jail": {}}},
+    },
+)
+both = pytest.mark.parametrize("kind", [SLINKY, SOPERATOR], ids=lambda kind: kind.name)
+only_slinky = pytest.mark.parametrize("kind", [SLINKY], ids=lambda kind: kind.name)
+only_soperator = pytest.mark.parametrize("kind", [SOPERATOR], ids=lambda kind: kind.name)
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    files = [path for kind in (SLINKY, SOPERATOR) for path in definitions(kind.name, "*nodeset*")]
+    try:
+        async with (
+            control_plane(tmp_path_factory.mktemp("kubernetes")) as plane,
+            kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
+            kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
+        ):
+            await define(plane, files)
+            yield plane
+    except BinariesNotBuilt as error:
+        pytest.skip(str(error))
+
+
+class Edge:
+    """A namespace with an operator and the runs of its agent."""
+
+    def __init__(self, workers: Workers, folder: Path, kind: Kind, kubeconfig: Path, operator: NodeSetOperator) -> None:
+        self.workers = workers
+        self.operator = operator
+        self.facts: list[WorkerFact] = []
+        self.kind = kind
+        self.folder = folder
+        self.kubeconfig = kubeconfig
+        """The agent's."""
+
+    def agent(self) -> AbstractAsyncContextManager[Agent]:
+        namespace = self.workers.namespace
+        return agent(self.kubeconfig, namespace, self.folder, self.facts, substrate_of=self.kind.substrate)
+
+    @property
+    def _nodesets(self) -> str:
+        return f"nodesets.{self.kind.api_version.partition('/')[0]}"
+
+    async def make(self, name: str = "w", *, size: str = "big", shape: str | None = SHAPE, **spec: Any) -> None:
+        metadata = {"name": name, "annotations": {"size": size}, "labels": {SHAPE_LABEL: shape} if shape else {}}
+        nodeset = {
+            "apiVersion": self.kind.api_version,
+            "kind": "NodeSet",
+            "metadata": metadata,
+            "spec": self.kind.spec | spec,
+        }
+        await self.workers.kubectl("create", "--filename=-", "--validate=strict", stdin=json.dumps(nodeset))
+
+    async def label(self, name: str, shape: str) -> None:
+        await self.workers.kubectl("label", self._nodesets, name, f"{SHAPE_LABEL}={shape}")
+
+    async def change(self, *, name: str = "w", **spec: Any) -> None:
+        patch = json.dumps({"spec": spec})
+        await self.workers.kubectl("patch", self._nodesets, name, "--type=merge", f"--patch={patch}")
+
+    async def replicas(self, name: str = "w") -> int:
+        """How many workers the operator is asked for."""
+        if self.kind is SOPERATOR:
+            return len(await self.active(name))
+        return int(await self.workers.kubectl("get", self._nodesets, name, "--output=jsonpath={.spec.replicas}"))
+
+    async def active(self, name: str = "w") -> list[int]:
+        listed = await self.workers.kubectl("get", "nodesetpowerstates", name, "--output=json")
+        ordinals: list[int] = json.loads(listed)["spec"].get("activeNodes", [])
+        return ordinals
+
+    async def activate(self, *ordinals: int) -> None:
+        """As Slurm's own resume program does."""
+        patch = json.dumps({"spec": {"activeNodes": ordinals}})
+        await self.workers.kubectl("patch", "nodesetpowerstates", "w", "--type=merge", f"--patch={patch}")
+
+    async def ask_for(self, replicas: int) -> None:
+        """As somebody else who scales it."""
+        await (self.activate(*range(replicas)) if self.kind is SOPERATOR else self.change(replicas=replicas))
+
+    def told(self, *names: str) -> dict[str, list[str]]:
+        """The kinds of facts of these workers, in order."""
+        return {name: [fact.kind for fact in self.facts if fact.worker == name] for name in names}
+
+    async def until_told(self, kinds: Collection[str], *names: str) -> None:
+        await until(
+            lambda: {fact.worker for fact in self.facts if fact.kind in kinds} >= set(names),
+            seconds=60,
+            what=f"{kinds} of {names}",
+        )
+
+    async def end(self) -> None:
+        """The next test needs the room."""
+        await self.workers.kubectl("delete", self._nodesets, "--all")
+        # The garbage collector hears of new definitions every half minute.
+        await self.workers.kubectl("delete", "pods", "--all", "--wait=false")
+        await until(self._is_empty, seconds=60, what="the end of the workers", every=0.1)
+
+    async def _is_empty(self) -> bool:
+        return not await self.workers.pods()
+
+
+ENDS = ("worker.failed", "worker.lost")
+"""Of a worker that nobody named."""
+
+
+@pytest.fixture
+async def edge(plane: ControlPlane, tmp_path: Path, kind: Kind) -> AsyncIterator[Edge]:
+    namespace = f"{kind.name}-{next(NAMES)}"
+    await plane.kubectl("create", "namespace", namespace)
+    rights = (EDGE / kind.name / "rights.yaml").read_text().replace("namespace: slurm", f"namespace: {namespace}")
+    await plane.kubectl("create", "--filename=-", input=rights)
+    kubeconfig = await plane.service_account(namespace, "edge-agent")
+    async with operator(kind.operator, plane.kubeconfig, namespace) as running:
+        edge = Edge(Workers(plane, namespace), tmp_path / "agent", kind, kubeconfig, running)
+        yield edge
+        await edge.end()
+
+
+@both
+async def test_from_no_worker_to_three_and_back(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        names = await agent.running(3)
+        assert names == ["w-0", "w-1", "w-2"], "as Slurm's nodes are called"
+        await agent.applied(1)
+        agent.desire(2, 0, names)
+        await agent.running(0)
+        await edge.until_told(["worker.stopped"], *names)
+    assert edge.told(*names) == {name: ["worker.started", "worker.stopped"] for name in names}
+    assert await edge.replicas() == 0
+
+
+@both
+async def test_only_the_victims_go(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 8)
+        names = await agent.running(8)
+        victims, others = names[1::3], sorted(set(names) - set(names[1::3]))
+        agent.desire(2, 8 - len(victims), victims)
+        assert await agent.running(len(others)) == others
+        await edge.until_told(["worker.stopped"], *victims)
+        await agent.applied(2)
+    assert Counter(fact.kind for fact in edge.facts) == {"worker.started": 8, "worker.stopped": len(victims)}
+    assert await edge.replicas() == len(others)
+    assert not any(POD_COST in pod.metadata.annotations for pod in await edge.workers.pods())
+
+
+@both
+async def test_a_name_that_comes_again_is_another_worker(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 2)
+        await agent.running(2)
+        agent.desire(2, 1, ["w-0"])
+        assert await agent.running(1) == ["w-1"]
+        agent.desire(3, 2)
+        assert await agent.running(2) == ["w-0", "w-1"]
+        await until(lambda: len(edge.told("w-0")["w-0"]) == 3, seconds=60, what="the second start to be told")
+        await agent.applied(3)
+    assert edge.told("w-0", "w-1") == {
+        "w-0": ["worker.started", "worker.stopped", "worker.started"],
+        "w-1": ["worker.started"],
+    }
+
+
+@both
+async def test_what_others_set_is_set_back_and_a_worker_lost_by_it_is_told(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        names = await agent.running(3)
+        await agent.applied(1)
+    # Without an agent it cannot be set back in time.
+    await edge.ask_for(2)
+    await until(lambda: _gone(edge, "w-2"), seconds=60, what="a worker to go", every=0.1)
+    async with edge.agent() as agent:
+        await edge.until_told(ENDS, "w-2")
+        agent.desire(2, 3)
+        assert await agent.running(3) == names
+        await edge.until_told(["worker.started"], *names)
+    assert await edge.replicas() == 3
+    assert [fact.worker for fact in edge.facts if fact.kind in ENDS] == ["w-2"]
+
+
+async def _gone(edge: Edge, name: str) -> bool:
+    return name not in {pod.name for pod in await edge.workers.pods()}
+
+
+@both
+async def test_a_pod_that_failed_is_told_and_its_operator_replaces_it(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 1)
+        await agent.running(1)
+        await edge.until_told(["worker.started"], "w-0")
+        await edge.workers.set_status("w-0", "Failed", ready=False)
+        await until(lambda: len(edge.told("w-0")["w-0"]) == 3, seconds=60, what="the replacement to be told")
+        assert await agent.running(1) == ["w-0"]
+    assert edge.told("w-0")["w-0"] == ["worker.started", "worker.failed", "worker.started"]
+
+
+@both
+async def test_a_running_cluster_is_attached_by_a_label(edge: Edge) -> None:
+    await edge.make("cpu", shape=None)
+    await edge.make("gpu", shape=None)
+    async with edge.agent() as agent:
+        for name in ("cpu", "gpu"):
+            if edge.kind is SLINKY:
+                await edge.change(name=name, replicas=2)
+            else:
+                await until(partial(_has_power_state, edge, name), seconds=60, what="its power state", every=0.1)
+                patch = json.dumps({"spec": {"activeNodes": [0, 1]}})
+                await edge.workers.kubectl("patch", "nodesetpowerstates", name, "--type=merge", f"--patch={patch}")
+        await until(lambda: _pods(edge, 4), seconds=60, what="the workers", every=0.1)
+        assert await agent.running(0, SHAPE) == [], "nobody has labelled them"
+        agent.desire(1, 1, ["gpu-0"])
+        await edge.label("gpu", SHAPE)
+        assert await agent.running(1) == ["gpu-1"]
+        await edge.until_told(["worker.stopped"], "gpu-0")
+    assert {fact.worker for fact in edge.facts} == {"gpu-0", "gpu-1"}
+    assert {pod.name for pod in await edge.workers.pods() if pod.active} == {"cpu-0", "cpu-1", "gpu-1"}
+
+
+async def _has_power_state(edge: Edge, name: str) -> bool:
+    return name in await edge.workers.kubectl("get", "nodesetpowerstates", "--output=name")
+
+
+async def _pods(edge: Edge, number: int) -> bool:
+    pods = await edge.workers.pods()
+    return len(pods) == number and all(pod.ready for pod in pods)
+
+
+@both
+async def test_a_shape_of_two_nodesets_is_left_alone(edge: Edge) -> None:
+    await edge.make()
+    await edge.make("x")
+    async with edge.agent() as agent:
+        agent.desire_all(1, {SHAPE: (2, ()), "memory-xs": (1, ())})
+        await edge.make("y", shape="memory-xs")
+        await agent.running(1, "memory-xs")
+        assert await agent.running(0, SHAPE) == []
+        assert agent.controller.applied is None
+        await edge.workers.kubectl("delete", edge._nodesets, "x")
+        await agent.running(2, SHAPE)
+
+
+# Slinky
+
+
+@only_slinky
+async def test_a_victim_goes_though_another_pod_is_pending_and_another_not_ready(edge: Edge) -> None:
+    await edge.make(size="little")
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        unready, victim, busy = await agent.running(3)
+        agent.desire(2, 4)
+        await until(lambda: _waits(agent), seconds=60, what="a pod without a node", every=0.05)
+        await edge.workers.set_status(unready, "Running", ready=False)
+        agent.desire(3, 3, [victim])
+        await edge.until_told(["worker.stopped"], victim)
+        await agent.applied(3)
+        assert {unready, busy} <= (await agent.workers() or {}).keys()
+    assert await edge.replicas() == 3
+    assert edge.told(unready, busy) == {name: ["worker.started"] for name in (unready, busy)}
+
+
+async def _waits(agent: Agent) -> bool:
+    return any("Insufficient cpu" in worker.reason for worker in (await agent.workers() or {}).values())
+
+
+@only_slinky
+async def test_a_victim_is_replaced_under_another_name(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 2)
+        await agent.running(2)
+        agent.desire(2, 2, ["w-0"])
+        await edge.until_told(["worker.stopped"], "w-0")
+        assert await agent.running(2) == ["w-1", "w-2"]
+        await agent.applied(2)
+    assert await edge.replicas() == 2
+
+
+@only_slinky
+async def test_costs_that_others_set_are_taken_away(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 2)
+        first, second = await agent.running(2)
+        await edge.workers.kubectl("annotate", "pod", first, f"{POD_COST}=-2000")
+        agent.desire(2, 1, [second])
+        assert await agent.running(1) == [first]
+
+
+@only_slinky
+async def test_nodesets_whose_pods_are_not_called_as_their_nodes_are_left_alone(edge: Edge) -> None:
+    await edge.make(template={"spec": {"hostname": "gpu-"}})
+    await edge.make("daemons", shape="memory-xs", scalingMode="DaemonSet", replicas=0)
+    await edge.make("y", shape="compute-xs")
+    async with edge.agent() as agent:
+        agent.desire_all(1, {SHAPE: (1, ()), "memory-xs": (1, ()), "compute-xs": (1, ())})
+        await agent.running(1, "compute-xs")
+        assert agent.controller.applied is None
+        assert [await edge.replicas(name) for name in ("w", "daemons", "y")] == [0, 0, 1]
+
+
+# Soperator
+
+
+@only_soperator
+async def test_there_are_no_more_workers_than_the_nodeset_has_nodes(edge: Edge) -> None:
+    await edge.make(replicas=2)
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        await agent.running(2)
+        assert agent.controller.applied is None, "one is missing"
+        await edge.change(replicas=3)
+        assert await agent.running(3) == ["w-0", "w-1", "w-2"]
+        await agent.applied(1)
+
+
+@only_soperator
+async def test_nodes_that_slurm_itself_resumes_stay(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 1)
+        await agent.running(1)
+        await edge.activate(0, 7)
+        assert await agent.running(2) == ["w-0", "w-7"]
+        agent.desire(2, 3)
+        assert await agent.running(3) == ["w-0", "w-1", "w-7"]
+        agent.desire(3, 2, ["w-0"])
+        assert await agent.running(2) == ["w-1", "w-7"]
+        await agent.applied(3)
+    assert await edge.active() == [1, 7]
+
+
+@only_soperator
+async def test_a_running_worker_whose_ordinal_others_take_out_is_put_back(edge: Edge) -> None:
+    await edge.make()
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        await agent.running(3)
+        async with edge.operator.turn:
+            await edge.activate(0, 2)
+            await until(lambda: _is_active(edge, 0, 1, 2), seconds=60, what="the ordinal to be put back", every=0.05)
+        assert await agent.running(3) == ["w-0", "w-1", "w-2"]
+
+
+async def _is_active(edge: Edge, *ordinals: int) -> bool:
+    return await edge.active() == list(ordinals)
+
+
+@only_soperator
+async def test_a_nodeset_whose_nodes_always_run_is_left_alone(edge: Edge) -> None:
+    await edge.make(ephemeralNodes=False, initialNumberEphemeralNodes=2)
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        await agent.running(2)
+        await edge.make("y", shape="memory-xs")
+        agent.desire_all(2, {SHAPE: (3, ()), "memory-xs": (1, ())})
+        await agent.running(1, "memory-xs")
+        assert agent.controller.applied is None
+        assert await edge.active() == [0, 1]
+        await edge.change(ephemeralNodes=True)
+        await agent.running(3)
+
+
+@both
+async def test_the_agent_may_scale_and_nothing_else(edge: Edge) -> None:
+    await edge.make()
+    async with connected(edge.workers.namespace, edge.kubeconfig) as api:
+        assert isinstance(edge.kind.substrate(api, edge.folder), KubernetesSubstrate)
+    for refused in (
+        ("patch", edge._nodesets, "w", "--type=merge", '--patch={"spec":{"replicas":9}}'),
+        ("delete", edge._nodesets, "w"),
+        ("get", "secrets"),
+    ):
+        with pytest.raises(KubectlFailed, match="forbidden"):
+            await edge.workers.kubectl(*refused, f"--kubeconfig={edge.kubeconfig}")
+
+
+@both
+async def test_the_setting_names_the_target(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERRA_KUBERNETES_TARGET", edge.kind.name)
+    settings = Settings(
+        tenant="acme",
+        cluster="c1",
+        substrate="kubernetes",
+        kubeconfig=edge.kubeconfig,
+        kubernetes_namespace=edge.workers.namespace,
+        shared_dir=edge.folder,
+        state_dir=edge.folder,
+    )
+    async with opened(settings) as substrate:
+        assert isinstance(substrate, PowerStateSubstrate) == (edge.kind is SOPERATOR)
+        assert substrate.kind == "kubernetes"
