@@ -177,7 +177,7 @@ async def test_replicas_that_others_set_are_set_back_and_a_worker_lost_by_it_is_
 
 
 def _lost(edge: Edge) -> list[str]:
-    return [fact.worker for fact in edge.facts if fact.kind == "worker.failed"]
+    return [fact.worker for fact in edge.facts if fact.kind == "worker.lost"]
 
 
 async def test_a_pod_that_failed_is_told_replaced_and_removed(edge: Edge) -> None:
@@ -201,7 +201,7 @@ async def test_the_next_agent_goes_on_and_tells_what_happened_meanwhile(edge: Ed
     await edge.workers.kubectl("delete", "pod", names[0], "--wait=true")
     async with edge.agent() as agent:
         await agent.running(3)
-        await edge.until_told("worker.failed", names[0])
+        await edge.until_told("worker.lost", names[0])
         assert not agent.desire(1, 0), "older than what was obeyed"
         await edge.until_told("worker.started", *(await agent.workers() or {}))
     told = Counter((fact.worker, fact.kind) for fact in edge.facts)

@@ -3,9 +3,10 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
+from clusterra_contracts.events import MachineSize
 from clusterra_contracts.heartbeat import WorkerPhase
 from clusterra_contracts.identity import Moment, ShapeName
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 SHAPE_LABEL = "clusterra.io/shape"
@@ -14,7 +15,23 @@ SHAPE_LABEL = "clusterra.io/shape"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Of pods that are equally far, a ReplicaSet deletes those of the lowest cost first; without one it is 0."""
 
-_FAILURES = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CrashLoopBackOff"})
+IMAGE_FAILURES = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""kubelet's reasons why a container has no image."""
+
+MISCLASSIFIED_EXIT_CODE = 78
+"""Of a slurmd's container that refuses to register, since its machine is not what its shape promises (EX_CONFIG)."""
+
+_FAILURES = IMAGE_FAILURES | {"CrashLoopBackOff"}
 _CREATE_FAILURES = ("CreateContainer", "RunContainer")
 
 
@@ -72,16 +89,53 @@ class Waiting(Resource):
     message: str = ""
 
 
+class Misclassification(Resource):
+    """What a shape promises, and what its machine has."""
+
+    expected: MachineSize
+    actual: MachineSize
+
+    def __str__(self) -> str:
+        actual, expected = self.actual, self.expected
+        return (
+            f"its machine has {actual.cpus} CPUs and {actual.memory_mib} MiB,"
+            f" and its shape promises {expected.cpus} CPUs and {expected.memory_mib} MiB"
+        )
+
+
+class _LastWords(Resource):
+    misclassified: Misclassification
+
+
+class Terminated(Resource):
+    """How a run of a container ended."""
+
+    exit_code: int
+    message: str = ""
+
+    @property
+    def misclassification(self) -> Misclassification | None:
+        """Why slurmd has refused to register, where that is why it ended: its termination message says so in JSON."""
+        if self.exit_code != MISCLASSIFIED_EXIT_CODE:
+            return None
+        try:
+            return _LastWords.model_validate_json(self.message).misclassified
+        except ValidationError:
+            return None
+
+
 class ContainerState(Resource):
     """A container is waiting, running or terminated."""
 
     waiting: Waiting | None = None
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(Resource):
-    """The present state of a container."""
+    """The present state of a container, and that before."""
 
     state: ContainerState = ContainerState()
+    last_state: Annotated[ContainerState | None, BeforeValidator(lambda value: value or None)] = None
 
 
 class PodSpec(Resource):
@@ -155,6 +209,15 @@ class Pod(Object):
         return "running" if self.ready else "booting"
 
     @property
+    def misclassification(self) -> Misclassification | None:
+        """Why its slurmd has refused to register, if it has."""
+        for container in self.status.container_statuses:
+            for state in (container.state, container.last_state):
+                if state and state.terminated and (found := state.terminated.misclassification):
+                    return found
+        return None
+
+    @property
     def reason(self) -> str:
         """Why it failed or does not run yet, as far as Kubernetes says; empty when nothing is wrong."""
         if self.over:
@@ -162,6 +225,8 @@ class Pod(Object):
         for condition in self.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False":
                 return f"{condition.reason}: {condition.message}".removesuffix(": ")
+        if not self.ready and (size := self.misclassification):
+            return f"Misclassified: {size}"
         for container in self.status.container_statuses:
             waiting = container.state.waiting
             if waiting and (waiting.reason in _FAILURES or waiting.reason.startswith(_CREATE_FAILURES)):
@@ -169,10 +234,23 @@ class Pod(Object):
         return ""
 
 
+class PodTemplateSpec(Resource):
+    """Which nodes the pods can run on."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict)
+
+
+class PodTemplate(Resource):
+    """What the pods are made from."""
+
+    spec: PodTemplateSpec = PodTemplateSpec()
+
+
 class DeploymentSpec(Resource):
-    """How many pods there should be."""
+    """How many pods there should be, and what they are."""
 
     replicas: int = 1
+    template: PodTemplate = PodTemplate()
 
 
 class DeploymentStatus(Resource):
@@ -186,7 +264,13 @@ class DeploymentStatus(Resource):
     @property
     def refused(self) -> bool:
         """Whether its ReplicaSet may not make the pods that are missing, because of a quota for instance."""
-        return any(each.type == "ReplicaFailure" and each.status == "True" for each in self.conditions)
+        return bool(self.refusal)
+
+    @property
+    def refusal(self) -> str:
+        """Why its ReplicaSet may not make the pods that are missing; empty when it may."""
+        failures = (each for each in self.conditions if each.type == "ReplicaFailure" and each.status == "True")
+        return next((f"{each.reason}: {each.message}" for each in failures), "")
 
 
 class Deployment(Object):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -69,6 +69,21 @@ class KubernetesSubstrate:
             for pod in pods.values()
         )
 
+    def pods(self) -> Mapping[ShapeName, Mapping[WorkerName, Pod]]:
+        """The pods of each shape. Raises SubstrateUnavailable."""
+        self._check_following()
+        return self._by_shape
+
+    def deployments(self) -> Iterable[Deployment]:
+        """The Deployments of all shapes. Raises SubstrateUnavailable."""
+        self._check_following()
+        return self._deployments.objects.values()
+
+    @property
+    def calm(self) -> bool:
+        """Whether there was no trouble with the API server lately."""
+        return self._calm.reached
+
     async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
         """See `Substrate.apply`. All shapes side by side."""
         self._check_following()
@@ -77,12 +92,12 @@ class KubernetesSubstrate:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def untold(self) -> tuple[News, ...]:
-        """Facts of all pods, each pod's in order."""
+        """Facts of all pods; a pod's end comes last."""
         return self._records.untold()
 
     async def told(self, news: News) -> None:
         """A pod whose end has been told is forgotten; one that failed is deleted, since its ReplicaSet does not."""
-        name = news.fact.worker
+        name = news.worker
         try:
             self._records.told(news)
         except OSError as error:
@@ -184,7 +199,8 @@ class KubernetesSubstrate:
                 "generation": deployment.metadata.generation + 1,
             }
         )
-        self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": scale.spec}))
+        spec = deployment.spec.model_copy(update={"replicas": scale.spec.replicas})
+        self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": spec}))
 
     async def _at_once(self, calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
         """Do all of them, whatever becomes of the others. Raises the first ApiError."""
