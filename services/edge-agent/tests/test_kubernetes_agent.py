@@ -45,6 +45,8 @@ class Edge:
         self.agent = agent
         self.workers = workers
         self.heartbeats: list[Heartbeat] = []
+        self.came_at: list[float] = []
+        """Of each heartbeat, by a monotonic clock."""
         self._centre = centre
         self._generation = 0
 
@@ -61,6 +63,7 @@ class Edge:
         return self._generation
 
     async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
+        self.came_at.append(time.monotonic())
         self.heartbeats.append(heartbeat)
 
     async def running(self, number: int, generation: int) -> list[str]:
@@ -141,14 +144,23 @@ async def test_why_workers_do_not_start_is_told_within_two_seconds(edge: Edge) -
     workers, seconds = edge.workers, dict[str, float]()
 
     async def told(cause: str, shape: str, since: float) -> Stuck:
-        def reached() -> Stuck | None:
-            lines = edge.heartbeats[-1].stuck or () if edge.heartbeats else ()
-            return next((line for line in lines if (line.cause, line.shape) == (cause, shape)), None)
+        def reached() -> tuple[float, Stuck] | None:
+            for came_at, beat in zip(edge.came_at, edge.heartbeats, strict=True):
+                for line in beat.stuck or ():
+                    if (line.cause, line.shape) == (cause, shape):
+                        return came_at, line
+            return None
 
-        line = await until(reached, seconds=60, what=f"{cause} of {shape}", every=0.01, process=edge.agent)
-        seconds[cause] = time.monotonic() - since
+        came_at, line = await until(reached, seconds=60, what=f"{cause} of {shape}", every=0.01, process=edge.agent)
+        seconds[cause] = came_at - since
         return line
 
+    await until(
+        lambda: edge.heartbeats and edge.heartbeats[-1].stuck == (),
+        seconds=60,
+        what="nothing stuck",
+        process=edge.agent,
+    )
     began = await unschedulable_at(workers, "compute-xs")
     line = await told("insufficient_capacity", "compute-xs", began)
     assert "node affinity" in line.message
