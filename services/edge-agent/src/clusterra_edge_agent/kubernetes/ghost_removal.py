@@ -8,7 +8,7 @@ import structlog
 from prometheus_client import Counter
 
 from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection
-from clusterra_edge_agent.kubernetes.ghosts import Ghosts, nodes_of
+from clusterra_edge_agent.kubernetes.ghosts import Ghosts, NodesOf
 from clusterra_edge_agent.kubernetes.machine_resources import NodeClaim
 from clusterra_edge_agent.kubernetes.machines import NODE_CLAIMS, Machines
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
@@ -73,7 +73,7 @@ class GhostRemoval:
     async def _remove(self, ghost: NodeClaim) -> None:
         """Raises ApiError."""
         pods = Collection.pods(self._api.namespace, SHAPE_LABEL)
-        for node in nodes_of(ghost, self._machines.nodes or ()):
+        for node in NodesOf(self._machines.nodes or ())(ghost):
             bound, _ = await self._api.list(replace(pods, fields=f"spec.nodeName={node}"))
             if bound:
                 log.info("ghost_has_a_worker", node_claim=ghost.name, node=node, worker=bound[0].name)

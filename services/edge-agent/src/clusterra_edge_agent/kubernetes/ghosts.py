@@ -28,16 +28,17 @@ class Ghosts:
         self._since.clear()
 
     def look(
-        self, claims: Iterable[NodeClaim], nodes: Collection[Node], carrying: Collection[str], now_seconds: float
+        self, claims: Iterable[NodeClaim], nodes: Iterable[Node], carrying: Collection[str], now_seconds: float
     ) -> NodeClaim | None:
         """The longest known ghost, if there is any.
 
         `carrying`: the nodes that any worker is bound to, however far it is. `now_seconds` is of a monotonic clock.
         """
+        nodes_of = NodesOf(nodes)
         idle = {
             claim.metadata.uid: claim
             for claim in claims
-            if not claim.terminating and not any(name in carrying for name in nodes_of(claim, nodes))
+            if not claim.terminating and nodes_of(claim).isdisjoint(carrying)
         }
         self._since = {uid: self._since.get(uid, now_seconds) for uid in idle}
         uid = min(self._since, key=self._since.__getitem__, default=None)
@@ -46,8 +47,13 @@ class Ghosts:
         return idle[uid]
 
 
-def nodes_of(claim: NodeClaim, nodes: Collection[Node]) -> set[str]:
-    """The names of a claim's node, also of one that Karpenter has not recognised yet; empty when it has none."""
-    instance = claim.status.provider_id
-    same = {node.name for node in nodes if instance and node.spec.provider_id == instance}
-    return same | ({claim.status.node_name} - {""})
+class NodesOf:
+    """Which node is whose, also where Karpenter has not recognised it yet."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._by_instance = {node.spec.provider_id: node.name for node in nodes}
+
+    def __call__(self, claim: NodeClaim) -> set[str]:
+        """The names of a claim's node: as Karpenter and as kubelet say, usually one; empty when it has none."""
+        instance = claim.status.provider_id
+        return {claim.status.node_name, self._by_instance.get(instance, "") if instance else ""} - {""}

@@ -5,6 +5,7 @@ and what is not read is no change either, such as kubelet's signs of life.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Annotated, Any
 
 from clusterra_contracts import heartbeat
@@ -89,9 +90,9 @@ class Node(Machine):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
-    @property
+    @cached_property
     def fact(self) -> heartbeat.Node:
-        """As heartbeats show it."""
+        """As heartbeats show it: every five seconds, and it hardly ever changes."""
         return heartbeat.Node(
             name=self.name,
             ready=any(condition.status == "True" for condition in self.status.conditions),
@@ -142,9 +143,9 @@ class NodeClaim(Machine):
             return ""
         return f"{launched.reason}: {launched.message}".removesuffix(": ")
 
-    @property
+    @cached_property
     def fact(self) -> heartbeat.NodeClaim:
-        """As heartbeats show it."""
+        """As heartbeats show it: every five seconds, and it hardly ever changes."""
         labels, launched = self.metadata.labels, self._condition("Launched")
         bought_at = launched.last_transition_time if launched and launched.status == "True" else None
         return heartbeat.NodeClaim(

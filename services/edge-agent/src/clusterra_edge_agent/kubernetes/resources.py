@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from clusterra_contracts.events import MachineSize
 from clusterra_contracts.heartbeat import WorkerPhase
 from clusterra_contracts.identity import Moment, ShapeName
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from clusterra_edge_agent.kubernetes.misclassification import Misclassification, misclassification_of
 
 SHAPE_LABEL = "clusterra.io/shape"
 """On the Deployment of each shape, its selector and its pods."""
@@ -27,9 +28,6 @@ IMAGE_FAILURES = frozenset(
     }
 )
 """kubelet's reasons why a container has no image."""
-
-MISCLASSIFIED_EXIT_CODE = 78
-"""Of a slurmd's container that refuses to register, since its machine is not what its shape promises (EX_CONFIG)."""
 
 _FAILURES = IMAGE_FAILURES | {"CrashLoopBackOff"}
 _CREATE_FAILURES = ("CreateContainer", "RunContainer")
@@ -89,24 +87,6 @@ class Waiting(Resource):
     message: str = ""
 
 
-class Misclassification(Resource):
-    """What a shape promises, and what its machine has."""
-
-    expected: MachineSize
-    actual: MachineSize
-
-    def __str__(self) -> str:
-        actual, expected = self.actual, self.expected
-        return (
-            f"its machine has {actual.cpus} CPUs and {actual.memory_mib} MiB,"
-            f" and its shape promises {expected.cpus} CPUs and {expected.memory_mib} MiB"
-        )
-
-
-class _LastWords(Resource):
-    misclassified: Misclassification
-
-
 class Terminated(Resource):
     """How a run of a container ended."""
 
@@ -115,13 +95,8 @@ class Terminated(Resource):
 
     @property
     def misclassification(self) -> Misclassification | None:
-        """Why slurmd has refused to register, where that is why it ended: its termination message says so in JSON."""
-        if self.exit_code != MISCLASSIFIED_EXIT_CODE:
-            return None
-        try:
-            return _LastWords.model_validate_json(self.message).misclassified
-        except ValidationError:
-            return None
+        """Why slurmd has refused to register, where that is why it ended."""
+        return misclassification_of(self.exit_code, self.message)
 
 
 class ContainerState(Resource):
