@@ -96,6 +96,6 @@ async def retirements(user: User) -> dict[str, datetime]:
                 named.setdefault(victim, event.time)
     for event in await user.history("worker.*"):
         assert isinstance(event.data, WorkerFact)
-        assert event.kind != "worker.failed", event.data
+        assert event.kind not in ("worker.failed", "worker.lost"), event.data
         assert event.kind != "worker.stopped" or event.time >= named[event.data.worker]
     return named

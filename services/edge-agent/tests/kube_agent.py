@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from clusterra_contracts.events import WorkerFact
+from clusterra_contracts.events import MisclassifiedFact, WorkerFact
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
@@ -28,6 +28,7 @@ class Agent:
         self.substrate = substrate
         self.controller = controller
         self._latest = latest
+        self.misclassified: list[MisclassifiedFact] = []
         self.task: asyncio.Task[None] | None = None
         """What `agent` runs; cancelling it is a kill."""
 
@@ -80,7 +81,10 @@ class Agent:
         while True:
             changed.clear()
             for news in self.substrate.untold():
-                facts.append(news.fact)
+                if isinstance(news.fact, WorkerFact):
+                    facts.append(news.fact)
+                else:
+                    self.misclassified.append(news.fact)
                 await self.substrate.told(news)
             await changed.wait()
 

@@ -46,8 +46,11 @@ class Workers:
     async def replicas(self, shape: str = SHAPE) -> int:
         return int(await self.kubectl("get", "deployment", f"slurmd-{shape}", "--output=jsonpath={.spec.replicas}"))
 
-    async def set_status(self, pod: str, phase: str, *, ready: bool) -> None:
-        """As its kubelet would."""
-        status = {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]}
+    async def set_status(self, pod: str, phase: str, *, ready: bool, **container: Any) -> None:
+        """As its kubelet would; `container` is its state and last state."""
+        status: dict[str, Any] = {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]}
+        if container:
+            own = {"name": "slurmd", "image": "slurmd", "imageID": "", "ready": ready, "restartCount": 1}
+            status["containerStatuses"] = [own | container]
         patch = json.dumps({"status": status})
         await self.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", f"--patch={patch}")

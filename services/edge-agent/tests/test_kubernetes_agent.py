@@ -1,17 +1,23 @@
 """The agent as a process on Kubernetes: its own rights there and on a real NATS server, as k8s/edge gives them."""
 
+import asyncio
+import json
 import sys
+import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
 from clusterra_contracts import permissions, subjects
-from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.heartbeat import Heartbeat, Stuck
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.subjects import Subject
+from clusterra_edge_agent.kubernetes.api import Collection, connected
+from clusterra_edge_agent.kubernetes.reflector import Reflector
+from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
 from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, control_plane
@@ -26,6 +32,11 @@ REF = ClusterRef(tenant="acme", cluster="c1")
 USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
 RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
 
+NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm"}})
+REFUSED = '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
+TOLD_SECONDS = 2.0
+"""What is wanted; a busy machine may take some times as long."""
+
 
 class Edge:
     """An agent, and the centre's view of it."""
@@ -34,6 +45,8 @@ class Edge:
         self.agent = agent
         self.workers = workers
         self.heartbeats: list[Heartbeat] = []
+        self.came_at: list[float] = []
+        """Of each heartbeat, by a monotonic clock."""
         self._centre = centre
         self._generation = 0
 
@@ -50,6 +63,7 @@ class Edge:
         return self._generation
 
     async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
+        self.came_at.append(time.monotonic())
         self.heartbeats.append(heartbeat)
 
     async def running(self, number: int, generation: int) -> list[str]:
@@ -78,8 +92,8 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
 
 @pytest.fixture
 async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
-    await plane.kubectl("create", "namespace", "slurm")
-    await plane.kubectl("create", f"--filename={RIGHTS}")
+    await plane.kubectl("apply", "--filename=-", input=NAMESPACE)
+    await plane.kubectl("apply", f"--filename={RIGHTS}")
     workers = Workers(plane, "slurm")
     await workers.deploy()
     async with AsyncExitStack() as running:
@@ -103,6 +117,7 @@ async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
         subscription = await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, edge.take)
         running.push_async_callback(subscription.unsubscribe)
         yield edge
+    await workers.kubectl("delete", "deployments", "--all")
 
 
 def settings(environment: dict[str, str]) -> ServiceSettings:
@@ -120,5 +135,82 @@ async def test_a_desired_state_becomes_pods_and_they_are_told(edge: Edge) -> Non
     assert edge.heartbeats[-1].substrate == "kubernetes"
     assert {pod.name for pod in await edge.workers.pods() if pod.active} == set(left)
     assert await edge.running(0, await edge.desire(0, *left)) == []
-    assert "403" not in edge.agent.log.read_text(), "a right is missing"
+    assert "403: " not in edge.agent.log.read_text(), "a right is missing"
     assert await edge.agent.stop(20) == 0
+
+
+async def test_why_workers_do_not_start_is_told_within_two_seconds(edge: Edge) -> None:
+    """From the moment that Kubernetes knows it to the heartbeat that has come, by cause."""
+    workers, seconds = edge.workers, dict[str, float]()
+
+    async def told(cause: str, shape: str, since: float) -> Stuck:
+        def reached() -> tuple[float, Stuck] | None:
+            for came_at, beat in zip(edge.came_at, edge.heartbeats, strict=True):
+                for line in beat.stuck or ():
+                    if (line.cause, line.shape) == (cause, shape):
+                        return came_at, line
+            return None
+
+        came_at, line = await until(reached, seconds=60, what=f"{cause} of {shape}", every=0.01, process=edge.agent)
+        seconds[cause] = came_at - since
+        return line
+
+    await until(
+        lambda: edge.heartbeats and edge.heartbeats[-1].stuck == (),
+        seconds=60,
+        what="nothing stuck",
+        process=edge.agent,
+    )
+    began = await unschedulable_at(workers, "compute-xs")
+    line = await told("insufficient_capacity", "compute-xs", began)
+    assert "node affinity" in line.message
+    # Without a scheduler they stay as they are made, and this says what kubelet would.
+    await workers.deploy("memory-xs", 2, schedulerName="nobody")
+    image, refused = sorted(pod.name for pod in await made(workers, "memory-xs", 2))
+    for cause, name, state in (
+        ("image_pull", image, {"waiting": {"reason": "ImagePullBackOff", "message": "no such tag"}}),
+        ("misclassified", refused, {"terminated": {"exitCode": 78, "message": REFUSED}}),
+    ):
+        began = time.monotonic()
+        await workers.set_status(name, "Running", ready=False, state=state)
+        line = await told(cause, "memory-xs", began)
+        assert line.workers == 1
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "4"}}}
+    await workers.kubectl("create", "--filename=-", stdin=json.dumps(quota))
+    began = time.monotonic()
+    await edge.desire(1)
+    line = await told("quota", SHAPE, began)
+    assert (line.workers, "exceeded quota: q" in line.message) == (0, True)
+    await workers.kubectl("delete", "resourcequota", "q")
+    print({cause: round(taken, 2) for cause, taken in seconds.items()}, f"of {TOLD_SECONDS} s", file=sys.stderr)
+    assert max(seconds.values()) < 5 * TOLD_SECONDS
+
+
+async def unschedulable_at(workers: Workers, shape: str) -> float:
+    """Make two workers that no node is for; when the scheduler had said so of the first, as its API server shows it."""
+    seen = list[float]()
+
+    def changed(_old: Pod | None, new: Pod | None) -> None:
+        if new is not None and new.reason.startswith("Unschedulable"):
+            seen.append(time.monotonic())
+
+    async with connected(workers.namespace, workers.kubernetes.kubeconfig) as api:
+        pods = Reflector(api, Collection.pods(api.namespace, f"{SHAPE_LABEL}={shape}"), changed, lambda: None)
+        watching = asyncio.create_task(pods.run())
+        try:
+            await until(lambda: pods.following, seconds=60, what="a view of the pods")
+            await workers.deploy(shape, 2, nodeSelector={"size": "none"})
+            await until(lambda: seen, seconds=60, what="the scheduler", every=0.01)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+    return seen[0]
+
+
+async def made(workers: Workers, shape: str, number: int) -> list[Pod]:
+    async def pods() -> list[Pod]:
+        found = [pod for pod in await workers.pods() if pod.shape == shape]
+        return found if len(found) == number else []
+
+    return await until(pods, seconds=60, what=f"{number} pods", every=0.05)

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from clusterra_contracts.events import WorkerFact
+from clusterra_contracts.events import MachineSize, MisclassifiedFact, WorkerFact
 from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, control_plane
@@ -17,6 +17,9 @@ from kube_agent import Agent, agent
 from kube_workers import SHAPE, Workers
 
 NAMES = count()
+REFUSED = (
+    '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 14000}, "actual": {"cpus": 2, "memory_mib": 7000}}}\n'
+)
 ONE_CPU = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
 
 
@@ -177,7 +180,7 @@ async def test_replicas_that_others_set_are_set_back_and_a_worker_lost_by_it_is_
 
 
 def _lost(edge: Edge) -> list[str]:
-    return [fact.worker for fact in edge.facts if fact.kind == "worker.failed"]
+    return [fact.worker for fact in edge.facts if fact.kind == "worker.lost"]
 
 
 async def test_a_pod_that_failed_is_told_replaced_and_removed(edge: Edge) -> None:
@@ -192,6 +195,44 @@ async def test_a_pod_that_failed_is_told_replaced_and_removed(edge: Edge) -> Non
     assert edge.told(name) == {name: ["worker.started", "worker.failed"]}
 
 
+async def test_a_misclassified_node_is_told_once_for_each_pod(edge: Edge) -> None:
+    await edge.big()
+    refused = {"exitCode": 78, "message": REFUSED}
+    async with edge.agent() as agent:
+        agent.desire(1, 1)
+        (name,) = await agent.running(1)
+        for state in (
+            {"state": {"terminated": refused}},
+            {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": refused}},
+        ):
+            await edge.workers.set_status(name, "Running", ready=False, **state)
+            restarted = "lastState" in state
+            await until(lambda r=restarted: _refused(agent, name, restarted=r), seconds=60, what="the refusal")  # type: ignore[misc]
+        await until(lambda: agent.misclassified, seconds=60, what="the fact")
+        assert agent.misclassified == [
+            MisclassifiedFact(
+                node="big-0",
+                shape=SHAPE,
+                expected=MachineSize(cpus=4, memory_mib=14000),
+                actual=MachineSize(cpus=2, memory_mib=7000),
+            )
+        ]
+    async with edge.agent() as agent:
+        await until(lambda: _refused(agent, name, restarted=True), seconds=60, what="the refusal to be seen again")
+        await edge.workers.kubectl("delete", "pod", name, "--wait=true")
+        await edge.until_told("worker.lost", name)
+        assert agent.misclassified == [], "the last agent has told it"
+    assert edge.told(name) == {name: ["worker.started", "worker.lost"]}
+
+
+async def _refused(agent: Agent, name: str, *, restarted: bool) -> bool:
+    worker = (await agent.workers() or {}).get(name)
+    if worker is None or not worker.reason.startswith("Misclassified: its machine has 2 CPUs"):
+        return False
+    (container,) = agent.substrate.pods()[SHAPE][name].status.container_statuses
+    return (container.last_state is not None) == restarted
+
+
 async def test_the_next_agent_goes_on_and_tells_what_happened_meanwhile(edge: Edge) -> None:
     await edge.big()
     async with edge.agent() as agent:
@@ -201,7 +242,7 @@ async def test_the_next_agent_goes_on_and_tells_what_happened_meanwhile(edge: Ed
     await edge.workers.kubectl("delete", "pod", names[0], "--wait=true")
     async with edge.agent() as agent:
         await agent.running(3)
-        await edge.until_told("worker.failed", names[0])
+        await edge.until_told("worker.lost", names[0])
         assert not agent.desire(1, 0), "older than what was obeyed"
         await edge.until_told("worker.started", *(await agent.workers() or {}))
     told = Counter((fact.worker, fact.kind) for fact in edge.facts)

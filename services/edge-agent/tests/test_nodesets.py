@@ -465,6 +465,7 @@ async def test_the_setting_names_the_target(edge: Edge, monkeypatch: pytest.Monk
         shared_dir=edge.folder,
         state_dir=edge.folder,
     )
-    async with opened(settings) as substrate:
+    async with opened(settings) as (substrate, facts):
         assert isinstance(substrate, PowerStateSubstrate) == (edge.kind is SOPERATOR)
         assert substrate.kind == "kubernetes"
+        assert facts is None

@@ -112,7 +112,7 @@ def phases(*expected: WorkerPhase) -> Callable[[tuple[Worker, ...]], bool]:
 async def tell(substrate: ProcessSubstrate) -> list[str]:
     told = []
     while untold := substrate.untold():
-        told.append(f"{untold[0].fact.kind} {untold[0].fact.worker}")
+        told.append(f"{untold[0].fact.kind} {untold[0].worker}")
         await substrate.told(untold[0])
     return told
 

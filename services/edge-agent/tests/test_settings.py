@@ -1,6 +1,7 @@
 """What the environment may say."""
 
 import pytest
+import structlog
 from clusterra_edge_agent.settings import Settings
 from pydantic import ValidationError
 
@@ -45,6 +46,16 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, v
     monkeypatch.setenv(name, value)
     with pytest.raises(ValidationError, match=hint):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"), [("59.9", 480.0), ("0", 480.0), ("-1", 480.0), ("60", 60.0), ("900", 900.0)]
+)
+def test_a_time_too_short_for_ghosts_is_a_mistake(monkeypatch: pytest.MonkeyPatch, given: str, taken: float) -> None:
+    monkeypatch.setenv("CLUSTERRA_GHOST_SECONDS", given)
+    with structlog.testing.capture_logs() as logs:
+        assert Settings().ghost_seconds == taken
+    assert [line["event"] for line in logs] == ["ghost_seconds_too_short"] * (float(given) != taken)
 
 
 def test_where_the_configuration_comes_from_must_be_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from clusterra_runtime.service import Service, run
 from clusterra_edge_agent import state
 from clusterra_edge_agent.controller import Controller
 from clusterra_edge_agent.desired import LatestDesired, follow
+from clusterra_edge_agent.facts import Facts, FactSource
 from clusterra_edge_agent.heartbeat import Heartbeats
 from clusterra_edge_agent.logs import MAX_READS, Logs
 from clusterra_edge_agent.news import tell_news
@@ -34,16 +35,27 @@ async def app(service: Service) -> AsyncIterator[None]:
     structlog.contextvars.bind_contextvars(tenant=ref.tenant, cluster=ref.cluster)
     with state.locked(settings.state_dir) as folder:
         latest = LatestDesired(folder)
-        async with opened(settings) as substrate:
+        async with opened(settings) as (substrate, source):
             client = await bus.connect(settings, NAME, inbox_prefix=permissions.inbox_prefix(ref))
             controller = Controller(latest, substrate, connected=lambda: client.is_connected)
-            heartbeats = Heartbeats(client, ref, substrate, lambda: controller.applied, version("clusterra-edge-agent"))
+            heartbeats = Heartbeats(
+                client,
+                ref,
+                substrate,
+                lambda: controller.applied,
+                version("clusterra-edge-agent"),
+                facts=source.facts if source else Facts,
+            )
+            changes = [substrate.changes, controller.changes]
             logs = Logs(settings.shared_dir)
             await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
             service.ready_when("nats", lambda: client.is_connected)
             service.background("substrate", substrate.run)
             service.background("controller", controller.run)
-            service.background("heartbeats", lambda: heartbeats.run(substrate.changes, controller.changes))
+            if source is not None:
+                changes.append(source.changes)
+                service.background("facts", source.run)
+            service.background("heartbeats", lambda: heartbeats.run(*changes))
             service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate))
             service.background("desired", lambda: follow(client, ref, latest))
             try:
@@ -55,11 +67,15 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Substrate]:
-    """The substrate of these settings. Raises kubernetes.api.ApiError, state.StateUnreadable, OSError."""
+async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSource | None]]:
+    """The substrate of these settings, and what else is known of its edge.
+
+    Raises kubernetes.api.ApiError, state.StateUnreadable, OSError.
+    """
     if settings.substrate == "kubernetes":
         # Only here: the other substrate shall not pay for what it does not use.
         from clusterra_edge_agent.kubernetes.api import connected
+        from clusterra_edge_agent.kubernetes.node_facts import NodeFacts
         from clusterra_edge_agent.kubernetes.power_states import PowerStateSubstrate
         from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
         from clusterra_edge_agent.kubernetes.targets import deployments, slinky
@@ -67,16 +83,25 @@ async def opened(settings: Settings) -> AsyncIterator[Substrate]:
         async with connected(settings.kubernetes_namespace, settings.kubeconfig) as api:
             match settings.kubernetes_target:
                 case "deployment":
-                    yield KubernetesSubstrate(api, settings.state_dir, deployments)
+                    kubernetes = KubernetesSubstrate(api, settings.state_dir, deployments)
+                    yield (
+                        kubernetes,
+                        NodeFacts(
+                            api,
+                            kubernetes,
+                            ghost_seconds=settings.ghost_seconds,
+                            metrics_url=settings.karpenter_metrics_url,
+                        ),
+                    )
                 case "slinky":
-                    yield KubernetesSubstrate(api, settings.state_dir, slinky)
+                    yield KubernetesSubstrate(api, settings.state_dir, slinky), None
                 case "soperator":
-                    yield PowerStateSubstrate(api, settings.state_dir)
+                    yield PowerStateSubstrate(api, settings.state_dir), None
         return
     substrate = process_substrate(settings)
     try:
         substrate.adopt()
-        yield substrate
+        yield substrate, None
     finally:
         substrate.close()
 

@@ -17,3 +17,21 @@ class Changes:
         """Something changed."""
         for event in self._listeners:
             event.set()
+
+
+class GatheredChanges(Changes):
+    """Tells all changes of a while at its end, as one: for what changes a lot and is never urgent."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._end: asyncio.TimerHandle | None = None
+
+    def tell(self) -> None:
+        """Something changed."""
+        if self._end is None:
+            self._end = asyncio.get_running_loop().call_later(self._seconds, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._end = None
+        super().tell()

@@ -12,6 +12,7 @@ from clusterra_runtime import bus
 from clusterra_runtime.clock import generation
 
 from clusterra_edge_agent.changes import Changes
+from clusterra_edge_agent.facts import Facts
 from clusterra_edge_agent.substrate import Substrate, SubstrateUnavailable
 
 log = structlog.get_logger(__name__)
@@ -27,12 +28,14 @@ class Heartbeats:
         substrate: Substrate,
         applied: Callable[[], Applied | None],
         version: str,
+        facts: Callable[[], Facts] = Facts,
     ) -> None:
         self._client = client
         self._subject = subjects.heartbeat(ref)
         self._substrate = substrate
         self._applied = applied
         self._version = version
+        self._facts = facts
         self._generation = 0
 
     async def run(self, *changes: Changes) -> None:
@@ -54,6 +57,7 @@ class Heartbeats:
 
     async def _send(self) -> None:
         self._generation = generation(self._generation)
+        facts = self._facts()
         heartbeat = Heartbeat(
             generation=self._generation,
             sent_at=now(),
@@ -61,6 +65,10 @@ class Heartbeats:
             substrate=self._substrate.kind,
             applied=self._applied(),
             workers=await self._workers(),
+            stuck=facts.stuck,
+            nodes=facts.nodes,
+            node_claims=facts.node_claims,
+            prices=facts.prices,
         )
         try:
             await bus.publish(self._client, self._subject, heartbeat)

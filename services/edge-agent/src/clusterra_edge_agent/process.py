@@ -152,17 +152,17 @@ class ProcessSubstrate:
 
     async def told(self, news: News) -> None:
         """A worker whose end has been told is forgotten. Raises SubstrateUnavailable."""
-        fact = news.fact
-        if fact.kind == "worker.started":
-            self._keep(self._known[fact.worker], start_told=True)
+        kind, name = news.fact.kind, news.worker
+        if kind == "worker.started":
+            self._keep(self._known[name], start_told=True)
             return
         try:
             self._ports.keep()
-            self._files.put_away(fact.worker, fact.shape, failed=fact.kind == "worker.failed")
-            self._records.delete(fact.worker)
+            self._files.put_away(name, self._known[name].record.shape, failed=kind == "worker.failed")
+            self._records.delete(name)
         except OSError as error:
-            raise SubstrateUnavailable(f"{fact.worker} cannot be forgotten: {error}") from error
-        del self._known[fact.worker]
+            raise SubstrateUnavailable(f"{name} cannot be forgotten: {error}") from error
+        del self._known[name]
         self.changes.tell()
 
     async def run(self) -> None:

@@ -11,6 +11,11 @@ from pydantic import BaseModel, ConfigDict
 from clusterra_edge_agent import state
 from clusterra_edge_agent.substrate import News
 
+End = Literal["stopped", "failed", "lost"]
+"""`stopped`: as desired; `failed`: by itself; `lost`: somebody else removed it."""
+
+_KINDS: dict[End, WorkerKind] = {"stopped": "worker.stopped", "failed": "worker.failed", "lost": "worker.lost"}
+
 
 class WorkerRecord(BaseModel):
     """A worker from the moment it exists until its end has been told."""
@@ -23,7 +28,7 @@ class WorkerRecord(BaseModel):
     start_told: bool = False
     removing: bool = False
     """Its end is wanted: it is stopped then, not failed."""
-    end: Literal["stopped", "failed"] | None = None
+    end: End | None = None
     ended_at: Moment | None = None
     reason: str = ""
 
@@ -42,13 +47,12 @@ class WorkerRecord(BaseModel):
         if not self.start_told:
             yield self._news("worker.started", self.started_at)
         if self.end is not None:
-            kind: WorkerKind = "worker.failed" if self.end == "failed" else "worker.stopped"
-            yield self._news(kind, self.ended_at or self.started_at)
+            yield self._news(_KINDS[self.end], self.ended_at or self.started_at)
 
     def _news(self, kind: WorkerKind, time: Moment) -> News:
         reason = "" if kind == "worker.started" else self.reason
         fact = WorkerFact(kind=kind, worker=self.name, shape=self.shape, reason=reason)
-        return News(fact, version=self.version, time=time)
+        return News(self.name, fact, version=self.version, time=time)
 
 
 class Records[R: WorkerRecord]:

@@ -3,9 +3,16 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+import structlog
 from clusterra_contracts.identity import ClusterRef, Id
 from clusterra_runtime.settings import ServiceSettings
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+log = structlog.get_logger(__name__)
+
+GHOST_SECONDS = 480.0
+LEAST_GHOST_SECONDS = 60.0
+"""Less is a mistake: it would end machines that are still booting."""
 
 
 class Settings(ServiceSettings):
@@ -43,6 +50,11 @@ class Settings(ServiceSettings):
     kubeconfig: Path | None = None
     """The way to the API server; None for the ServiceAccount of the pod that this agent runs in."""
 
+    karpenter_metrics_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s@]+$")] | None = None
+    """Karpenter's metrics, which tell what machines cost; None where nobody needs to know."""
+    ghost_seconds: float = GHOST_SECONDS
+    """For how long a machine may carry no worker until it is given back; less than 60 s is taken for 480 s."""
+
     @property
     def ref(self) -> ClusterRef:
         """The cluster."""
@@ -52,6 +64,14 @@ class Settings(ServiceSettings):
     def slurmd_port_range(self) -> range:
         """The ports for workers."""
         return range(self.slurmd_first_port, self.slurmd_first_port + self.slurmd_ports)
+
+    @field_validator("ghost_seconds")
+    @classmethod
+    def _long_enough(cls, seconds: float) -> float:
+        if seconds >= LEAST_GHOST_SECONDS:
+            return seconds
+        log.warning("ghost_seconds_too_short", given=seconds, least=LEAST_GHOST_SECONDS, taken=GHOST_SECONDS)
+        return GHOST_SECONDS
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from clusterra_contracts.events import WorkerFact
+from clusterra_contracts.events import MisclassifiedFact, WorkerFact
 from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.scale import DesiredState
 
 from clusterra_edge_agent.changes import Changes
@@ -20,7 +21,8 @@ class SubstrateUnavailable(Exception):
 class News:
     """A fact about a worker that is still to be told, with the version and time its event gets."""
 
-    fact: WorkerFact
+    worker: WorkerName
+    fact: WorkerFact | MisclassifiedFact
     version: str
     time: datetime
 

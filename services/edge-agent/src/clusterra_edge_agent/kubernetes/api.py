@@ -58,7 +58,11 @@ class Invalid(ApiError):
 
 
 class NotFound(ApiError):
-    """There is no such object (404)."""
+    """There is no such object, or no such collection (404)."""
+
+
+class Forbidden(ApiError):
+    """The agent has no right to do this (403)."""
 
 
 class Expired(ApiError):
@@ -67,11 +71,13 @@ class Expired(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class Collection[O: Object]:
-    """Objects of one kind in one namespace that carry a label."""
+    """Objects of one kind, in one namespace if they are in any, that a label selector takes."""
 
     path: str
     label: str
     model: type[O]
+    fields: str = ""
+    """A field selector for lists; a watch has none."""
 
     @classmethod
     def deployments(cls, namespace: str, label: str) -> "Collection[Deployment]":
@@ -96,6 +102,8 @@ class Api:
         page_model: TypeAdapter[Page[O]] = TypeAdapter(Page[collection.model])  # type: ignore[name-defined]
         found: list[O] = []
         query: dict[str, str] = {"labelSelector": collection.label, "limit": str(_PAGE_SIZE)}
+        if collection.fields:
+            query["fieldSelector"] = collection.fields
         while True:
             body = await self._call("GET", collection.path, query=query, timeout=_LIST)
             page = _read(page_model, body)
@@ -153,8 +161,11 @@ class Api:
 
     async def delete(self, pod: Pod) -> Pod:
         """Delete a pod, with its own grace time. Raises Conflict when its name has become another's, NotFound."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.metadata.uid}}
-        return _read(TypeAdapter(type(pod)), await self._call("DELETE", self._pod(pod.name), body=options))
+        return _read(TypeAdapter(type(pod)), await self._call("DELETE", self._pod(pod.name), body=_only(pod)))
+
+    async def delete_of(self, collection: Collection[Any], found: Object) -> None:
+        """Delete an object of a collection. Raises Conflict when its name has become another's, NotFound."""
+        await self._call("DELETE", f"{collection.path}/{found.name}", body=_only(found))
 
     async def replace[O: Object](self, collection: Collection[O], found: O, spec: dict[str, Any]) -> O:
         """Set fields of an object's spec if it is still as it was found. Raises Conflict, Invalid, NotFound."""
@@ -164,14 +175,8 @@ class Api:
 
     async def is_guarded(self, pod: Pod) -> bool:
         """Whether the API server refuses to let anybody delete this pod; nothing is deleted. Raises NotFound."""
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "dryRun": ["All"],
-            "preconditions": {"uid": pod.metadata.uid},
-        }
         try:
-            await self._call("DELETE", self._pod(pod.name), body=options)
+            await self._call("DELETE", self._pod(pod.name), body={**_only(pod), "dryRun": ["All"]})
         except Invalid:
             # By an admission policy; a missing right is Forbidden.
             return True
@@ -252,6 +257,11 @@ async def _events[O: Object](
         yield event
 
 
+def _only(found: Object) -> dict[str, Any]:
+    """Options of a deletion that is meant for no other object of this name."""
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": found.metadata.uid}}
+
+
 def _read[M](model: TypeAdapter[M], body: bytes) -> M:
     try:
         return model.validate_json(body)
@@ -269,6 +279,8 @@ def _error(response: RESTResponse, body: bytes) -> ApiError:
 
 def _of_status(code: int, message: str, retry_after: str | None) -> ApiError:
     match code:
+        case 403:
+            return Forbidden(f"403: {message}")
         case 404:
             return NotFound(message)
         case 409:

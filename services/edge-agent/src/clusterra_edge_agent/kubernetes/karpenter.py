@@ -15,6 +15,8 @@ WORKER_TAINT = "clusterra.io/worker"
 """On the nodes, so that nothing but workers and the daemons gets there."""
 CPU_LABEL = "karpenter.k8s.aws/instance-cpu"
 NODE_CLASS = "slurmd"
+NODE_POOL_LABEL = "karpenter.sh/nodepool"
+"""On each NodeClaim and each node: the NodePool that it was bought for."""
 
 INSTANCE_FAMILIES: dict[Family, tuple[str, ...]] = {
     "compute": ("c7g", "c6g", "c7i", "c6i"),
@@ -61,6 +63,11 @@ def worker_room(shape: Shape) -> Room:
     return Room(whole.cpu_millis - DAEMONS_CPU_MILLIS, whole.memory_mib - DAEMONS_MEMORY_MIB)
 
 
+def pool_name(family: Family) -> str:
+    """The name of a family's NodePool."""
+    return f"slurmd-{family}"
+
+
 def node_pool(family: Family, shapes: Iterable[Shape]) -> dict[str, Any]:
     """The NodePool of a family, for the sizes that its shapes have.
 
@@ -71,7 +78,7 @@ def node_pool(family: Family, shapes: Iterable[Shape]) -> dict[str, Any]:
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
-        "metadata": {"name": f"slurmd-{family}", "labels": {FAMILY_LABEL: family}},
+        "metadata": {"name": pool_name(family), "labels": {FAMILY_LABEL: family}},
         "spec": {
             "template": {
                 "metadata": {"labels": {FAMILY_LABEL: family}},

@@ -7,7 +7,16 @@ from typing import ClassVar, Literal
 
 from clusterra_contracts.identity import WorkerName
 
-from clusterra_edge_agent.kubernetes.resources import Deployment, DeploymentSpec, Many, Object, Pod, Resource
+from clusterra_edge_agent.kubernetes.resources import (
+    Deployment,
+    DeploymentSpec,
+    Many,
+    Object,
+    Pod,
+    PodTemplate,
+    PodTemplateSpec,
+    Resource,
+)
 
 SLINKY_GROUP = "slinky.slurm.net/v1beta1"
 SLINKY_POD = "app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"
@@ -18,14 +27,14 @@ SOPERATOR_POD = "slurm.nebius.ai/worker=true"
 SOPERATOR_POD_NODESET = "slurm.nebius.ai/nodeset"
 
 
-class SlinkyPodSpec(Resource):
+class SlinkyPodSpec(PodTemplateSpec):
     """What of the pods' template decides how Slurm's node is called."""
 
     hostname: str = ""
     host_network: bool = False
 
 
-class SlinkyTemplate(Resource):
+class SlinkyTemplate(PodTemplate):
     """The pods' template."""
 
     spec: SlinkyPodSpec = SlinkyPodSpec()

@@ -2,19 +2,33 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import structlog
-from clusterra_contracts.identity import ShapeName, WorkerName, now
+from clusterra_contracts.events import MachineSize, MisclassifiedFact
+from clusterra_contracts.identity import Moment, ShapeName, WorkerName, now
 from prometheus_client import Counter
+from pydantic import BaseModel, ConfigDict
 
 from clusterra_edge_agent.kubernetes.resources import Pod
-from clusterra_edge_agent.records import Records, WorkerRecord
+from clusterra_edge_agent.records import End, Records, WorkerRecord
 from clusterra_edge_agent.substrate import News
 
 log = structlog.get_logger(__name__)
 
 LOST = Counter("clusterra_edge_workers_lost_total", "Workers that were deleted though nobody had named them")
+
+
+class Refusal(BaseModel):
+    """That a worker's slurmd did not register, since its node is not what its shape promises."""
+
+    model_config = ConfigDict(frozen=True)
+
+    node: str
+    expected: MachineSize
+    actual: MachineSize
+    seen_at: Moment
+    told: bool = False
 
 
 class PodRecord(WorkerRecord):
@@ -24,7 +38,8 @@ class PodRecord(WorkerRecord):
     began: bool = False
     """Whether it ever started: what never did was no worker that could be lost."""
     end_told: bool = False
-    """It is over, and waits for its pod to be removed."""
+    """Nothing more will be told of it: it waits for its pod to be removed."""
+    refusal: Refusal | None = None
 
     @property
     def key(self) -> str:
@@ -37,15 +52,24 @@ class PodRecord(WorkerRecord):
         return self.uid
 
     def news(self) -> Iterator[News]:
-        """What has not been told yet, in order."""
-        return iter(()) if self.end_told else super().news()
+        """What has not been told yet; its end comes last."""
+        if self.refusal is not None and not self.refusal.told:
+            refusal = self.refusal
+            fact = MisclassifiedFact(
+                node=refusal.node, shape=self.shape, expected=refusal.expected, actual=refusal.actual
+            )
+            # Of a node there may be several: the pod tells them apart.
+            yield News(self.name, fact, version=self.uid, time=refusal.seen_at)
+        if not self.end_told:
+            yield from super().news()
 
 
 class PodRecords:
     """Makes facts of what happens to pods.
 
-    A victim that goes is `stopped`, as is a pod that never started; any other worker that goes has `failed`. All
-    raise OSError when the folder cannot be used.
+    A victim that goes is `stopped`, as is a pod that never started; one whose containers end has `failed`. Any other
+    worker that goes is `lost`, from the moment that its deletion is seen. All raise OSError when the folder cannot be
+    used.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,11 +93,13 @@ class PodRecords:
             self._known[uid] = record
         if new.started and not record.began:
             record = self._keep(record, began=True)
-        deleted = new.terminating and not (old and old.terminating)
-        if deleted and new.started and not (record.removing or record.end):
-            LOST.inc()
-            log.error("worker_deleted_by_others", worker=new.name, shape=shape)
-        if new.over and record.end is None:
+        if record.refusal is None and (size := new.misclassification):
+            log.error("worker_misclassified", worker=new.name, shape=shape, node=new.spec.node_name, reason=str(size))
+            refusal = Refusal(node=new.spec.node_name, expected=size.expected, actual=size.actual, seen_at=now())
+            record = self._keep(record, refusal=refusal)
+        if new.terminating and new.started and not (record.removing or record.end):
+            self._lose(record)
+        elif new.over and record.end is None:
             self._end(record, "failed", new.reason)
 
     def compare(self, present: Iterable[Pod]) -> None:
@@ -91,7 +117,7 @@ class PodRecords:
                 self._keep(record, removing=pod.name in names)
 
     def untold(self) -> tuple[News, ...]:
-        """Facts of all pods, each pod's in order."""
+        """Facts of all pods; a pod's end comes last."""
         return tuple(news for record in self._known.values() for news in record.news())
 
     def told(self, news: News) -> None:
@@ -99,8 +125,9 @@ class PodRecords:
         record = self._known[news.version]
         if news.fact.kind == "worker.started":
             self._keep(record, start_told=True)
-            return
-        if record.uid in self._present:
+        elif record.refusal is not None and news.fact.kind == "node.misclassified":
+            self._keep(record, refusal=record.refusal.model_copy(update={"told": True}))
+        elif record.uid in self._present:
             self._keep(record, end_told=True)
         else:
             self._forget(record)
@@ -121,9 +148,14 @@ class PodRecords:
         elif not record.began:
             self._end(record, "stopped", "it was not wanted any more before it started")
         else:
-            self._end(record, "failed", "it was deleted by somebody else")
+            self._lose(record)
 
-    def _end(self, record: PodRecord, end: Literal["stopped", "failed"], reason: str) -> None:
+    def _lose(self, record: PodRecord) -> None:
+        LOST.inc()
+        log.error("worker_deleted_by_others", worker=record.name, shape=record.shape)
+        self._end(record, "lost", "it was deleted by somebody else")
+
+    def _end(self, record: PodRecord, end: End, reason: str) -> None:
         log.info("worker_ended", worker=record.name, shape=record.shape, end=end, reason=reason)
         self._keep(record, end=end, ended_at=now(), reason=reason)
 

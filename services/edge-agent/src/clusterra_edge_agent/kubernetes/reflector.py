@@ -5,13 +5,15 @@ from collections.abc import Callable
 
 import structlog
 
-from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection, Expired, Throttled
+from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection, Expired, Forbidden, NotFound, Throttled
 from clusterra_edge_agent.kubernetes.resources import Object, WatchEvent
 
 log = structlog.get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
+LONGEST_ABSENCE_PAUSE_SECONDS = 300.0
+"""Of a collection that a cluster may do without."""
 
 
 class Reflector[O: Object]:
@@ -26,24 +28,34 @@ class Reflector[O: Object]:
         collection: Collection[O],
         changed: Callable[[O | None, O | None], None],
         told: Callable[[], None],
+        *,
+        optional: bool = False,
     ) -> None:
-        """`told` is called after all of a list, and after each line of a watch, has been passed to `changed`."""
+        """`told` is called after all of a list, and after each line of a watch, has been passed to `changed`.
+
+        `optional`: the cluster may not have this collection, or may not let us see it. Then it is looked for ever less
+        often.
+        """
         self.objects: dict[str, O] = {}
         self.following = False
         self._api = api
         self._collection = collection
         self._changed = changed
         self._told = told
+        self._optional = optional
+        self._warned_of = ""
         self._version: str | None = None
 
     async def run(self) -> None:
         """Follow until cancelled."""
         pause_seconds = FIRST_PAUSE_SECONDS
         while True:
+            longest_seconds = LONGEST_PAUSE_SECONDS
             try:
                 version = self._version or await self._list()
                 async with self._api.watch(self._collection, version) as events:
                     pause_seconds = FIRST_PAUSE_SECONDS
+                    self._warned_of = ""
                     self._set_following(True)
                     async for event in events:
                         self._take(event)
@@ -55,10 +67,19 @@ class Reflector[O: Object]:
                 pause_seconds = max(error.retry_after_seconds, FIRST_PAUSE_SECONDS)
                 log.warning("api_server_throttles", collection=self._collection.path, seconds=pause_seconds)
             except ApiError as error:
-                log.warning("api_server_not_followed", collection=self._collection.path, reason=str(error))
+                if self._optional and isinstance(error, NotFound | Forbidden):
+                    longest_seconds = LONGEST_ABSENCE_PAUSE_SECONDS
+                self._warn(error)
                 self._set_following(False)
             await asyncio.sleep(pause_seconds)
-            pause_seconds = min(pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+            pause_seconds = min(pause_seconds * 2, longest_seconds)
+
+    def _warn(self, error: ApiError) -> None:
+        """Once of each kind of trouble, until it is over."""
+        kind = type(error).__name__
+        if kind != self._warned_of:
+            self._warned_of = kind
+            log.warning("api_server_not_followed", collection=self._collection.path, reason=str(error).strip())
 
     def put(self, new: O) -> None:
         """Take what the server has just answered, unless the watch has already shown something newer of it."""

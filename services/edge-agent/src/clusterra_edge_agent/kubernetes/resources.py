@@ -8,13 +8,28 @@ from clusterra_contracts.identity import Moment, ShapeName
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from clusterra_edge_agent.kubernetes.misclassification import Misclassification, misclassification_of
+
 SHAPE_LABEL = "clusterra.io/shape"
 """On the Deployment of each shape, its selector and its pods."""
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """Of pods that are equally far, a ReplicaSet deletes those of the lowest cost first; without one it is 0."""
 
-_FAILURES = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CrashLoopBackOff"})
+IMAGE_FAILURES = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""kubelet's reasons why a container has no image."""
+
+_FAILURES = IMAGE_FAILURES | {"CrashLoopBackOff"}
 _CREATE_FAILURES = ("CreateContainer", "RunContainer")
 
 
@@ -72,16 +87,30 @@ class Waiting(Resource):
     message: str = ""
 
 
+class Terminated(Resource):
+    """How a run of a container ended."""
+
+    exit_code: int
+    message: str = ""
+
+    @property
+    def misclassification(self) -> Misclassification | None:
+        """Why slurmd has refused to register, where that is why it ended."""
+        return misclassification_of(self.exit_code, self.message)
+
+
 class ContainerState(Resource):
     """A container is waiting, running or terminated."""
 
     waiting: Waiting | None = None
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(Resource):
-    """The present state of a container."""
+    """The present state of a container, and that before."""
 
     state: ContainerState = ContainerState()
+    last_state: Annotated[ContainerState | None, BeforeValidator(lambda value: value or None)] = None
 
 
 class PodSpec(Resource):
@@ -162,6 +191,15 @@ class Pod(Object):
         return "running" if self.ready else "booting"
 
     @property
+    def misclassification(self) -> Misclassification | None:
+        """Why its slurmd has refused to register, if it has."""
+        for container in self.status.container_statuses:
+            for state in (container.state, container.last_state):
+                if state and state.terminated and (found := state.terminated.misclassification):
+                    return found
+        return None
+
+    @property
     def reason(self) -> str:
         """Why it failed or does not run yet, as far as Kubernetes says; empty when nothing is wrong."""
         if self.over:
@@ -169,6 +207,8 @@ class Pod(Object):
         for condition in self.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False":
                 return f"{condition.reason}: {condition.message}".removesuffix(": ")
+        if not self.ready and (size := self.misclassification):
+            return f"Misclassified: {size}"
         for container in self.status.container_statuses:
             waiting = container.state.waiting
             if waiting and (waiting.reason in _FAILURES or waiting.reason.startswith(_CREATE_FAILURES)):
@@ -176,10 +216,23 @@ class Pod(Object):
         return ""
 
 
+class PodTemplateSpec(Resource):
+    """Which nodes the pods can run on."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict)
+
+
+class PodTemplate(Resource):
+    """What the pods are made from."""
+
+    spec: PodTemplateSpec = PodTemplateSpec()
+
+
 class DeploymentSpec(Resource):
-    """How many pods there should be."""
+    """How many pods there should be, and what they are."""
 
     replicas: int = 1
+    template: PodTemplate = PodTemplate()
 
 
 class DeploymentStatus(Resource):
@@ -193,7 +246,13 @@ class DeploymentStatus(Resource):
     @property
     def refused(self) -> bool:
         """Whether its ReplicaSet may not make the pods that are missing, because of a quota for instance."""
-        return any(each.type == "ReplicaFailure" and each.status == "True" for each in self.conditions)
+        return bool(self.refusal)
+
+    @property
+    def refusal(self) -> str:
+        """Why its ReplicaSet may not make the pods that are missing; empty when it may."""
+        failures = (each for each in self.conditions if each.type == "ReplicaFailure" and each.status == "True")
+        return next((f"{each.reason}: {each.message}" for each in failures), "")
 
 
 class Deployment(Object):

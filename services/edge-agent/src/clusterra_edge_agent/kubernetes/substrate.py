@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -78,6 +78,21 @@ class KubernetesSubstrate:
             for pod in pods.values()
         )
 
+    def pods(self) -> Mapping[ShapeName, Mapping[WorkerName, Pod]]:
+        """The pods of each shape. Raises SubstrateUnavailable."""
+        self._check_following()
+        return self._by_shape
+
+    def deployments(self) -> Iterable[Deployment]:
+        """The Deployments of all shapes. Raises SubstrateUnavailable."""
+        self._check_following()
+        return self._deployments.objects.values()
+
+    @property
+    def calm(self) -> bool:
+        """Whether there was no trouble with the API server lately."""
+        return self._calm.reached
+
     async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
         """See `Substrate.apply`. All shapes side by side."""
         self._check_following()
@@ -86,12 +101,12 @@ class KubernetesSubstrate:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def untold(self) -> tuple[News, ...]:
-        """Facts of all pods, each pod's in order."""
+        """Facts of all pods; a pod's end comes last."""
         return self._records.untold()
 
     async def told(self, news: News) -> None:
         """A pod whose end has been told is forgotten; one that failed is deleted where its controller does not."""
-        name = news.fact.worker
+        name = news.worker
         try:
             self._records.told(news)
         except OSError as error:

@@ -1,0 +1,63 @@
+"""What heartbeats tell of a Kubernetes besides the workers: what is stuck, the machines, and what they cost."""
+
+import asyncio
+
+from clusterra_contracts.heartbeat import Stuck
+
+from clusterra_edge_agent.changes import GatheredChanges
+from clusterra_edge_agent.facts import Facts
+from clusterra_edge_agent.kubernetes.api import Api
+from clusterra_edge_agent.kubernetes.ghost_removal import PASS_SECONDS, GhostRemoval
+from clusterra_edge_agent.kubernetes.machines import Machines
+from clusterra_edge_agent.kubernetes.prices import Prices
+from clusterra_edge_agent.kubernetes.stuck import stuck
+from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
+from clusterra_edge_agent.substrate import SubstrateUnavailable
+
+GATHER_SECONDS = 0.5
+"""A machine that boots changes several times, and hundreds may boot at once."""
+
+
+class NodeFacts:
+    """The machines of one substrate's workers, and the end of those that carry none (see `ghosts`)."""
+
+    def __init__(
+        self,
+        api: Api,
+        substrate: KubernetesSubstrate,
+        *,
+        ghost_seconds: float,
+        metrics_url: str | None = None,
+        ghost_pass_seconds: float = PASS_SECONDS,
+    ) -> None:
+        """`metrics_url`: Karpenter's metrics; without it no price is known."""
+        self.changes = GatheredChanges(GATHER_SECONDS)
+        self._substrate = substrate
+        self._machines = Machines(api, self.changes.tell)
+        self._removal = GhostRemoval(api, substrate, self._machines, ghost_seconds, pass_seconds=ghost_pass_seconds)
+        self._prices = Prices(metrics_url, self.changes.tell) if metrics_url else None
+
+    async def run(self) -> None:
+        """Follow the machines and their prices, and remove ghosts, until cancelled."""
+        async with asyncio.TaskGroup() as running:
+            running.create_task(self._machines.run())
+            running.create_task(self._removal.run())
+            if self._prices is not None:
+                running.create_task(self._prices.run())
+
+    def facts(self) -> Facts:
+        """What is known now."""
+        nodes, claims = self._machines.nodes, self._machines.claims
+        return Facts(
+            stuck=self._stuck(),
+            nodes=None if nodes is None else tuple(node.fact for node in nodes),
+            node_claims=None if claims is None else tuple(claim.fact for claim in claims),
+            prices=None if self._prices is None else self._prices.current,
+        )
+
+    def _stuck(self) -> tuple[Stuck, ...] | None:
+        try:
+            pods, deployments = self._substrate.pods(), self._substrate.deployments()
+        except SubstrateUnavailable:
+            return None
+        return tuple(stuck(pods, deployments, self._machines.claims))

@@ -1,0 +1,81 @@
+"""Machines as Karpenter and kubelet make them, on a real API server with Karpenter's own definitions, for tests."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from clusterra_lab.kubernetes import Kubernetes
+
+
+def provider_id(name: str) -> str:
+    return f"aws:///eu-west-1a/i-{name}"
+
+
+def claim_labels(family: str) -> dict[str, str]:
+    """As Karpenter gives them to a NodeClaim that has been launched, and others that nobody asks for."""
+    return {
+        "karpenter.sh/nodepool": f"slurmd-{family}",
+        "clusterra.io/family": family,
+        "karpenter.k8s.aws/instance-cpu": "2",
+        "karpenter.k8s.aws/instance-memory": "8192",
+        "node.kubernetes.io/instance-type": "m7g.large",
+        "karpenter.sh/capacity-type": "spot",
+        "topology.kubernetes.io/zone": "eu-west-1a",
+    }
+
+
+@dataclass(frozen=True)
+class KubeMachines:
+    """Makes and changes them as an administrator."""
+
+    kubernetes: Kubernetes
+
+    async def claim(self, name: str, family: str = "general", **status: Any) -> None:
+        """A NodeClaim of a family's NodePool."""
+        manifest = {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "metadata": {"name": name, "labels": claim_labels(family)},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "slurmd"},
+                "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
+            },
+        }
+        await self.kubernetes.kubectl("create", "--filename=-", input=json.dumps(manifest))
+        if status:
+            await self.set_status("nodeclaim", name, **status)
+
+    async def node(self, name: str, family: str = "general") -> None:
+        """A node, not ready yet; without a family it is for something else than workers."""
+        labels = {"clusterra.io/family": family} if family else {}
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {**labels, "node.kubernetes.io/instance-type": "m7g.large"}},
+            "spec": {"providerID": provider_id(name)},
+        }
+        await self.kubernetes.kubectl("create", "--filename=-", input=json.dumps(manifest))
+
+    async def set_status(self, kind: str, name: str, **status: Any) -> None:
+        patch = json.dumps({"status": status})
+        await self.kubernetes.kubectl("patch", kind, name, "--subresource=status", "--type=merge", f"--patch={patch}")
+
+    async def claims(self) -> set[str]:
+        listed = await self.kubernetes.kubectl("get", "nodeclaims", "--output=jsonpath={.items[*].metadata.name}")
+        return set(listed.split())
+
+
+def condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> dict[str, str]:
+    """One of a NodeClaim, changed at the begin of 2026."""
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason or type_,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+
+
+LAUNCHED = condition("Launched")
+INITIALIZED = condition("Initialized")
+NO_CAPACITY = condition("Launched", "False", "InsufficientCapacity", "no m7g.large in eu-west-1a")
