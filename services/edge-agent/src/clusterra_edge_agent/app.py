@@ -1,4 +1,4 @@
-"""The edge-agent, wired: workers as desired, heartbeats, news, and log reads."""
+"""The edge-agent, wired: workers as desired, heartbeats on NATS or by HTTP, news, and log reads."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,8 +12,10 @@ from clusterra_runtime.events import EventPublisher
 from clusterra_runtime.service import Service, run
 
 from clusterra_edge_agent import state
+from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.controller import Controller
 from clusterra_edge_agent.desired import LatestDesired, follow
+from clusterra_edge_agent.fallback import Fallback
 from clusterra_edge_agent.heartbeat import Heartbeats
 from clusterra_edge_agent.logs import MAX_READS, Logs
 from clusterra_edge_agent.news import tell_news
@@ -35,17 +37,30 @@ async def app(service: Service) -> AsyncIterator[None]:
     with state.locked(settings.state_dir) as folder:
         latest = LatestDesired(folder)
         async with opened(settings) as substrate:
-            client = await bus.connect(settings, NAME, inbox_prefix=permissions.inbox_prefix(ref))
-            controller = Controller(latest, substrate, connected=lambda: client.is_connected)
+            client, on_nats = bus.Client(), Changes()
+
+            def connected() -> bool:
+                return client.is_connected or fallback.connected
+
+            controller = Controller(latest, substrate, connected)
             heartbeats = Heartbeats(client, ref, substrate, lambda: controller.applied, version("clusterra-edge-agent"))
+            fallback = Fallback(client, heartbeats.make, latest)
             logs = Logs(settings.shared_dir)
-            await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
-            service.ready_when("nats", lambda: client.is_connected)
+
+            async def nats() -> None:
+                await client.open(settings, NAME, permissions.inbox_prefix(ref))
+                await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
+                on_nats.tell()
+                await follow(client, ref, latest)
+
+            service.ready_when("centre", connected)
             service.background("substrate", substrate.run)
             service.background("controller", controller.run)
-            service.background("heartbeats", lambda: heartbeats.run(substrate.changes, controller.changes))
+            service.background("heartbeats", lambda: heartbeats.run(on_nats, substrate.changes, controller.changes))
             service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate))
-            service.background("desired", lambda: follow(client, ref, latest))
+            service.background("nats", nats)
+            if settings.gateway_url is not None:
+                service.background("fallback", lambda: by_http(settings, fallback, substrate, controller))
             try:
                 yield
             finally:
@@ -71,6 +86,17 @@ async def opened(settings: Settings) -> AsyncIterator[Substrate]:
         yield substrate
     finally:
         substrate.close()
+
+
+async def by_http(settings: Settings, fallback: Fallback, substrate: Substrate, controller: Controller) -> None:
+    """Runs the fallback on the gateway of these settings until cancelled."""
+    # Only here: an agent without a gateway shall not pay for HTTP.
+    from clusterra_edge_agent.exchange import opened
+
+    assert settings.gateway_url is not None  # noqa: S101 - nobody else calls it
+    assert settings.agent_key_file is not None  # noqa: S101 - the settings take both or none
+    async with opened(settings.gateway_url, settings.ref, settings.agent_key_file) as exchange:
+        await fallback.run(exchange, substrate.changes, controller.changes)
 
 
 def process_substrate(settings: Settings) -> ProcessSubstrate:

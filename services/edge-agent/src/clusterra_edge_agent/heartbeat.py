@@ -52,9 +52,10 @@ class Heartbeats:
         finally:
             forget()
 
-    async def _send(self) -> None:
+    async def make(self) -> Heartbeat:
+        """The next heartbeat, of this moment."""
         self._generation = generation(self._generation)
-        heartbeat = Heartbeat(
+        return Heartbeat(
             generation=self._generation,
             sent_at=now(),
             agent_version=self._version,
@@ -62,8 +63,10 @@ class Heartbeats:
             applied=self._applied(),
             workers=await self._workers(),
         )
+
+    async def _send(self) -> None:
         try:
-            await bus.publish(self._client, self._subject, heartbeat)
+            await bus.publish(self._client, self._subject, await self.make())
         except (bus.BusUnavailable, bus.MessageRefused) as error:
             log.warning("heartbeat_not_sent", reason=str(error))
 
