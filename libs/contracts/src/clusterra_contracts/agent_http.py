@@ -74,7 +74,7 @@ class AgentPrice(_FromAgent):
     instance_type: str
     lifecycle: str
     zone: str
-    usd_per_hour: Annotated[float, Field(ge=0)]
+    usd_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class AgentHeartbeat(_FromAgent):

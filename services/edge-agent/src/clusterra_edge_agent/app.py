@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 
 import structlog
@@ -15,7 +16,7 @@ from clusterra_edge_agent import state
 from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.controller import Controller
 from clusterra_edge_agent.desired import LatestDesired, follow
-from clusterra_edge_agent.fallback import Fallback
+from clusterra_edge_agent.fallback import Exchange, Fallback
 from clusterra_edge_agent.heartbeat import Heartbeats
 from clusterra_edge_agent.logs import MAX_READS, Logs
 from clusterra_edge_agent.news import tell_news
@@ -60,7 +61,8 @@ async def app(service: Service) -> AsyncIterator[None]:
             service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate))
             service.background("nats", nats)
             if settings.gateway_url is not None:
-                service.background("fallback", lambda: by_http(settings, fallback, substrate, controller))
+                by_http = partial(exchange_opened, settings)
+                service.background("fallback", lambda: fallback.run(by_http, substrate.changes, controller.changes))
             try:
                 yield
             finally:
@@ -88,15 +90,16 @@ async def opened(settings: Settings) -> AsyncIterator[Substrate]:
         substrate.close()
 
 
-async def by_http(settings: Settings, fallback: Fallback, substrate: Substrate, controller: Controller) -> None:
-    """Runs the fallback on the gateway of these settings until cancelled."""
-    # Only here: an agent without a gateway shall not pay for HTTP.
+@asynccontextmanager
+async def exchange_opened(settings: Settings) -> AsyncIterator[Exchange]:
+    """The way to the gateway of these settings."""
+    # Only here: an agent that has NATS shall not pay for HTTP.
     from clusterra_edge_agent.exchange import opened
 
     assert settings.gateway_url is not None  # noqa: S101 - nobody else calls it
     assert settings.agent_key_file is not None  # noqa: S101 - the settings take both or none
     async with opened(settings.gateway_url, settings.ref, settings.agent_key_file) as exchange:
-        await fallback.run(exchange, substrate.changes, controller.changes)
+        yield exchange
 
 
 def process_substrate(settings: Settings) -> ProcessSubstrate:

@@ -18,7 +18,7 @@ from clusterra_edge_agent.fallback import ExchangeFailed
 TIMEOUT_SECONDS = 10.0
 
 
-class Exchange:
+class GatewayExchange:
     """Calls the gateway for one cluster. Its certificate is verified; no redirect is followed, for the key would be."""
 
     def __init__(self, http: aiohttp.ClientSession, gateway_url: str, ref: ClusterRef, key_file: Path) -> None:
@@ -55,10 +55,10 @@ class Exchange:
 
 
 @asynccontextmanager
-async def opened(gateway_url: str, ref: ClusterRef, key_file: Path) -> AsyncIterator[Exchange]:
+async def opened(gateway_url: str, ref: ClusterRef, key_file: Path) -> AsyncIterator[GatewayExchange]:
     """An exchange until the block ends."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as http:
-        yield Exchange(http, gateway_url, ref, key_file)
+        yield GatewayExchange(http, gateway_url, ref, key_file)
 
 
 def _retry_after_seconds(answer: aiohttp.ClientResponse) -> float:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 
 import structlog
 from clusterra_contracts.agent_http import EVERY_SECONDS
@@ -33,6 +33,10 @@ class ExchangeFailed(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
+type Exchange = Callable[[Heartbeat], Awaitable[DesiredState | None]]
+"""Sends a heartbeat and returns the last desired state; None is no opinion. Raises ExchangeFailed."""
+
+
 class Fallback:
     """The other way to the centre. It is left at the moment NATS is back: there is never one beside the other."""
 
@@ -47,11 +51,8 @@ class Fallback:
         """Whether the gateway answered within the last 15 s."""
         return self._answered_at is not None and time.monotonic() - self._answered_at < CONNECTED_SECONDS
 
-    async def run(self, exchange: Callable[[Heartbeat], Awaitable[DesiredState | None]], *changes: Changes) -> None:
-        """Whenever NATS has been away for 10 s: send one every 5 s and at every change. Runs until cancelled.
-
-        `exchange` raises ExchangeFailed.
-        """
+    async def run(self, opened: Callable[[], AbstractAsyncContextManager[Exchange]], *changes: Changes) -> None:
+        """Whenever NATS has been away for 10 s: send one every 5 s and at every change. Runs until cancelled."""
         due = asyncio.Event()
         for source in changes:
             source.listen(due)
@@ -60,13 +61,13 @@ class Fallback:
                 await self._client.wait_lost()
                 continue
             log.warning("heartbeats_by_http", nats_away_seconds=AFTER_SECONDS)
-            async with asyncio.TaskGroup() as tasks:
+            async with opened() as exchange, asyncio.TaskGroup() as tasks:
                 beating = tasks.create_task(self._beat(exchange, due))
                 await self._client.wait_connected(None)
                 beating.cancel()
             log.info("heartbeats_by_nats")
 
-    async def _beat(self, exchange: Callable[[Heartbeat], Awaitable[DesiredState | None]], due: asyncio.Event) -> None:
+    async def _beat(self, exchange: Exchange, due: asyncio.Event) -> None:
         failures = 0
         while True:
             due.clear()
