@@ -228,14 +228,25 @@ def test_the_same_question_has_the_same_answer(data: st.DataObject, fleet: Fleet
     assert reply(again, known).scaling_commands == first.scaling_commands
 
 
-orders = st.tuples(st.integers(0, 2**31 - 1), st.integers(1, 2**32 - 1))
+orders = st.tuples(st.integers(0, 2**52), st.integers(1, 2**40))
+FIRST_FENCE = int(NOW.timestamp() * 1_000_000)
 
 
-@given(st.lists(orders, min_size=2, max_size=2))
-def test_versions_are_in_the_order_of_the_states(pair: list[tuple[int, int]]) -> None:
-    first, second = (state(fence=fence, generation=generation) for fence, generation in pair)
-    assert (version_of(first) < version_of(second)) == (first.order < second.order)
-    assert version_of(second) < 2**63, "what an agent counts in"
+@given(st.lists(st.tuples(st.integers(0, 100_000), st.integers(1, 1000)), min_size=1))
+def test_versions_rise_over_decisions_and_takeovers(steps: list[tuple[int, int]]) -> None:
+    fence, generation = FIRST_FENCE, 1
+    last = version_of(state(fence=fence, generation=generation))
+    for takeover, decisions in steps:
+        fence, generation = fence + takeover, generation + decisions
+        version = version_of(state(fence=fence, generation=generation))
+        assert last < version < 2**63, "what an agent counts in"
+        last = version
+
+
+@given(st.integers(1, 1_000_000), st.integers(1, 2**40))
+def test_versions_rise_when_generations_begin_again(takeover: int, generation: int) -> None:
+    before = state(fence=FIRST_FENCE, generation=min(generation, 1024 * takeover))
+    assert version_of(before) < version_of(state(fence=FIRST_FENCE + takeover, generation=1))
 
 
 @given(st.lists(st.none() | orders), st.integers(0, 2**62))

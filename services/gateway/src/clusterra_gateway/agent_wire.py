@@ -39,7 +39,8 @@ ARCH = "arm64"
 BELIEVED_SECONDS = 30.0
 """A snapshot that is older says no more which nodes run jobs: one is published at least every 5 s."""
 
-_GENERATION_BITS = 32
+_FENCE_WEIGHT = 1024
+"""Fences begin at the microseconds of the epoch (`runtime.lease`), so that this is enough until the year 2255."""
 _LIFECYCLES: Mapping[str, Lifecycle] = {"spot": "spot", "on-demand": "on-demand"}
 _MAJOR = re.compile(r"v?([0-9]+)")
 _GPU = re.compile(r"gpu(?::([a-z][a-z0-9_-]*))?(?::([0-9]+))?")
@@ -59,8 +60,12 @@ class Central:
 
 
 def version_of(desired: DesiredState) -> int:
-    """The version of its commands. It rises with every state: a new scaler has a higher fence."""
-    return (desired.fence << _GENERATION_BITS) + desired.generation
+    """The version of its commands, below 2**63.
+
+    It rises with every state: generations go on over takeovers and fences never fall. The fence weighs more, so that it
+    rises as well when a cluster's record is lost and its generations begin again.
+    """
+    return _FENCE_WEIGHT * desired.fence + desired.generation
 
 
 def takes_free_shapes(agent_version: str) -> bool:
