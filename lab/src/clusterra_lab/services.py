@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.permissions import Permissions, control_plane, edge_agent
 from clusterra_contracts.registry import ScalingPolicy
@@ -14,7 +15,7 @@ from clusterra_lab.aws import Aws
 from clusterra_lab.fleet import Command
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.oidc import Oidc, Person
-from clusterra_lab.secret_file import secret
+from clusterra_lab.secret_file import secret, write_secret
 from clusterra_lab.slurm import SlurmCluster
 from clusterra_lab.slurm_config import NodeShape
 
@@ -57,9 +58,16 @@ class Parts:
     """What the edge-agent is told of its substrate."""
     gateway_url: str
 
+    @property
+    def agent_key_file(self) -> Path:
+        """The key by which the edge-agent may speak to the gateway."""
+        return self.directory / "agent-key"
+
 
 def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
     """What is run to its end beside the start of the services; running it again changes nothing."""
+    if not parts.agent_key_file.exists():
+        write_secret(parts.agent_key_file, new_key())
     file = parts.directory / "tenants.json"
     file.write_text(json.dumps({"tenants": [_tenant(parts, policy), OTHER_TENANT]}, indent=2))
     environment = {
@@ -100,6 +108,8 @@ def _edge_agent(parts: Parts) -> dict[str, str]:
         "CLUSTERRA_CLUSTER": CLUSTER.cluster,
         "CLUSTERRA_SHARED_DIR": str(parts.slurm.shared_dir),
         "CLUSTERRA_STATE_DIR": str(parts.directory / "edge-agent"),
+        "CLUSTERRA_GATEWAY_URL": parts.gateway_url,
+        "CLUSTERRA_AGENT_KEY_FILE": str(parts.agent_key_file),
         **parts.edge,
     }
 
@@ -120,6 +130,7 @@ def _tenant(parts: Parts, policy: ScalingPolicy) -> dict[str, object]:
                 "operator": slurm.operator.model_dump(mode="json"),
                 "shared_path": slurm.shared_path,
                 "policy": policy.model_dump(mode="json"),
+                "agent_key": f"file:{parts.agent_key_file}",
             }
         ],
     }

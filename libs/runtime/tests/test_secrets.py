@@ -2,12 +2,13 @@ import os
 from pathlib import Path
 
 import pytest
-from clusterra_runtime.secrets import SecretUnavailable, read_secret
+from clusterra_runtime.secrets import SecretUnavailable, read_binary_secret, read_secret
 
 
 def test_a_file_is_read_without_the_white_space_around_it(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b" k\x00y \n")
     assert read_secret(f"file:{tmp_path}/key") == b"k\x00y"
+    assert read_binary_secret(f"file:{tmp_path}/key") == b" k\x00y \n"
 
 
 def test_it_is_read_again_when_it_changes(tmp_path: Path) -> None:

@@ -276,6 +276,8 @@ async def test_the_agent_is_told_where_its_volumes_are(
     assert settings.state_dir.parent == mounts["state"]
     assert settings.nats_credentials_file
     assert settings.nats_credentials_file.parent == mounts["nats"]
+    assert settings.agent_key_file
+    assert settings.agent_key_file.parent == mounts["gateway"]
     assert settings.kubernetes_namespace == SLURM
     assert settings.health_port == container["ports"][0]["containerPort"]
 

@@ -62,3 +62,44 @@ def test_where_the_configuration_comes_from_must_be_told(monkeypatch: pytest.Mon
     monkeypatch.delenv("CLUSTERRA_SLURMD_CONF")
     with pytest.raises(ValidationError, match="exactly one of"):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("url", "plain", "allowed"),
+    [
+        ("https://gateway.example.com", False, True),
+        ("https://gateway.example.com:8443/edge", False, True),
+        ("http://127.0.0.1:8080", False, True),
+        ("http://localhost:8080", False, True),
+        ("http://[::1]:8080", False, True),
+        ("http://gateway.example.com", False, False),
+        ("http://gateway.example.com", True, True),
+        ("http://10.0.0.5:30080", True, True),
+        ("ftp://gateway.example.com", True, False),
+        ("gateway.example.com", True, False),
+        ("https://", False, False),
+        ("https://user:word@gateway.example.com", False, False),
+        ("https://gateway.example.com?key=1", False, False),
+    ],
+)
+def test_a_key_goes_to_another_machine_by_tls(
+    monkeypatch: pytest.MonkeyPatch, url: str, plain: bool, allowed: bool
+) -> None:
+    monkeypatch.setenv("CLUSTERRA_GATEWAY_URL", url)
+    monkeypatch.setenv("CLUSTERRA_AGENT_KEY_FILE", "/etc/clusterra/agent.key")
+    monkeypatch.setenv("CLUSTERRA_GATEWAY_WITHOUT_TLS", str(plain))
+    if allowed:
+        assert Settings().gateway_url == url
+    else:
+        with pytest.raises(ValidationError, match="CLUSTERRA_GATEWAY_URL"):
+            Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("CLUSTERRA_GATEWAY_URL", "https://gateway.example.com"), ("CLUSTERRA_AGENT_KEY_FILE", "/etc/agent.key")],
+)
+def test_a_gateway_and_a_key_belong_together(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValidationError, match="set both or none"):
+        Settings()

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp.test_utils import make_mocked_request
+from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef
+from clusterra_gateway.agent_keys import AgentKey, AgentKeys
 from clusterra_gateway.directory import ACCOUNTS, Directory
-from clusterra_gateway.errors import Conflict, InvalidRequest, Refused
-from clusterra_gateway.provision import Given, Provisioning, read
+from clusterra_gateway.errors import Conflict, InvalidRequest, Refused, Unauthenticated
+from clusterra_gateway.provision import Given, Provisioning, command, read
 from clusterra_runtime.memory_store import MemoryStore
 from clusterra_runtime.outbox import Outbox
 from gateway_world import CATALOGUE, provisioned
+from typer.testing import CliRunner
 
 MAIN = ClusterRef(tenant="acme", cluster="main")
 
@@ -114,3 +118,77 @@ async def test_a_cluster_needs_shapes(directory: Directory) -> None:
     given = with_cluster(provisioned("acme", "main"), catalogue=own)
     await Provisioning(directory, None).apply(Given.model_validate({"tenants": [given]}))
     assert (await directory.clusters())[MAIN].catalogue == CATALOGUE
+
+
+async def holder(directory: Directory, key: str) -> AgentKey:
+    return await AgentKeys(directory).holder(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
+
+
+def key_file(folder: Path, name: str, key: str) -> dict[str, str]:
+    (folder / name).write_text(f"{key}\n")
+    return {"agent_key": f"file:{folder / name}"}
+
+
+async def test_an_agent_s_key_is_set_replaced_and_revoked(directory: Directory, tmp_path: Path) -> None:
+    acme, first, second = provisioned("acme", "main"), new_key(), new_key()
+    given = key_file(tmp_path, "agent.key", first)
+    assert "agent key of acme/main: set" in await applied(directory, with_cluster(acme, **given))
+    assert (await holder(directory, first)).ref == MAIN
+    assert await applied(directory, with_cluster(acme, **given)) == []
+
+    (tmp_path / "agent.key").write_text(second)
+    assert await applied(directory, with_cluster(acme, **given)) == ["agent key of acme/main: replaced"]
+    assert (await holder(directory, second)).ref == MAIN
+    with pytest.raises(Unauthenticated):
+        await holder(directory, first)
+
+    assert await applied(directory, acme) == ["agent key of acme/main: revoked"]
+    with pytest.raises(Unauthenticated):
+        await holder(directory, second)
+    assert await applied(directory, acme) == []
+    assert await applied(directory, with_cluster(acme, **given)) == ["agent key of acme/main: set"]
+
+
+async def test_an_agent_s_key_is_kept_as_its_hash(directory: Directory, tmp_path: Path) -> None:
+    key = new_key()
+    told = await applied(directory, with_cluster(provisioned("acme", "main"), **key_file(tmp_path, "agent.key", key)))
+    assert isinstance(directory.store, MemoryStore)
+    assert key.removeprefix("clusterra_agent_") not in repr(directory.store._tables) + repr(told)
+
+
+async def test_where_the_slurm_key_is_can_be_changed(directory: Directory, tmp_path: Path) -> None:
+    acme, key = provisioned("acme", "main"), new_key()
+    given = key_file(tmp_path, "agent.key", key)
+    await applied(directory, with_cluster(acme, **given))
+    moved = with_cluster(acme, **given, slurm_key="file:/etc/slurm/slurm.key")
+    assert await applied(directory, moved) == ["agent key of acme/main: changed"]
+    assert (await holder(directory, key)).slurm_key == "file:/etc/slurm/slurm.key"
+    assert await applied(directory, moved) == []
+    await applied(directory, with_cluster(acme, **given))
+    assert (await holder(directory, key)).slurm_key is None
+
+
+async def test_a_key_belongs_to_one_cluster(directory: Directory, tmp_path: Path) -> None:
+    given = key_file(tmp_path, "agent.key", new_key())
+    await applied(directory, with_cluster(provisioned("acme", "main"), **given))
+    with pytest.raises(Conflict, match="acme/main"):
+        await applied(directory, with_cluster(provisioned("thief", "main"), **given))
+
+
+async def test_what_is_no_key_is_not_taken(directory: Directory, tmp_path: Path) -> None:
+    acme = provisioned("acme", "main")
+    for wrong in ("", "secret", new_key()[:-1], f"{new_key()} {new_key()}"):
+        with pytest.raises(InvalidRequest, match=r"agent\.key"):
+            await applied(directory, with_cluster(acme, **key_file(tmp_path, "agent.key", wrong)))
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        await applied(directory, with_cluster(acme, agent_key=f"file:{tmp_path}/none"))
+    with pytest.raises(ValueError, match="agent_key"):
+        await applied(directory, with_cluster(acme, slurm_key="file:/etc/slurm/slurm.key"))
+
+
+async def test_a_made_key_can_be_used(directory: Directory, tmp_path: Path) -> None:
+    made = CliRunner().invoke(command, ["agent-key"])
+    assert made.exit_code == 0
+    key = made.output.strip()
+    await applied(directory, with_cluster(provisioned("acme", "main"), **key_file(tmp_path, "agent.key", key)))
+    assert (await holder(directory, key)).ref == MAIN

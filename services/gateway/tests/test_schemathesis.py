@@ -1,12 +1,18 @@
 """The API keeps the promises of its OpenAPI document, whatever it is sent."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 import schemathesis
+from clusterra_contracts.agent_http import KEY_HEADER, new_key
+from clusterra_gateway.agent_keys import AgentKey, hash_of, put_agent_key
+from clusterra_gateway.directory import Directory
 from clusterra_gateway.openapi import document
 from clusterra_gateway.routes import ROUTES
+from clusterra_runtime import bus
+from clusterra_runtime.outbox import Outbox
 from gateway_world import World
 from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok
@@ -15,7 +21,7 @@ from schemathesis.specs.openapi.checks import ignored_auth
 EXAMPLES = 12
 
 
-def check(url: str, token: str, route_name: str) -> None:
+def check(url: str, token: str, agent_key: str, route_name: str) -> None:
     """Send examples to one operation; raises for a broken promise."""
     schema = schemathesis.openapi.from_dict(document(ROUTES))
     (operation,) = (
@@ -30,7 +36,7 @@ def check(url: str, token: str, route_name: str) -> None:
         if "cluster_id" in case.path_parameters:
             case.path_parameters["cluster_id"] = "main"
         case.headers.pop("Idempotency-Key", None)  # the same key with other bodies is refused, as it should be
-        headers = {"Authorization": f"Bearer {token}"}
+        headers = {"Authorization": f"Bearer {token}", KEY_HEADER: agent_key}
         response = case.call(base_url=url, headers=headers, allow_redirects=False, timeout=10)
         # It takes a wrong cookie beside a good token for a way in; test_access looks at who gets in.
         case.validate_response(response, excluded_checks=[ignored_auth])
@@ -41,10 +47,15 @@ def check(url: str, token: str, route_name: str) -> None:
 # The gateway in the other thread draws random numbers, which hypothesis takes for the strategy's.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.parametrize("name", [route.name for route in ROUTES if not route.stream])
-async def test_operation(world: World, name: str) -> None:
+async def test_operation(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.agent_exchange.EVERY_SECONDS", 0.0)
     world.acme.add("7")
     world.acme.write("7", b"hello\n")
     browser = await world.login("ada@acme.example")
     async with browser.post("/v1/users/me/tokens", json={"name": "fuzz"}) as answer:
         token = (await answer.json())["token"]
-    await asyncio.to_thread(check, world.url, token, name)
+    agent_key = new_key()
+    async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
+        holder = AgentKey(tenant="acme", cluster="main")
+        await put_agent_key(Directory(world.store, outbox), holder, hash_of(agent_key))
+    await asyncio.to_thread(check, world.url, token, agent_key, name)

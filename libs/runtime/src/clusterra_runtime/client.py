@@ -53,8 +53,8 @@ class Client(NatsClient):
         self._served: list[Subscription] = []
         self._work: set[asyncio.Task[None]] = set()
 
-    async def wait_connected(self, timeout_seconds: float) -> bool:
-        """Whether there is a connection, waiting for one at most this long."""
+    async def wait_connected(self, timeout_seconds: float | None) -> bool:
+        """Whether there is a connection, waiting for one at most this long, or as long as it takes."""
         if not self.is_connected:
             # Lost a moment ago: the reconnect has not begun yet.
             self._up.clear()
@@ -65,8 +65,14 @@ class Client(NatsClient):
             return False
         return True
 
+    async def wait_lost(self) -> None:
+        """Return as soon as there is no connection."""
+        with suppress(nats.errors.ConnectionReconnectingError):
+            async with self.while_connected(None):
+                await asyncio.Event().wait()
+
     @asynccontextmanager
-    async def while_connected(self, timeout_seconds: float) -> AsyncIterator[None]:
+    async def while_connected(self, timeout_seconds: float | None) -> AsyncIterator[None]:
         """End the block with nats.errors.ConnectionReconnectingError as soon as the connection is lost.
 
         nats-py waits on, for answers that can no longer come. TimeoutError is raised when the time is over.

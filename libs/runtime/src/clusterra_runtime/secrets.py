@@ -17,6 +17,13 @@ def read_secret(reference: SecretReference) -> bytes:
 
     Raises SecretUnavailable.
     """
+    if not (value := read_binary_secret(reference).strip()):
+        raise SecretUnavailable(f"{reference} is empty: write the secret into the file")
+    return value
+
+
+def read_binary_secret(reference: SecretReference) -> bytes:
+    """The same byte for byte: for secrets in which every byte counts. Raises SecretUnavailable."""
     scheme, _, place = reference.partition(":")
     if scheme != "file":
         raise SecretUnavailable(
@@ -28,7 +35,7 @@ def read_secret(reference: SecretReference) -> bytes:
         version = (status.st_mtime_ns, status.st_size, status.st_ino)
         known = _read.get(path)
         if known is None or known[0] != version:
-            known = version, path.read_bytes().strip()
+            known = version, path.read_bytes()
             _read[path] = known
     except OSError as error:
         raise SecretUnavailable(

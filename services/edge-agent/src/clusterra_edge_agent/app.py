@@ -1,7 +1,8 @@
-"""The edge-agent, wired: workers as desired, heartbeats, news, and log reads."""
+"""The edge-agent, wired: workers as desired, heartbeats on NATS or by HTTP, news, and log reads."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 
 import structlog
@@ -12,9 +13,11 @@ from clusterra_runtime.events import EventPublisher
 from clusterra_runtime.service import Service, run
 
 from clusterra_edge_agent import state
+from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.controller import Controller
 from clusterra_edge_agent.desired import LatestDesired, follow
 from clusterra_edge_agent.facts import Facts, FactSource
+from clusterra_edge_agent.fallback import Exchange, Fallback
 from clusterra_edge_agent.heartbeat import Heartbeats
 from clusterra_edge_agent.logs import MAX_READS, Logs
 from clusterra_edge_agent.news import tell_news
@@ -36,8 +39,12 @@ async def app(service: Service) -> AsyncIterator[None]:
     with state.locked(settings.state_dir) as folder:
         latest = LatestDesired(folder)
         async with opened(settings) as (substrate, source):
-            client = await bus.connect(settings, NAME, inbox_prefix=permissions.inbox_prefix(ref))
-            controller = Controller(latest, substrate, connected=lambda: client.is_connected)
+            client, on_nats = bus.Client(), Changes()
+
+            def connected() -> bool:
+                return client.is_connected or fallback.connected
+
+            controller = Controller(latest, substrate, connected)
             heartbeats = Heartbeats(
                 client,
                 ref,
@@ -46,18 +53,28 @@ async def app(service: Service) -> AsyncIterator[None]:
                 version("clusterra-edge-agent"),
                 facts=source.facts if source else Facts,
             )
+            fallback = Fallback(client, heartbeats.make, latest)
             changes = [substrate.changes, controller.changes]
             logs = Logs(settings.shared_dir)
-            await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
-            service.ready_when("nats", lambda: client.is_connected)
+
+            async def nats() -> None:
+                await client.open(settings, NAME, permissions.inbox_prefix(ref))
+                await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
+                on_nats.tell()
+                await follow(client, ref, latest)
+
+            service.ready_when("centre", connected)
             service.background("substrate", substrate.run)
             service.background("controller", controller.run)
             if source is not None:
                 changes.append(source.changes)
                 service.background("facts", source.run)
-            service.background("heartbeats", lambda: heartbeats.run(*changes))
+            service.background("heartbeats", lambda: heartbeats.run(on_nats, *changes))
             service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate))
-            service.background("desired", lambda: follow(client, ref, latest))
+            service.background("nats", nats)
+            if settings.gateway_url is not None:
+                by_http = partial(exchange_opened, settings)
+                service.background("fallback", lambda: fallback.run(by_http, *changes))
             try:
                 yield
             finally:
@@ -104,6 +121,18 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSourc
         yield substrate, None
     finally:
         substrate.close()
+
+
+@asynccontextmanager
+async def exchange_opened(settings: Settings) -> AsyncIterator[Exchange]:
+    """The way to the gateway of these settings."""
+    # Only here: an agent that has NATS shall not pay for HTTP.
+    from clusterra_edge_agent.exchange import opened
+
+    assert settings.gateway_url is not None  # noqa: S101 - nobody else calls it
+    assert settings.agent_key_file is not None  # noqa: S101 - the settings take both or none
+    async with opened(settings.gateway_url, settings.ref, settings.agent_key_file) as exchange:
+        yield exchange
 
 
 def process_substrate(settings: Settings) -> ProcessSubstrate:

@@ -55,10 +55,11 @@ class Heartbeats:
         finally:
             forget()
 
-    async def _send(self) -> None:
+    async def make(self) -> Heartbeat:
+        """The next heartbeat, of this moment."""
         self._generation = generation(self._generation)
         facts = self._facts()
-        heartbeat = Heartbeat(
+        return Heartbeat(
             generation=self._generation,
             sent_at=now(),
             agent_version=self._version,
@@ -70,8 +71,10 @@ class Heartbeats:
             node_claims=facts.node_claims,
             prices=facts.prices,
         )
+
+    async def _send(self) -> None:
         try:
-            await bus.publish(self._client, self._subject, heartbeat)
+            await bus.publish(self._client, self._subject, await self.make())
         except (bus.BusUnavailable, bus.MessageRefused) as error:
             log.warning("heartbeat_not_sent", reason=str(error))
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, Id
@@ -13,6 +14,8 @@ log = structlog.get_logger(__name__)
 GHOST_SECONDS = 480.0
 LEAST_GHOST_SECONDS = 60.0
 """Less is a mistake: it would end machines that are still booting."""
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Settings(ServiceSettings):
@@ -26,6 +29,13 @@ class Settings(ServiceSettings):
     """The cluster's shared folder as this agent sees it; jobs write their output there."""
     state_dir: Path
     """This agent's own folder, kept over its restarts: the workers it started, and what it obeyed last."""
+
+    gateway_url: str | None = None
+    """The gateway, for heartbeats while NATS cannot be reached; None for none."""
+    agent_key_file: Path | None = None
+    """This cluster's agent key, which the gateway asks for; read again once the file changes."""
+    gateway_without_tls: bool = False
+    """Whether `gateway_url` may be http:// to another machine: only where the network itself is encrypted."""
 
     worker_launcher: tuple[str, ...] = ()
     """Put before slurmd, such as `["chroot", "/srv/slurm"]`. It stays in slurmd's session until slurmd ends."""
@@ -79,6 +89,20 @@ class Settings(ServiceSettings):
             raise ValueError("set exactly one of CLUSTERRA_SLURMD_CONF and CLUSTERRA_SLURMD_CONF_SERVER")
         if self.slurmd_spool is not None and "{worker}" not in self.slurmd_spool:
             raise ValueError("CLUSTERRA_SLURMD_SPOOL must hold {worker}: it is removed with one worker")
+        if (self.gateway_url is None) != (self.agent_key_file is None):
+            raise ValueError("CLUSTERRA_GATEWAY_URL and CLUSTERRA_AGENT_KEY_FILE belong together: set both or none")
+        if self.gateway_url is not None:
+            self._check_gateway(self.gateway_url)
         if self.slurmd_port_range.stop > 65536:
             raise ValueError("CLUSTERRA_SLURMD_FIRST_PORT + CLUSTERRA_SLURMD_PORTS must not go beyond port 65535")
         return self
+
+    def _check_gateway(self, url: str) -> None:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
+            raise ValueError("CLUSTERRA_GATEWAY_URL must be an address such as https://gateway.example.com")
+        plain = parts.scheme == "http" and (self.gateway_without_tls or parts.hostname in LOOPBACK)
+        if parts.scheme != "https" and not plain:
+            raise ValueError(
+                "CLUSTERRA_GATEWAY_URL must be https:// (http:// only for this very machine): a key goes there"
+            )

@@ -15,6 +15,8 @@ from clusterra_runtime.service import Service, run
 from clusterra_runtime.settings import ServiceSettings
 from clusterra_runtime.store import Store
 
+from clusterra_gateway.agent_exchange import AgentExchange
+from clusterra_gateway.agent_keys import AgentKeys
 from clusterra_gateway.authentication import Authentication
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.context import Gateway
@@ -73,6 +75,8 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
             ),
             connections=connections,
             feed=Feed(client),
+            agent_keys=AgentKeys(directory),
+            agent_exchange=AgentExchange(client, registry),
         )
         service.ready_when("nats", lambda: client.is_connected)
         service.ready_when("feed", lambda: parts.feed.working)

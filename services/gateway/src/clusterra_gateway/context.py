@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from aiohttp import web
 from clusterra_runtime.registry import Registry
 
+from clusterra_gateway.agent_exchange import AgentExchange
+from clusterra_gateway.agent_keys import AgentKeys
 from clusterra_gateway.authentication import Authentication
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.directory import Directory
@@ -32,6 +34,8 @@ class Gateway:
     upstream: Upstream
     connections: Connections
     feed: Feed
+    agent_keys: AgentKeys
+    agent_exchange: AgentExchange
 
 
 GATEWAY = web.AppKey("gateway", Gateway)

@@ -50,6 +50,10 @@ class Rejected(Refused):
     """Slurm understood the request and refused it."""
 
 
+class TooManyRequests(Refused):
+    """The caller asks more often than it may."""
+
+
 class BadUpstream(Refused):
     """A part behind the gateway answered in a way that the caller cannot mend."""
 

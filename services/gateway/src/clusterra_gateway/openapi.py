@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from clusterra_contracts.agent_http import KEY_HEADER
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from clusterra_gateway.authentication import COOKIE
 from clusterra_gateway.problems import MEDIA_TYPE, REQUEST_ID, Problem
-from clusterra_gateway.route import PublicRoute, Route
+from clusterra_gateway.route import AgentRoute, PublicRoute, Route
 
 TITLE = "Clusterra"
 VERSION = "1"
@@ -43,6 +44,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
             "securitySchemes": {
                 "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
                 "bearer": {"type": "http", "scheme": "bearer"},
+                "agent": {"type": "apiKey", "in": "header", "name": KEY_HEADER},
             },
         },
     }
@@ -74,12 +76,22 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
                 "content": {MEDIA_TYPE: {"schema": schemas[Problem, "serialization"]}},
             },
         },
-        "security": [] if isinstance(route, PublicRoute) else [{"cookie": []}, {"bearer": []}],
+        "security": _security(route),
     }
     if route.body is not None:
         schema = schemas[route.body, "validation"]
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
+
+
+def _security(route: Route) -> list[dict[str, list[str]]]:
+    match route:
+        case PublicRoute():
+            return []
+        case AgentRoute():
+            return [{"agent": []}]
+        case _:
+            return [{"cookie": []}, {"bearer": []}]
 
 
 def _answer(route: Route, schemas: _Schemas) -> dict[str, Any]:

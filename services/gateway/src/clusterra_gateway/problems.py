@@ -24,6 +24,7 @@ from clusterra_gateway.errors import (
     Refused,
     Rejected,
     TooLarge,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
     UnsupportedMedia,
@@ -44,6 +45,7 @@ STATUS: dict[type[Refused], HTTPStatus] = {
     UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
     Rejected: HTTPStatus.UNPROCESSABLE_ENTITY,
+    TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
     BadUpstream: HTTPStatus.BAD_GATEWAY,
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
@@ -124,7 +126,7 @@ def _response(
     headers = {}
     if status is HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return web.Response(
         status=status, body=problem.model_dump_json(exclude_none=True), content_type=MEDIA_TYPE, headers=headers

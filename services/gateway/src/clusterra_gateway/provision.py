@@ -1,15 +1,17 @@
 """`python -m clusterra_gateway.provision apply FILE`: tenants, people and clusters from a file into the record.
 
-Applying a file again changes nothing. What the file does not name stays as it is.
+Applying a file again changes nothing. What the file does not name stays as it is, but for a cluster's agent key: a
+cluster that is named without one has none any more. `... agent-key` makes one.
 """
 
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 import yaml
+from clusterra_contracts.agent_http import is_key, new_key
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, Id, SlurmUser
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy, SecretReference
@@ -19,10 +21,12 @@ from clusterra_runtime.catalogue import CatalogueInvalid
 from clusterra_runtime.dynamodb import DynamoDBStore
 from clusterra_runtime.item import Key
 from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.secrets import SecretUnavailable, read_secret
 from clusterra_runtime.store import StoreError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from clusterra_gateway.admin_events import admin_event
+from clusterra_gateway.agent_keys import AgentKey, hash_of, put_agent_key
 from clusterra_gateway.app import connected, followed_registry
 from clusterra_gateway.directory import ACCOUNTS, Directory, domain_key, invitation_key, name_key, tenant_key
 from clusterra_gateway.errors import Conflict, InvalidRequest, Refused
@@ -61,6 +65,16 @@ class GivenCluster(_Strict):
     policy: ScalingPolicy = ScalingPolicy()
     catalogue: Catalogue | None = None
     """None takes the one of CLUSTERRA_CATALOGUE_FILE."""
+    agent_key: SecretReference | None = None
+    """The key of its agent for HTTP, read when the file is applied; None lets in no agent."""
+    slurm_key: SecretReference | None = None
+    """The Slurm key that an agent which asks for it gets, as the gateway can read it."""
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.slurm_key is not None and self.agent_key is None:
+            raise ValueError("slurm_key is for an agent: give an agent_key as well")
+        return self
 
 
 class GivenTenant(_Strict):
@@ -130,6 +144,24 @@ class Provisioning:
         version = await self._directory.put_cluster(ref, binding, [admin_event(ref, registered, version="1")])
         if version is not None:
             self.changes.append(f"cluster {tenant}/{given.id}: version {version}")
+        await self._agent_key(ref, given)
+
+    async def _agent_key(self, ref: ClusterRef, given: GivenCluster) -> None:
+        key_hash = None
+        if given.agent_key is not None:
+            try:
+                key = read_secret(given.agent_key).decode(errors="replace")
+            except SecretUnavailable as error:
+                raise InvalidRequest(f"the agent key of {ref}: {error}") from error
+            if not is_key(key):
+                raise InvalidRequest(
+                    f"{given.agent_key} holds no agent key",
+                    hint="make one with `python -m clusterra_gateway.provision agent-key`",
+                )
+            key_hash = hash_of(key)
+        record = AgentKey(tenant=ref.tenant, cluster=ref.cluster, slurm_key=given.slurm_key)
+        if done := await put_agent_key(self._directory, record, key_hash):
+            self.changes.append(f"agent key of {ref}: {done}")
 
     async def _reserve_operator(self, tenant: str, operator: SlurmUser) -> None:
         """Keep the operator's name from people: whoever has it in a token has its rights in Slurm."""
@@ -173,6 +205,12 @@ command = typer.Typer(add_completion=False, no_args_is_help=True)
 @command.callback()
 def _commands() -> None:
     """Tenants, people and clusters of the gateway's record."""
+
+
+@command.command()
+def agent_key() -> None:
+    """Make an agent's key and print it: the agent's key file is to hold it, and nobody else is to know it."""
+    typer.echo(new_key())
 
 
 @command.command()

@@ -12,11 +12,13 @@ from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from prometheus_client import Histogram
 from pydantic import BaseModel
 
+from clusterra_gateway.agent_keys import AgentKey
 from clusterra_gateway.authentication import Caller
 from clusterra_gateway.context import gateway
 from clusterra_gateway.parameters import Query
 
 type PublicHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+type AgentHandler = Callable[[web.Request, AgentKey], Awaitable[web.StreamResponse]]
 type PrivateHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 Method = Literal["GET", "POST", "DELETE"]
 
@@ -88,3 +90,16 @@ class PrivateRoute(Route):
         caller = await gateway(request).authentication.caller(request)
         with structlog.contextvars.bound_contextvars(tenant=caller.member.tenant, user=caller.member.user):
             return await self.handler(request, caller)
+
+
+@dataclass(frozen=True)
+class AgentRoute(Route):
+    """For a cluster's agent, whose key the handler is given."""
+
+    handler: AgentHandler
+
+    @override
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        holder = await gateway(request).agent_keys.holder(request)
+        with structlog.contextvars.bound_contextvars(tenant=holder.tenant, cluster=holder.cluster):
+            return await self.handler(request, holder)

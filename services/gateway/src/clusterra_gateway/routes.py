@@ -1,10 +1,11 @@
 """All routes of the gateway. The router, `/v1/api-routes` and the OpenAPI document are made from this table."""
 
+from clusterra_contracts.agent_http import PATH, AgentHeartbeat, AgentHeartbeatReply
 from clusterra_contracts.history_rpc import HistoryPage
 from clusterra_contracts.slurm_rpc import Job, JobPage, Submitted
 
-from clusterra_gateway import clusters, description, events, jobs, login, logs, users
-from clusterra_gateway.route import PrivateRoute, PublicRoute, Route
+from clusterra_gateway import agent_heartbeat, clusters, description, events, jobs, login, logs, users
+from clusterra_gateway.route import AgentRoute, PrivateRoute, PublicRoute, Route
 
 EVENT_STREAM = "text/event-stream"
 
@@ -68,6 +69,9 @@ ROUTES: tuple[Route, ...] = (
         stream=True,
         headers=("Last-Event-ID",),
         result=EVENT_STREAM,
+    ),
+    AgentRoute(
+        "agent_heartbeat", "POST", PATH, agent_heartbeat.heartbeat, body=AgentHeartbeat, result=AgentHeartbeatReply
     ),
     PublicRoute("api_routes", "GET", "/v1/api-routes", description.api_routes, result=description.ApiRoutes),
     PublicRoute("openapi", "GET", "/v1/openapi.json", description.openapi, result="application/json"),

@@ -1,0 +1,166 @@
+"""The agent as a process that comes and goes, and the centre's view of it; real processes stand in for slurmd."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from clusterra_contracts import permissions, subjects
+from clusterra_contracts.events import Event
+from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.scale import DesiredState, ShapeTarget
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_lab.process import Process, free_port, start, until
+from clusterra_runtime import bus, direct, topology
+from clusterra_runtime.client import Client
+from clusterra_runtime.settings import ServiceSettings
+
+REF = ClusterRef(tenant="acme", cluster="c1")
+SHAPE = "compute-xs"
+SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))
+SLEEPS = ("sh", "-c", "exec sleep 1000", "sh")
+USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
+
+
+@dataclass
+class Edge:
+    """One agent that comes and goes, and the centre's view of it."""
+
+    folder: Path
+    server: NatsServer
+    centre: Client
+    launcher: tuple[str, ...] = SLEEPS
+    heartbeats: list[Heartbeat] = field(default_factory=list)
+    agent: Process | None = None
+    generation: int = 0
+    first_port: int = field(default_factory=free_port)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shared_dir(self) -> Path:
+        folder = self.folder / "shared"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    async def start(self) -> Process:
+        environment = {
+            **self.server.environment("edge"),
+            "CLUSTERRA_TENANT": REF.tenant,
+            "CLUSTERRA_CLUSTER": REF.cluster,
+            "CLUSTERRA_SHARED_DIR": str(self.shared_dir),
+            "CLUSTERRA_STATE_DIR": str(self.folder / "state"),
+            "CLUSTERRA_WORKER_LAUNCHER": json.dumps(self.launcher),
+            "CLUSTERRA_SLURMD_CONF_SERVER": "127.0.0.1:6817",
+            "CLUSTERRA_SLURMD_FIRST_PORT": str(self.first_port),
+            **self.environment,
+        }
+        command = [sys.executable, "-m", "clusterra_edge_agent"]
+        self.agent = await start("edge-agent", command, log=self.folder / "agent.log", env=environment)
+        return self.agent
+
+    async def desire(
+        self, replicas: int | None, *, victims: tuple[str, ...] = (), fence: int = 1, generation: int | None = None
+    ) -> DesiredState:
+        if generation is None:
+            self.generation += 1
+            generation = self.generation
+        target = ShapeTarget(shape=SHAPE, worker=SPEC, replicas=replicas or 0, victims=victims)
+        state = DesiredState(
+            generation=generation,
+            fence=fence,
+            snapshot_generation=0,
+            decided_at=now(),
+            targets=None if replicas is None else (target,),
+        )
+        await bus.publish_durable(
+            self.centre, subjects.scale_desired(REF), state, message_id=f"{self.folder}:{fence}:{generation}"
+        )
+        return state
+
+    async def heartbeat(self, condition: Callable[[Heartbeat], object], *, seconds: float = 15.0) -> Heartbeat:
+        """The first heartbeat from now on, the last known one included, for which the condition holds."""
+        first = max(0, len(self.heartbeats) - 1)
+
+        def look() -> Heartbeat | None:
+            return next((beat for beat in self.heartbeats[first:] if condition(beat)), None)
+
+        return await until(look, seconds=seconds, what="the heartbeat", every=0.005, process=self.agent)
+
+    async def applied(self, state: DesiredState) -> Heartbeat:
+        def told(beat: Heartbeat) -> bool:
+            return beat.applied is not None and (beat.applied.fence, beat.applied.generation) == state.order
+
+        return await self.heartbeat(told)
+
+    async def has(self, count: int) -> Heartbeat:
+        return await self.heartbeat(lambda beat: beat.workers is not None and len(beat.workers) == count)
+
+    def workers(self) -> dict[int, psutil.Process]:
+        """The worker processes that run, as the kernel knows them."""
+        found = {}
+        for process in psutil.process_iter():
+            try:
+                mine = process.environ().get("CLUSTERRA_STATE_DIR") == str(self.folder / "state")
+                if mine and process.name() == "sleep" and process.status() != psutil.STATUS_ZOMBIE:
+                    found[process.pid] = process
+            except psutil.Error:
+                continue
+        return found
+
+    def records(self) -> dict[int, str]:
+        """The workers that the agent has on record: pid and name."""
+        found = {}
+        for file in (self.folder / "state" / "workers").glob("*.json"):
+            with suppress(FileNotFoundError):
+                record = json.loads(file.read_text())
+                found[record["process"]["pid"]] = record["name"]
+        return found
+
+    async def events(self) -> list[tuple[str, str]]:
+        found = []
+        async with aclosing(direct.replay(self.centre, "EVENT", subjects.events_of(REF))) as stored:  # type: ignore[type-var]
+            async for message in stored:
+                event = Event.model_validate_json(message.body)
+                found.append((event.kind, event.subject))
+        return found
+
+    async def dead_letters(self) -> list[bytes]:
+        found = []
+        async with aclosing(direct.replay(self.centre, "DLQ", "dlq.>")) as stored:  # type: ignore[type-var]
+            async for message in stored:
+                found.append(message.body)
+        return found
+
+    async def stop(self) -> None:
+        if self.agent is not None:
+            self.agent.kill()
+            await self.agent.wait()
+        for process in self.workers().values():
+            process.kill()
+
+
+@asynccontextmanager
+async def running_edge(folder: Path) -> AsyncIterator[Edge]:
+    """An edge with a NATS server of its own; its agent is not started yet."""
+    async with nats_server(folder / "nats", users=USERS) as server:
+        settings = ServiceSettings(
+            nats_url=server.url, nats_user="centre", nats_password_file=server.passwords["centre"]
+        )
+        centre = await bus.connect(settings, "centre")
+        await topology.apply(centre)
+        edge = Edge(folder, server, centre)
+
+        async def note(_about: subjects.Subject, beat: Heartbeat) -> None:
+            edge.heartbeats.append(beat)
+
+        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, note)
+        try:
+            yield edge
+        finally:
+            await edge.stop()
+            await bus.close(centre)
