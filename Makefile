@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 MEMBERS := $(wildcard libs/* services/*) lab
 # Most of a test is waiting for a real thing. A file's tests share their servers.
 TEST_PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN)
+# What the demo's workers are: processes of this machine, or pods of a real node of Kubernetes on it.
+SUBSTRATE ?= process
+PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
 .PHONY: help demo up down status test test-histories test-chaos lint bench-latency bench-edge docs lock clean prepare prepare-kubernetes
@@ -33,11 +36,11 @@ ifeq ($(shell id -u),0)
 prepare: $(VENV)/.installed ## Build or download what the lab needs, once, into the cache
 	@$(BIN)/lab prepare
 
-demo: prepare ## Real jobs from HTTP to workers that did not exist, and back to zero; writes demo.json
-	@$(BIN)/lab demo
+demo: $(PREPARED) ## Real jobs from HTTP to workers that did not exist, and back to zero; writes demo.json (SUBSTRATE=kubernetes)
+	@$(BIN)/lab demo --substrate $(SUBSTRATE)
 
-up: prepare ## Start everything on this machine and stay; Ctrl-C ends it
-	@$(BIN)/lab up
+up: $(PREPARED) ## Start everything on this machine and stay; Ctrl-C ends it (SUBSTRATE=kubernetes)
+	@$(BIN)/lab up --substrate $(SUBSTRATE)
 
 down: $(VENV)/.installed ## End what `make up` started, whatever became of it
 	@$(BIN)/lab down

@@ -29,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_a_given_root_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = tmp_path / "given"
-    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", DATABASE):
+    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", "usr/lib/clusterra", DATABASE):
         (given / needed).mkdir(parents=True)
     monkeypatch.setenv(GIVEN, str(given))
     assert await ensure_root() == given

@@ -177,7 +177,8 @@ def _stages(run: Run, observer: Observer, slurm: SlurmCluster) -> dict[str, floa
         running = observer.facts.get((run.job_id, "job.running"))
         nodes = tuple(getattr(running.data, "nodes", ())) if running else (run.output.node,)
         seen = observer.stages(run.job_id, accepted, run.output.started_at)
-        registered = max(filter(None, (registered_at(slurm, node) for node in nodes)), default=None)
+        seen_at = (registered_at(slurm, node) or observer.registered.get(node) for node in nodes)
+        registered = max(filter(None, seen_at), default=None)
         moments |= vars(seen) | {"running": run.output.started_at, "ended": run.output.ended_at}
         if registered is not None and registered >= accepted:
             moments["registered"] = registered

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from clusterra_contracts import subjects
-from clusterra_contracts.events import Event, JobFact
+from clusterra_contracts.events import Event, JobFact, NodeFact
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
@@ -52,6 +52,8 @@ class Observer:
     """The job events seen, by job id and kind."""
     states: dict[str, str] = field(default_factory=dict)
     """Of each job, as its last event tells. Their times are too coarse to go by."""
+    registered: dict[str, datetime] = field(default_factory=dict)
+    """When each node was seen to have registered."""
 
     async def on_snapshot(self, subject: Subject, snapshot: QueueSnapshot) -> None:
         """Note which jobs a snapshot is the first to name."""
@@ -82,7 +84,9 @@ class Observer:
                 self.workers_peak[shape] = max(self.workers_peak.get(shape, 0), count)
 
     async def on_event(self, subject: Subject, event: Event) -> None:
-        """Note what became of jobs."""
+        """Note what became of jobs and nodes."""
+        if isinstance(event.data, NodeFact) and event.data.kind == "node.registered":
+            self.registered[event.data.node] = event.time
         if isinstance(event.data, JobFact):
             self.facts[event.data.job_id, event.data.kind] = event
             self.states[event.data.job_id] = event.data.state

@@ -1,6 +1,6 @@
 """Everything on this machine: the real dependencies and the five services on them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from clusterra_lab.secret_file import write_secret
 from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup, shapes
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm_provider import first_possible
-from clusterra_lab.substrate import SubstrateName, substrate
+from clusterra_lab.substrate import Substrate, SubstrateName, substrate
 from clusterra_lab.tools import tools_python
 from clusterra_lab.up import opened
 from clusterra_lab.user import User, logged_in
@@ -43,6 +43,7 @@ class Stack:
     aws: Aws
     oidc: Oidc
     slurm: OwnedSlurmCluster
+    substrate: Substrate
     services: dict[str, RunningService]
     bus: Client
     """May publish and subscribe everything."""
@@ -109,7 +110,7 @@ async def stack(
         all_started = running.enter_context(home.using_state())
         gateway_url = f"http://127.0.0.1:{kept_port(home.state / 'gateway-port')}"
 
-        async def start_slurm() -> tuple[OwnedSlurmCluster, Mapping[str, str]]:
+        async def start_slurm() -> tuple[Substrate, OwnedSlurmCluster]:
             edge = await running.enter_async_context(substrate(workers, home.directory / "kubernetes", progress))
             slurm = await running.enter_async_context(
                 slurm_cluster(
@@ -120,7 +121,7 @@ async def stack(
                     progress=progress,
                 )
             )
-            return slurm, await edge.deploy(slurm)
+            return edge, slurm
 
         async with at_once() as starting:
             nats = starting.create_task(
@@ -138,8 +139,9 @@ async def stack(
                 )
             )
             slurm_started = starting.create_task(start_slurm())
-        slurm, edge = slurm_started.result()
-        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm, edge, gateway_url)
+        edge, slurm = slurm_started.result()
+        told = await edge.deploy(slurm)
+        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm, told, gateway_url)
         # Workers outlive their agent, but must be gone before Slurm goes.
         running.push_async_callback(end_processes, home.directory, only_strays=True)
         client = await _bus(parts.nats)
@@ -149,7 +151,7 @@ async def stack(
             starting.create_task(run_setup(setup(parts, policy), home.logs, progress))
             started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
         all_started()
-        yield Stack(home, parts, parts.nats, parts.aws, parts.oidc, slurm, started.result(), client, gateway_url)
+        yield Stack(home, parts, parts.nats, parts.aws, parts.oidc, slurm, edge, started.result(), client, gateway_url)
 
 
 async def _bus(nats: NatsServer) -> Client:

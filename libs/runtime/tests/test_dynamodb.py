@@ -272,7 +272,7 @@ steps = st.lists(
 _runs = itertools.count()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(history=steps)
 async def test_the_adapters_cannot_be_told_apart(
     dynamodb: DynamoDBStore, history: list[tuple[int, list[Write], bool]]

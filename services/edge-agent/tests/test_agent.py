@@ -140,7 +140,7 @@ async def test_a_new_state_that_was_published_while_nobody_listened_is_found(edg
     state = await edge.desire(2)
     await edge.start()
     await edge.applied(state)
-    assert len(edge.workers()) == 2
+    await until(lambda: len(edge.workers()) == 2, seconds=10, what="both processes")
 
 
 async def test_a_crash_loop_is_slowed_down_and_each_failure_told(edge: Edge) -> None:

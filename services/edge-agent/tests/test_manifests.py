@@ -393,6 +393,9 @@ async def test_nobody_deletes_a_worker_that_runs_and_is_not_marked(edge: Control
     assert await agent.is_guarded(first), "it was to go before it started, and has started"
     with pytest.raises(KubectlFailed, match="this worker may run jobs, and was not marked for deletion"):
         await edge.kubectl("delete", "pod", first.name, f"--namespace={SLURM}", "--force")
+    await edge.kubectl("annotate", "pod", first.name, f"--namespace={SLURM}", "clusterra.io/deletable=true")
+    assert not await agent.is_guarded(first), "an administrator takes it upon himself"
+    await edge.kubectl("annotate", "pod", first.name, f"--namespace={SLURM}", "clusterra.io/deletable-")
     # Somebody lowers the replicas: the ReplicaSet may not choose, until one is marked.
     await agent.scale(name, 1)
     await agent.set_deletion_cost(second, VICTIM_COST)

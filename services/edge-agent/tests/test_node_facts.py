@@ -321,6 +321,7 @@ async def test_a_worker_that_no_watch_has_shown_keeps_its_machine(
     await machines.claim("busy", conditions=[LAUNCHED], providerID=provider_id("busy"), nodeName="busy")
     await machines.node("busy")
     await workers.deploy(replicas=1, nodeName="busy", tolerations=[{"operator": "Exists"}])
+    await until(workers.pods, seconds=60, what="the worker")
     monkeypatch.setattr(KubernetesSubstrate, "pods", lambda _: {})
     with structlog.testing.capture_logs() as logs:
         async with observer(workers, tmp_path, ghost_seconds=0.5) as edge:

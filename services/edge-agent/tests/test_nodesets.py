@@ -134,6 +134,12 @@ class Edge:
             return len(await self.active(name))
         return int(await self.workers.kubectl("get", self._nodesets, name, "--output=jsonpath={.spec.replicas}"))
 
+    async def until_replicas(self, wanted: int) -> None:
+        async def reached() -> bool:
+            return await self.replicas() == wanted
+
+        await until(reached, seconds=60, what=f"{wanted} replicas", every=0.1)
+
     async def active(self, name: str = "w") -> list[int]:
         listed = await self.workers.kubectl("get", "nodesetpowerstates", name, "--output=json")
         ordinals: list[int] = json.loads(listed)["spec"].get("activeNodes", [])
@@ -351,7 +357,7 @@ async def test_a_victim_is_replaced_under_another_name(edge: Edge) -> None:
         await edge.until_told(["worker.stopped"], "w-0")
         assert await agent.running(2) == ["w-1", "w-2"]
         await agent.applied(2)
-    assert await edge.replicas() == 2
+        await edge.until_replicas(2)
 
 
 @only_slinky

@@ -16,14 +16,15 @@ NAME, SHAPE = "slurmd-general-xs-1", "general-xs"
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 REFUSED = '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
 
-LOOKS = ("pending", "running", "refused", "failed", "terminating")
+LOOKS = ("pending", "running", "refused", "failed", "terminating", "ending")
+"""`ending`: its deletion is accepted and its containers have ended, but it is still there."""
 
 
 def pod(look: str) -> Pod:
     metadata: dict[str, Any] = {"name": NAME, "uid": "uid-1", "creationTimestamp": BIRTH}
-    if look == "terminating":
+    if look in ("terminating", "ending"):
         metadata["deletionTimestamp"] = BIRTH
-    phase = {"pending": "Pending", "failed": "Failed"}.get(look, "Running")
+    phase = {"pending": "Pending", "failed": "Failed", "ending": "Failed"}.get(look, "Running")
     ended = {"state": {"terminated": {"exitCode": 78, "message": REFUSED}}}
     status = {"phase": phase, "containerStatuses": [ended] if look == "refused" else []}
     return Pod.model_validate({"metadata": metadata, "spec": {"nodeName": "node-1"}, "status": status})
@@ -56,7 +57,10 @@ def test_each_fact_of_a_pod_is_told_once_and_its_end_last(history: list[str]) ->
                     if present and not present.terminating and "running" in seen:
                         named = True
                         records.expect_to_go([present], {NAME})
-                case look if "terminating" not in seen and "failed" not in seen:
+                case look if not {"terminating", "ending", "failed"} & set(seen) or (look, seen[-1]) == (
+                    "ending",
+                    "terminating",
+                ):
                     seen.append(look)
                     present, old = pod(look), present
                     records.observe(old, present, SHAPE)

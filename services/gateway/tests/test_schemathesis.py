@@ -31,7 +31,7 @@ def check(url: str, token: str, agent_key: str, route_name: str) -> None:
     )
 
     @given(case=operation.as_strategy())
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     def keeps(case: schemathesis.Case[Any]) -> None:
         if "cluster_id" in case.path_parameters:
             case.path_parameters["cluster_id"] = "main"

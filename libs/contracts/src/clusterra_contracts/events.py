@@ -4,7 +4,7 @@ Metadata only: no script, environment or output of a job is ever in an event. An
 entity, its version and the kind, so that telling a fact again makes the same id.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -119,6 +119,11 @@ class AdminFact(Wire):
 Fact = Annotated[
     JobFact | NodeFact | MisclassifiedFact | WorkerFact | ScaleFact | AdminFact, Field(discriminator="kind")
 ]
+
+KINDS: tuple[str, ...] = tuple(
+    kind for fact in get_args(get_args(Fact)[0]) for kind in get_args(fact.model_fields["kind"].annotation)
+)
+"""Of all facts."""
 
 
 class Event(Wire):

@@ -7,10 +7,9 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
 from datetime import datetime
-from typing import get_args
 
 from clusterra_contracts.envelope import InvalidMessage
-from clusterra_contracts.events import AdminKind, Event, JobKind, NodeKind, ScaleKind, WorkerKind
+from clusterra_contracts.events import KINDS, Event
 from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc import RpcError
@@ -20,10 +19,6 @@ from clusterra_runtime.item import Item, Key
 from clusterra_runtime.page import Between
 from clusterra_runtime.rpc import RpcFailed
 from clusterra_runtime.store import Put, Store, Table, TransactionCancelled
-
-KINDS: tuple[str, ...] = tuple(
-    kind for kinds in (JobKind, NodeKind, WorkerKind, ScaleKind, AdminKind) for kind in get_args(kinds)
-)
 
 MAX_EXAMINED = 1000
 """The most items one page reads and leaves out; a page that hits it is short, and its cursor reads on."""

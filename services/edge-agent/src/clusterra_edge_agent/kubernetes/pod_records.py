@@ -99,7 +99,8 @@ class PodRecords:
             record = self._keep(record, refusal=refusal)
         if new.terminating and new.started and not (record.removing or record.end):
             self._lose(record)
-        elif new.over and record.end is None:
+        elif new.over and record.end is None and not (record.removing and new.terminating):
+            # A worker that is removed as desired is over, too, before it has gone.
             self._end(record, "failed", new.reason)
 
     def compare(self, present: Iterable[Pod]) -> None:

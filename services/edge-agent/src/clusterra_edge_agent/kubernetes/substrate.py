@@ -207,36 +207,35 @@ class KubernetesSubstrate:
 
         Raises ApiError, OSError when the victims cannot be noted.
         """
-        step = await self._step(deployment, target, is_current)
+        step = await self._step(deployment.name, target, is_current)
         while step is not None and step.unsettled and step.costs:
             # The answers to the marks are what the next step needs: no need to wait until the watch shows them.
-            step = await self._step(self._deployments.objects[deployment.name], target, is_current)
+            step = await self._step(deployment.name, target, is_current)
         if step is None:
             return 0.0
         return UNSETTLED_SECONDS if step.unsettled or step.deletions else None
 
-    async def _step(self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]) -> Plan | None:
-        """Carry out what can be done for a shape now, and tell what it was; None when something newer is desired.
+    async def _step(self, owner: str, target: ShapeTarget, is_current: Callable[[], bool]) -> Plan | None:
+        """Carry out what can be done for a shape now, and tell what it was; None when all is different by now.
 
         Raises ApiError, OSError when the victims cannot be noted.
         """
-        pods = list(self._by_shape[target.shape].values())
-        calm = await self._is_calm(pods, target)
-        if not is_current():
+        calm = await self._is_calm(target)
+        deployment, pods = self._deployments.objects.get(owner), list(self._by_shape[target.shape].values())
+        if deployment is None or not is_current():
             return None
         step = plan(deployment, pods, target.replicas, target.victims, calm=calm)
         self._records.expect_to_go(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
         await self._carry_out(step, deployment)
         return step
 
-    async def _is_calm(self, pods: Iterable[Pod], target: ShapeTarget) -> bool:
+    async def _is_calm(self, target: ShapeTarget) -> bool:
         """Whether controllers may be given fewer replicas: they see what we see, or can do no harm if they do not."""
         if self._calm.reached:
             return True
-        staying = (
-            pod for pod in pods if pod.active and pod.started and pod.cost >= 0 and pod.name not in target.victims
-        )
-        worker = next(staying, None)
+        pods = self._by_shape[target.shape].values()
+        staying = (each for each in pods if each.active and each.started and each.name not in target.victims)
+        worker = next((each for each in staying if each.cost >= 0), None)
         return worker is None or await self._api.is_guarded(worker)
 
     async def _carry_out(self, step: Plan, deployment: Deployment) -> None:
