@@ -70,7 +70,7 @@ class Price(Wire):
     instance_type: str
     lifecycle: Lifecycle
     zone: str
-    usd_per_hour: Annotated[float, Field(ge=0)]
+    usd_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Applied(Wire):

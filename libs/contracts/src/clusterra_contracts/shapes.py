@@ -27,7 +27,7 @@ class Shape(Wire):
     size: Size
     vcpu: Annotated[int, Field(ge=1)]
     memory_gib: Annotated[float, Field(gt=0)]
-    usd_per_hour: Annotated[float, Field(ge=0)]
+    usd_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     real_memory_mib: Annotated[int, Field(ge=1)] | None = None
     """What of the memory Slurm may hand out: the machine's system, kubelet and daemons need the rest. None: all."""
 
