@@ -4,6 +4,7 @@ The edge ends none of them by itself. `queue_world.World` asserts that no worker
 all jobs run, that no worker is left in the end, and that there are never more than there may be.
 """
 
+import os
 from random import Random
 
 from edge_model import BootFaults
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
+
+HISTORIES = int(os.environ.get("HISTORIES", "60"))
+"""`make test-histories` plays more."""
 
 TROUBLE_SECONDS = 200
 AT_MOST_SECONDS = 3000
@@ -54,7 +58,7 @@ def world(jobs: list[Job], faults: Faults, seed: int, max_workers: int, **more: 
     return World(jobs, policy, Random(seed), faults, ends_boots=False, **more)  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HISTORIES, suppress_health_check=[HealthCheck.too_slow])
 @given(any_jobs, any_trouble, st.integers(0, 2**32), st.integers(2, 8))
 def test_every_ghost_goes_and_no_job_with_it(jobs: list[Job], faults: Faults, seed: int, max_workers: int) -> None:
     history = world(jobs, faults, seed, max_workers)
@@ -64,7 +68,7 @@ def test_every_ghost_goes_and_no_job_with_it(jobs: list[Job], faults: Faults, se
     assert moves <= 8 * (history.edge.started + len(jobs)), f"{moves} decisions for {history.edge.started} workers"
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HISTORIES // 4, suppress_health_check=[HealthCheck.too_slow])
 @given(any_jobs, st.integers(0, 2**32))
 def test_boots_known_to_be_slow_are_spared(jobs: list[Job], seed: int) -> None:
     history = world(jobs, Faults(), seed, 8, boots_seconds=(26, 40), boot_p99_seconds=30.0)
@@ -72,7 +76,7 @@ def test_boots_known_to_be_slow_are_spared(jobs: list[Job], seed: int) -> None:
     assert history.edge.unregistered_removed == 0
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HISTORIES // 4, suppress_health_check=[HealthCheck.too_slow])
 @given(any_jobs, st.integers(0, 2**32))
 def test_boots_not_known_to_be_slow_get_more_time_in_the_end(jobs: list[Job], seed: int) -> None:
     """Otherwise all of them would be given up for ever."""

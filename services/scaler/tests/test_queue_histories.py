@@ -3,6 +3,7 @@
 The promises are asserted inside of `queue_world.World`, at the moment they would be broken.
 """
 
+import os
 from random import Random
 
 from edge_model import BootFaults
@@ -11,6 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
+
+HISTORIES = int(os.environ.get("HISTORIES", "60"))
+"""`make test-histories` plays more."""
 
 TROUBLE_SECONDS = 150
 AT_MOST_SECONDS = 3000
@@ -62,7 +66,7 @@ bad_line = st.builds(
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HISTORIES, suppress_health_check=[HealthCheck.too_slow])
 @given(any_jobs, any_trouble, st.integers(0, 2**32), st.integers(3, 12), st.sampled_from([0.0, 2.0, 10.0]))
 def test_any_queue_in_any_trouble(
     jobs: list[Job], faults: Faults, seed: int, max_workers: int, idle_seconds: float
@@ -72,7 +76,7 @@ def test_any_queue_in_any_trouble(
     world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HISTORIES // 2, suppress_health_check=[HealthCheck.too_slow])
 @given(many_short_jobs, bad_line, st.integers(0, 2**32), st.integers(2, 5))
 def test_workers_that_are_wanted_again(jobs: list[Job], faults: Faults, seed: int, max_workers: int) -> None:
     policy = binding(idle_seconds=0, max_workers=max_workers, boot_timeout_seconds=25, ghost_seconds=30)
