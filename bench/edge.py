@@ -111,8 +111,8 @@ async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
         running.push_async_callback(bus.close, centre)
         await topology.apply(centre)
         await plane.kubectl("create", "namespace", NAMESPACE)
-        rights = ROOT / "k8s" / "edge" / "base" / "agent-rights.yaml"
-        await plane.kubectl("create", f"--filename={rights}")
+        for name in ("agent-rights.yaml", "worker-policy.yaml"):
+            await plane.kubectl("create", f"--filename={ROOT / 'k8s' / 'edge' / 'base' / name}")
         deployments = {"apiVersion": "v1", "kind": "List", "items": [deployment(shape.name) for shape in shapes]}
         await plane.kubectl("create", "--filename=-", input=json.dumps(deployments))
         environment = {

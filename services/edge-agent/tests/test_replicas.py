@@ -90,6 +90,7 @@ def test_nothing_is_lowered_while_the_controllers_may_see_something_else() -> No
     pods = [pod("a"), pod("v", cost=VICTIM_COST)]
     for status in ({"replicas": 3}, {"readyReplicas": 1}, {"observedGeneration": 0}):
         assert plan(deployment(2, pods, **status), pods, 1, {"v"}, calm=True) == Plan(unsettled=True), status
+        assert plan(deployment(2, pods, **status), pods, 1, {"v"}, calm=True, guarded=True) == Plan(lower_to=1), status
     assert planned(2, pods, 1, "v", calm=False) == Plan(unsettled=True)
     assert planned(9, [pod("a")], 1) == Plan(unsettled=True), "foreign replicas, which may be made already"
     refused = {"conditions": [{"type": "ReplicaFailure", "status": "True"}]}

@@ -8,7 +8,8 @@ not enough: while another pod is pending or not ready, that one goes and a marke
   has never started is no worker yet: Slurm cannot know it.
 - They are only lowered while its controller sees what we see: it counts the same pods (`settled`), and there was no
   trouble with the API server lately (`calm`), after which its copy of the pods can be older than ours by seconds and
-  show neither a mark nor that a worker has started.
+  show neither a mark nor that a worker has started. Where the API server refuses to delete a started worker without
+  the mark (`guarded`), an old copy can do no more than delete pods that have not started, and is not waited for.
 - Victims that it would not delete then are deleted by name. What the ReplicaSet makes in their place is surplus, and
   goes, before it has started, with the lower replicas that follow.
 - Replicas that would end another worker, because somebody else lowered them or because a pod has become not ready since
@@ -58,7 +59,13 @@ class Plan:
 
 
 def plan(
-    deployment: Deployment, pods: Sequence[Pod], desired: int, victims: Collection[WorkerName], *, calm: bool
+    deployment: Deployment,
+    pods: Sequence[Pod],
+    desired: int,
+    victims: Collection[WorkerName],
+    *,
+    calm: bool,
+    guarded: bool = False,
 ) -> Plan:
     """From a Deployment and all its `pods` to `desired` workers without the `victims`."""
     replicas = deployment.spec.replicas
@@ -87,7 +94,7 @@ def plan(
     deleted = _deleted(active, costs, len(active) - goal)
     if calm and not names <= deleted.surely:
         return Plan(costs=changed, deletions=tuple(names))
-    if changed or not calm or kept & deleted.possibly or not settled(deployment, active):
+    if changed or not calm or kept & deleted.possibly or not (guarded or settled(deployment, active)):
         # A pod may have changed while it was marked: its answer tells.
         return Plan(costs=changed, unsettled=True)
     return Plan(lower_to=goal)

@@ -17,6 +17,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.kubernetes.api import Api, ApiError, Conflict, NotFound, Throttled
 from clusterra_edge_agent.kubernetes.calm import Calm
+from clusterra_edge_agent.kubernetes.guard import Guard
 from clusterra_edge_agent.kubernetes.pod_records import PodRecords
 from clusterra_edge_agent.kubernetes.reflector import Reflector
 from clusterra_edge_agent.kubernetes.replicas import Plan, plan
@@ -48,6 +49,7 @@ class KubernetesSubstrate:
         self._records = PodRecords(folder / "pods")
         self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calm = Calm(folder / "trouble.json")
+        self._guard = Guard(api)
         self._by_shape: defaultdict[ShapeName, dict[WorkerName, Pod]] = defaultdict(dict)
         self._where = target_of(api.namespace)
         self._shapes: dict[str, ShapeName] = {}
@@ -220,23 +222,26 @@ class KubernetesSubstrate:
 
         Raises ApiError, OSError when the victims cannot be noted.
         """
-        calm = await self._is_calm(target)
+        guarded = await self._is_guarded(owner, target)
         deployment, pods = self._deployments.objects.get(owner), list(self._by_shape[target.shape].values())
         if deployment is None or not is_current():
             return None
-        step = plan(deployment, pods, target.replicas, target.victims, calm=calm)
+        step = plan(
+            deployment, pods, target.replicas, target.victims, calm=guarded or self._calm.reached, guarded=guarded
+        )
         self._records.expect_to_go(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
         await self._carry_out(step, deployment)
         return step
 
-    async def _is_calm(self, target: ShapeTarget) -> bool:
-        """Whether controllers may be given fewer replicas: they see what we see, or can do no harm if they do not."""
-        if self._calm.reached:
-            return True
+    async def _is_guarded(self, owner: str, target: ShapeTarget) -> bool:
+        """Whether no worker can be lost whatever the controllers make of fewer replicas. Raises ApiError."""
+        deployment = self._deployments.objects.get(owner)
+        if deployment is None or deployment.spec.replicas <= target.replicas:
+            return False
         pods = self._by_shape[target.shape].values()
         staying = (each for each in pods if each.active and each.started and each.name not in target.victims)
         worker = next((each for each in staying if each.cost >= 0), None)
-        return worker is None or await self._api.is_guarded(worker)
+        return worker is None or await self._guard.holds(worker)
 
     async def _carry_out(self, step: Plan, deployment: Deployment) -> None:
         """Raises ApiError; what was done until then is seen by the next plan."""

@@ -1,0 +1,28 @@
+"""Whether the API server itself keeps every started worker that is not marked: k8s/edge's policy `slurmd-pods`.
+
+The agent may not read policies. It tries, as a dry run, to delete a worker that must be kept.
+"""
+
+import time
+
+from clusterra_edge_agent.kubernetes.api import Api
+from clusterra_edge_agent.kubernetes.resources import Pod
+
+KNOWN_SECONDS = 60.0
+"""For how long an answer is taken for granted."""
+
+
+class Guard:
+    """The last answer."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._holds = False
+        self._asked_at: float | None = None
+
+    async def holds(self, worker: Pod) -> bool:
+        """Ask about a started worker that is not marked, unless there is a fresh answer. Raises ApiError."""
+        if self._asked_at is None or time.monotonic() - self._asked_at > KNOWN_SECONDS:
+            self._holds = await self._api.is_guarded(worker)
+            self._asked_at = time.monotonic()
+        return self._holds
