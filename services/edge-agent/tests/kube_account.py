@@ -18,7 +18,7 @@ type Right = tuple[str, str, str]
 """Verb, group and resource."""
 
 LEASE: set[Right] = {("get", "coordination.k8s.io", "leases"), ("patch", "coordination.k8s.io", "leases")}
-"""What any agent may do with the Lease `edge-agent`, and with no other."""
+"""What any agent may do with its own Lease, and with no other."""
 
 
 @dataclass

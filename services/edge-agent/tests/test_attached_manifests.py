@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from clusterra_edge_agent.kubernetes import lease
 from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
 from clusterra_lab.kubernetes import ControlPlane, control_plane
@@ -87,7 +88,7 @@ async def test_a_site_s_manifests_are_accepted_and_give_the_agent_its_rights_and
         of_anybody = await anybody.may(allowed, target)
         assert allowed - of_anybody == RIGHTS[target]
         assert await agent.may(rights, "") == of_anybody
-        assert await agent.may(rights, target, "edge-agent") == allowed | LEASE
+        assert await agent.may(rights, target, lease.NAME) == allowed | LEASE
         assert await agent.may(rights, target, "another") == allowed
         assert await agent.rules("elsewhere") == await anybody.rules("elsewhere")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_edge_agent.kubernetes import karpenter, manifests
+from clusterra_edge_agent.kubernetes import karpenter, lease, manifests
 from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
@@ -331,7 +331,7 @@ async def test_the_agent_may_nothing_else(edge: ControlPlane) -> None:
         of_anybody = await anybody.may(allowed, SLURM)
         assert allowed - of_anybody == RIGHTS | RIGHTS_EVERYWHERE
         assert await agent.may(everything, "") == of_anybody | RIGHTS_EVERYWHERE
-        assert await agent.may(everything, SLURM, "edge-agent") == allowed | LEASE
+        assert await agent.may(everything, SLURM, lease.NAME) == allowed | LEASE
         assert await agent.may(everything, SLURM, "another") == allowed
         beyond = {("", "nodes", "list,watch"), ("karpenter.sh", "nodeclaims", "delete,list,watch")}
         for namespace in ("elsewhere", "kube-system"):
@@ -341,7 +341,7 @@ async def test_the_agent_may_nothing_else(edge: ControlPlane) -> None:
             ("apps", "deployments/scale", "patch"),
             ("", "pods", "delete,list,patch,watch"),
             ("coordination.k8s.io", "leases", "create"),
-            ("coordination.k8s.io", "leases[edge-agent]", "get,patch"),
+            ("coordination.k8s.io", "leases[clusterra-edge-agent]", "get,patch"),
         }
 
 

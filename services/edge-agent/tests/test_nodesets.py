@@ -466,6 +466,7 @@ async def test_the_setting_names_the_target(edge: Edge, monkeypatch: pytest.Monk
         shared_dir=edge.folder,
         state_dir=edge.folder,
     )
+    edge.folder.mkdir(exist_ok=True)
     async with opened(settings) as (substrate, facts, leadership):
         assert isinstance(leadership, KubernetesLease)
         assert isinstance(substrate, PowerStateSubstrate) == (edge.kind is SOPERATOR)

@@ -1,4 +1,6 @@
-"""The Lease `edge-agent` of the workers' namespace: of several agents its holder acts (see `leadership`, `tenure`).
+"""The Lease `clusterra-edge-agent` of the workers' namespace: of several agents its holder acts.
+
+See `leadership` for what that means, and `tenure` for when.
 
 An agent that cannot reach the API server stops acting after 10 s, follows on, and acts again once it has the Lease.
 A call that is under way when the Lease is lost cannot be recalled: it ends within 4 s, for the API server gives up what
@@ -11,6 +13,8 @@ import asyncio
 import secrets
 import socket
 import time
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import structlog
@@ -25,7 +29,8 @@ from clusterra_edge_agent.kubernetes.tenure import RENEW_SECONDS, Lease, LeaseSp
 
 log = structlog.get_logger(__name__)
 
-NAME = "edge-agent"
+NAME = "clusterra-edge-agent"
+"""No ConfigMap is called so, else kustomize would give the name of the right to it another ending."""
 CALL_SECONDS = 3.0
 """Of a renewal: one that hangs leaves time for two more before the Lease is lost."""
 RETRY_SECONDS = 1.0
@@ -53,16 +58,30 @@ def identity(folder: Path) -> str:
     return f"{socket.gethostname()}_{kept.token}"
 
 
+def _boot_seconds() -> float:
+    """Seconds that also pass while the machine sleeps, when others' go on."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class KubernetesLease:
     """The `Leadership` of one agent."""
 
-    def __init__(self, api: Api, identity: str) -> None:
-        """`api` must not be one that asks for this Lease itself."""
+    def __init__(
+        self,
+        api: Api,
+        identity: str,
+        *,
+        clock: Callable[[], float] = _boot_seconds,
+        wall: Callable[[], datetime] = now,
+    ) -> None:
+        """`api` must not be one that asks for this Lease itself. `clock`: seconds; `wall`: what people read."""
         self.changes = Changes()
         self._api = api
         self._identity = identity
         self._leases = Collection(f"/apis/coordination.k8s.io/v1/namespaces/{api.namespace}/leases", "", Lease)
         self._tenure = Tenure(identity)
+        self._clock = clock
+        self._wall = wall
         self._asked = False
         self._sure = False
         """Whether the Lease was last seen as we have written it ourselves."""
@@ -72,7 +91,7 @@ class KubernetesLease:
     @property
     def held(self) -> bool:
         """See `Leadership`."""
-        return self._tenure.holds(_clock())
+        return self._tenure.holds(self._clock())
 
     @property
     def speaks(self) -> bool:
@@ -82,7 +101,7 @@ class KubernetesLease:
     @property
     def another_acts(self) -> bool:
         """See `Leadership`."""
-        return self._tenure.another_acts(_clock())
+        return self._tenure.another_acts(self._clock())
 
     async def run(self) -> None:
         """Hold it as long and as soon as that is possible, until cancelled."""
@@ -129,16 +148,16 @@ class KubernetesLease:
             self._warn(error)
             return RETRY_SECONDS
         self._warned_of = ""
-        return min(RENEW_SECONDS, self._tenure.seconds_to_wait(_clock()) or RENEW_SECONDS)
+        return min(RENEW_SECONDS, self._tenure.seconds_to_wait(self._clock()) or RENEW_SECONDS)
 
     async def _try(self) -> None:
         """Raises ApiError, TimeoutError; what has become of the Lease is unknown then."""
         if not self._sure:
             found = await self._find()
-            self._tenure.saw(found, _clock())
+            self._tenure.saw(found, self._clock())
         self._sure = False
-        sent_at = _clock()
-        wanted = self._tenure.wanted(sent_at, now())
+        sent_at = self._clock()
+        wanted = self._tenure.wanted(sent_at, self._wall())
         if wanted is None:
             return
         lease = self._tenure.lease
@@ -168,8 +187,3 @@ class KubernetesLease:
 
 def _wire(spec: LeaseSpec) -> dict[str, object]:
     return spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _clock() -> float:
-    """Seconds that also pass while the machine sleeps, when others' go on."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
