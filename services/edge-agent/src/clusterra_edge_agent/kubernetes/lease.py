@@ -105,14 +105,16 @@ class KubernetesLease:
 
     async def run(self) -> None:
         """Hold it as long and as soon as that is possible, until cancelled."""
-        before = (False, False)
+        held, spoke = False, False
         while True:
+            until = self._tenure.until
             pause_seconds = await self._look()
             self._asked = True
-            after = (self.held, self.speaks)
-            if before != after:
-                log.info("lease_changed", held=self.held, holder=self._holder(), identity=self._identity)
-                before = after
+            # It may have run out for a moment, in which something was left undone.
+            held = held and self._clock() < until
+            if (held, spoke) != (self.held, self.speaks):
+                held, spoke = self.held, self.speaks
+                log.info("lease_changed", held=held, holder=self._holder(), identity=self._identity)
                 self.changes.tell()
             await asyncio.sleep(pause_seconds)
 

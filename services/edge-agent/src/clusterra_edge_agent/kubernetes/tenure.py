@@ -58,16 +58,17 @@ class Tenure:
     def __init__(self, identity: str) -> None:
         self.lease: Lease | None = None
         """As it was seen last; None when there was none."""
+        self.until = _NEVER
+        """This agent may begin changes before this moment."""
         self._identity = identity
         self._record = LeaseSpec()
         """The last one, also of a Lease that is gone."""
         self._seen_at = _NEVER
         self._renewed = False
-        self._until = _NEVER
 
     def holds(self, now: float) -> bool:
         """Whether this agent may begin a change."""
-        return now < self._until
+        return now < self.until
 
     @property
     def is_another_s(self) -> bool:
@@ -89,12 +90,12 @@ class Tenure:
         before, self.lease = self.lease, lease
         if lease is None:
             # Whoever held it cannot know yet that it is gone: its last record stays valid.
-            self._until = _NEVER
+            self.until = _NEVER
         elif before is None or _version(before) != _version(lease):
             self._renewed = before is not None and lease.spec.holder_identity == self._record.holder_identity
             self._record, self._seen_at = lease.spec, now
         if self.is_another_s:
-            self._until = _NEVER
+            self.until = _NEVER
 
     def wanted(self, now: float, wall: datetime) -> LeaseSpec | None:
         """What to write, on condition that the Lease is still as it was seen; None while it is another's."""
@@ -114,16 +115,16 @@ class Tenure:
 
     def was_refused(self) -> None:
         """What was wanted was not written, for the Lease is not any more as it was seen."""
-        self._until = _NEVER
+        self.until = _NEVER
 
     def wrote(self, lease: Lease, sent_at: float) -> None:
         """What was wanted has been written by a call that began at `sent_at`."""
         self.lease, self._record, self._seen_at = lease, lease.spec, sent_at
-        self._until = sent_at + HOLD_SECONDS
+        self.until = sent_at + HOLD_SECONDS
 
     def released(self) -> LeaseSpec:
         """What to write so that the next agent need not wait; from now on this one begins nothing."""
-        self._until = _NEVER
+        self.until = _NEVER
         return self._record.model_copy(update={"holder_identity": ""})
 
 
