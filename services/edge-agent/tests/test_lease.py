@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from itertools import count
 from pathlib import Path
 
@@ -242,6 +242,7 @@ class Pair:
 
     def __init__(self, centre: Client, environment: Mapping[str, str], folder: Path) -> None:
         self.heartbeats: list[Heartbeat] = []
+        self.running = AsyncExitStack()
         self._centre = centre
         self._environment = environment
         self._folder = folder
@@ -260,6 +261,7 @@ class Pair:
         }
         argv = [sys.executable, "-m", "clusterra_edge_agent"]
         member = Member(await start(name, argv, log=folder / "agent.log", env=environment), port)
+        self.running.push_async_callback(member.process.stop)
         await until(member.ready, seconds=60, what=f"{name} to be ready", process=member.process)
         return member
 
@@ -287,7 +289,7 @@ class Pair:
         """Wait until log reads are answered by this one, and see that they are by no other."""
 
         async def output() -> str:
-            read = ReadLog(job_id=1, uid=os.getuid())
+            read = ReadLog(job_id="1", uid=os.getuid())
             try:
                 return (await rpc.call(self._centre, subjects.edge(REF, "log"), read, LogChunk)).data.decode()
             except rpc.RpcFailed:
@@ -321,38 +323,29 @@ async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pair]:
         }
         pair = Pair(centre, environment, tmp_path)
         await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, pair.take)
-        yield pair
+        async with pair.running:
+            yield pair
         await bus.close(centre)
 
 
 async def test_of_two_agents_one_acts_and_speaks_and_the_other_follows_it_at_once(pair: Pair) -> None:
     first = await pair.start("first")
-    try:
-        await pair.applied(await pair.desire(1))
-        second = await pair.start("second")
-    except BaseException:
-        await first.process.stop()
-        raise
-    try:
-        assert (await first.holds(), await second.holds()) == (True, False)
-        await pair.answering("first")
-        assert all(beat.applied is not None for beat in await pair.next_heartbeats(3)), "another spoke"
-        assert await first.process.stop(20) == 0
-        began = time.monotonic()
-        await until(second.holds, seconds=60, what="the second to hold", every=0.05, process=second.process)
-        seconds = time.monotonic() - began
-        print(f"after an orderly end the next one holds within {seconds:.1f} s", file=sys.stderr)
-        assert seconds < HOLD_SECONDS, "it waited for a Lease that had been released"
-        await pair.applied(await pair.desire(2))
-        await pair.answering("second")
-        third = await pair.start("third")
-    finally:
-        second.process.kill()
-        await second.process.wait()
-        await first.process.stop()
-    try:
-        assert not await third.holds()
-        await pair.applied(await pair.desire(3))
-        await pair.answering("third")
-    finally:
-        await third.process.stop()
+    await pair.applied(await pair.desire(1))
+    second = await pair.start("second")
+    assert (await first.holds(), await second.holds()) == (True, False)
+    await pair.answering("first")
+    assert all(beat.applied is not None for beat in await pair.next_heartbeats(3)), "another spoke"
+    assert await first.process.stop(20) == 0
+    began = time.monotonic()
+    await until(second.holds, seconds=60, what="the second to hold", every=0.05, process=second.process)
+    seconds = time.monotonic() - began
+    print(f"after an orderly end the next one holds within {seconds:.1f} s", file=sys.stderr)
+    assert seconds < HOLD_SECONDS, "it waited for a Lease that had been released"
+    await pair.applied(await pair.desire(2))
+    await pair.answering("second")
+    third = await pair.start("third")
+    second.process.kill()
+    await second.process.wait()
+    assert not await third.holds()
+    await pair.applied(await pair.desire(3))
+    await pair.answering("third")
