@@ -17,6 +17,9 @@ VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletec
 type Right = tuple[str, str, str]
 """Verb, group and resource."""
 
+LEASE: set[Right] = {("get", "coordination.k8s.io", "leases"), ("patch", "coordination.k8s.io", "leases")}
+"""What any agent may do with its own Lease, and with no other."""
+
 
 @dataclass
 class Account:
@@ -41,13 +44,19 @@ class Account:
             for name in _with_subresources(resource)
         }
 
-    async def may(self, rights: Iterable[Right], namespace: str) -> set[Right]:
-        """Which of these are allowed: in a namespace, or with none in all of them and beyond."""
+    async def may(self, rights: Iterable[Right], namespace: str, name: str = "") -> set[Right]:
+        """Which of these are allowed: in a namespace, or with none everywhere; for objects of any name, or of one."""
 
         async def allowed(right: Right) -> bool:
             verb, group, whole = right
             resource, _, subresource = whole.partition("/")
-            attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+            attributes = {
+                "verb": verb,
+                "group": group,
+                "resource": resource,
+                "subresource": subresource,
+                "name": name,
+            }
             async with self._at_once:
                 review = await self._review(
                     "SelfSubjectAccessReview", resourceAttributes=attributes | {"namespace": namespace}
@@ -59,10 +68,10 @@ class Account:
         return {right for right, answer in zip(asked, answers, strict=True) if answer}
 
     async def rules(self, namespace: str) -> set[Right]:
-        """Group, resource or path, and verbs of all rules for a namespace."""
+        """Group, resource or path, and verbs of all rules for a namespace; the names in brackets where they count."""
         found = await self._review("SelfSubjectRulesReview", namespace=namespace)
         return {
-            (group, resource, ",".join(sorted(rule["verbs"])))
+            (group, resource + _in_brackets(rule.get("resourceNames", ())), ",".join(sorted(rule["verbs"])))
             for rule in found["resourceRules"]
             for group in rule["apiGroups"]
             for resource in rule["resources"]
@@ -78,6 +87,10 @@ class Account:
         async with self.http.post(path, json=body) as answer:
             assert answer.status == 201, await answer.text()
             return (await answer.json())["status"]
+
+
+def _in_brackets(names: Iterable[str]) -> str:
+    return f"[{','.join(sorted(names))}]" if names else ""
 
 
 def _with_subresources(resource: dict[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.controller import Controller
 from clusterra_edge_agent.desired import LatestDesired
 from clusterra_edge_agent.kubernetes.api import Api, connected
+from clusterra_edge_agent.kubernetes.lease import KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
 from clusterra_edge_agent.substrate import SubstrateUnavailable
 from clusterra_lab.process import until
@@ -24,7 +25,10 @@ SPEC = WorkerSpec(cpus=2, memory_mib=8192)
 class Agent:
     """One run of an agent; `facts` goes on over all runs of a test."""
 
-    def __init__(self, substrate: KubernetesSubstrate, controller: Controller, latest: LatestDesired) -> None:
+    def __init__(
+        self, substrate: KubernetesSubstrate, controller: Controller, latest: LatestDesired, lease: KubernetesLease
+    ) -> None:
+        self.lease = lease
         self.substrate = substrate
         self.controller = controller
         self._latest = latest
@@ -78,9 +82,10 @@ class Agent:
     async def _tell(self, facts: list[WorkerFact]) -> None:
         changed = asyncio.Event()
         self.substrate.changes.listen(changed)
+        self.lease.changes.listen(changed)
         while True:
             changed.clear()
-            for news in self.substrate.untold():
+            for news in self.substrate.untold() if self.lease.held else ():
                 if isinstance(news.fact, WorkerFact):
                     facts.append(news.fact)
                 else:
@@ -91,8 +96,9 @@ class Agent:
     async def run(self, facts: list[WorkerFact]) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as running:
+            running.create_task(self.lease.run())
             running.create_task(self.substrate.run())
-            running.create_task(self.controller.run())
+            running.create_task(self.controller.run(self.lease.changes))
             running.create_task(self._tell(facts))
 
 
@@ -107,11 +113,16 @@ async def agent(
     substrate_of: Callable[[Api, Path], KubernetesSubstrate] = KubernetesSubstrate,
     connected_to_nats: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Agent]:
-    """Run one until the block ends; what it keeps is in `folder`. Its end is as sudden as a kill between two awaits."""
+    """Run one until the block ends; what it keeps is in `folder`. Its end is as sudden as a kill between two awaits.
+
+    The next one of the folder takes the Lease back at once, as a container does that was killed.
+    """
     folder.mkdir(exist_ok=True)
     async with connected(namespace, kubeconfig) as api:
-        substrate, latest = substrate_of(through(api), folder), LatestDesired(folder)
-        running_agent = Agent(substrate, Controller(latest, substrate, connected=connected_to_nats), latest)
+        lease = KubernetesLease(api, identity(folder))
+        substrate, latest = substrate_of(through(api.led_by(lease)), folder), LatestDesired(folder)
+        controller = Controller(latest, substrate, lambda: connected_to_nats() and lease.held)
+        running_agent = Agent(substrate, controller, latest, lease)
         running = asyncio.create_task(running_agent.run(facts))
         running_agent.task = running
         try:

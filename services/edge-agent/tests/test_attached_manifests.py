@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 import yaml
+from clusterra_edge_agent.kubernetes import lease
 from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
 from clusterra_lab.kubernetes import ControlPlane, control_plane
-from kube_account import VERBS, Right, account
+from kube_account import LEASE, VERBS, Right, account
 from kube_definitions import define, definitions
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
 TARGETS = ("slinky", "soperator")
-PODS: set[Right] = {("list", "", "pods"), ("watch", "", "pods")}
+ALWAYS: set[Right] = {("list", "", "pods"), ("watch", "", "pods"), ("create", "coordination.k8s.io", "leases")}
 RIGHTS: dict[str, set[Right]] = {
-    "slinky": PODS
+    "slinky": ALWAYS
     | {
         ("patch", "", "pods"),
         ("delete", "", "pods"),
@@ -26,7 +27,7 @@ RIGHTS: dict[str, set[Right]] = {
         ("watch", "slinky.slurm.net", "nodesets"),
         ("patch", "slinky.slurm.net", "nodesets/scale"),
     },
-    "soperator": PODS
+    "soperator": ALWAYS
     | {
         ("list", "slurm.nebius.ai", "nodesets"),
         ("watch", "slurm.nebius.ai", "nodesets"),
@@ -87,6 +88,8 @@ async def test_a_site_s_manifests_are_accepted_and_give_the_agent_its_rights_and
         of_anybody = await anybody.may(allowed, target)
         assert allowed - of_anybody == RIGHTS[target]
         assert await agent.may(rights, "") == of_anybody
+        assert await agent.may(rights, target, lease.NAME) == allowed | LEASE
+        assert await agent.may(rights, target, "another") == allowed
         assert await agent.rules("elsewhere") == await anybody.rules("elsewhere")
 
 

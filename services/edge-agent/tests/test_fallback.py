@@ -1,7 +1,9 @@
 """The agent when NATS is away: by HTTP it is told the same, and it comes back by itself."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -203,6 +205,29 @@ async def test_an_answer_counts_as_a_connection_for_a_while(tmp_path: Path, monk
     assert fallback.connected
     seconds += 0.2
     assert not fallback.connected
+
+
+async def test_an_agent_that_stands_by_says_nothing_until_it_speaks(tmp_path: Path) -> None:
+    said, speaks, due = list[Heartbeat](), False, asyncio.Event()
+
+    async def make() -> Heartbeat:
+        return BEAT
+
+    async def exchange(heartbeat: Heartbeat) -> None:
+        said.append(heartbeat)
+
+    fallback = Fallback(bus.Client(), make, LatestDesired(tmp_path), lambda: speaks)
+    beating = asyncio.create_task(fallback._beat(exchange, due))
+    for _ in range(2):
+        await asyncio.sleep(0)
+        assert not said
+        due.set()
+    speaks = True
+    due.set()
+    await until(lambda: said, seconds=60, what="a heartbeat")
+    beating.cancel()
+    with suppress(asyncio.CancelledError):
+        await beating
 
 
 @given(st.integers(1, 10_000))

@@ -70,7 +70,7 @@ class Trouble(Api):
     """Calls are throttled, their replies are lost, and before and after each its caller may be killed."""
 
     def __init__(self, api: Api, chaos: "Chaos") -> None:
-        super().__init__(api._client, api.namespace)
+        super().__init__(api._client, api.namespace, api.leadership)
         self._chaos = chaos
 
     async def scale(self, name: str, replicas: int, **options: Any) -> Scale:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_edge_agent.kubernetes import karpenter, manifests
+from clusterra_edge_agent.kubernetes import karpenter, lease, manifests
 from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
@@ -23,7 +23,7 @@ from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
 from clusterra_lab.process import until
 from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
-from kube_account import VERBS, account
+from kube_account import LEASE, VERBS, account
 from kube_definitions import define, definitions
 
 ROOT = Path(__file__).parents[3]
@@ -39,6 +39,7 @@ RIGHTS = {
     ("watch", "", "pods"),
     ("patch", "", "pods"),
     ("delete", "", "pods"),
+    ("create", "coordination.k8s.io", "leases"),
 }
 """Verb, group and resource: all that the agent may in its own namespace only."""
 RIGHTS_EVERYWHERE = {
@@ -330,6 +331,8 @@ async def test_the_agent_may_nothing_else(edge: ControlPlane) -> None:
         of_anybody = await anybody.may(allowed, SLURM)
         assert allowed - of_anybody == RIGHTS | RIGHTS_EVERYWHERE
         assert await agent.may(everything, "") == of_anybody | RIGHTS_EVERYWHERE
+        assert await agent.may(everything, SLURM, lease.NAME) == allowed | LEASE
+        assert await agent.may(everything, SLURM, "another") == allowed
         beyond = {("", "nodes", "list,watch"), ("karpenter.sh", "nodeclaims", "delete,list,watch")}
         for namespace in ("elsewhere", "kube-system"):
             assert await agent.rules(namespace) - await anybody.rules(namespace) == beyond
@@ -337,6 +340,8 @@ async def test_the_agent_may_nothing_else(edge: ControlPlane) -> None:
             ("apps", "deployments", "list,watch"),
             ("apps", "deployments/scale", "patch"),
             ("", "pods", "delete,list,patch,watch"),
+            ("coordination.k8s.io", "leases", "create"),
+            ("coordination.k8s.io", "leases[clusterra-edge-agent]", "get,patch"),
         }
 
 

@@ -17,6 +17,7 @@ import pytest
 from clusterra_contracts.events import WorkerFact
 from clusterra_edge_agent.app import opened
 from clusterra_edge_agent.kubernetes.api import Api, connected
+from clusterra_edge_agent.kubernetes.lease import KubernetesLease
 from clusterra_edge_agent.kubernetes.power_states import PowerStateSubstrate
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
@@ -471,7 +472,9 @@ async def test_the_setting_names_the_target(edge: Edge, monkeypatch: pytest.Monk
         shared_dir=edge.folder,
         state_dir=edge.folder,
     )
-    async with opened(settings) as (substrate, facts):
+    edge.folder.mkdir(exist_ok=True)
+    async with opened(settings) as (substrate, facts, leadership):
+        assert isinstance(leadership, KubernetesLease)
         assert isinstance(substrate, PowerStateSubstrate) == (edge.kind is SOPERATOR)
         assert substrate.kind == "kubernetes"
         assert facts is None

@@ -1,6 +1,7 @@
 """The edge-agent, wired: workers as desired, heartbeats on NATS or by HTTP, news, and log reads."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -19,6 +20,7 @@ from clusterra_edge_agent.desired import LatestDesired, follow
 from clusterra_edge_agent.facts import Facts, FactSource
 from clusterra_edge_agent.fallback import Exchange, Fallback
 from clusterra_edge_agent.heartbeat import Heartbeats
+from clusterra_edge_agent.leadership import Leadership, Sole, while_speaking
 from clusterra_edge_agent.logs import MAX_READS, Logs
 from clusterra_edge_agent.news import tell_news
 from clusterra_edge_agent.process import ProcessSubstrate
@@ -38,13 +40,13 @@ async def app(service: Service) -> AsyncIterator[None]:
     structlog.contextvars.bind_contextvars(tenant=ref.tenant, cluster=ref.cluster)
     with state.locked(settings.state_dir) as folder:
         latest = LatestDesired(folder)
-        async with opened(settings) as (substrate, source):
+        async with opened(settings) as (substrate, source, leadership):
             client, on_nats = bus.Client(), Changes()
 
             def connected() -> bool:
                 return client.is_connected or fallback.connected
 
-            controller = Controller(latest, substrate, connected)
+            controller = Controller(latest, substrate, lambda: connected() and leadership.held)
             heartbeats = Heartbeats(
                 client,
                 ref,
@@ -52,25 +54,33 @@ async def app(service: Service) -> AsyncIterator[None]:
                 lambda: controller.applied,
                 version("clusterra-edge-agent"),
                 facts=source.facts if source else Facts,
+                speaks=lambda: leadership.speaks,
             )
-            fallback = Fallback(client, heartbeats.make, latest)
-            changes = [substrate.changes, controller.changes]
+            fallback = Fallback(client, heartbeats.make, latest, lambda: leadership.speaks)
+            changes = [substrate.changes, controller.changes, leadership.changes]
             logs = Logs(settings.shared_dir)
 
             async def nats() -> None:
                 await client.open(settings, NAME, permissions.inbox_prefix(ref))
-                await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
                 on_nats.tell()
-                await follow(client, ref, latest)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(while_speaking(leadership, serve_logs))
+                    await follow(client, ref, latest)
 
+            async def serve_logs() -> Callable[[], Awaitable[None]]:
+                reads = await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
+                return reads.unsubscribe
+
+            # One that stands by is ready: it is there, and a rollout need not wait until a Lease has run out.
             service.ready_when("centre", connected)
+            service.background("leadership", leadership.run)
             service.background("substrate", substrate.run)
-            service.background("controller", controller.run)
+            service.background("controller", lambda: controller.run(leadership.changes))
             if source is not None:
                 changes.append(source.changes)
                 service.background("facts", source.run)
             service.background("heartbeats", lambda: heartbeats.run(on_nats, *changes))
-            service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate))
+            service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate, leadership))
             service.background("nats", nats)
             if settings.gateway_url is not None:
                 by_http = partial(exchange_opened, settings)
@@ -84,41 +94,46 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSource | None]]:
-    """The substrate of these settings, and what else is known of its edge.
+async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSource | None, Leadership]]:
+    """The substrate of these settings, what else is known of its edge, and whether this agent is the one that acts.
 
     Raises kubernetes.api.ApiError, state.StateUnreadable, OSError.
     """
     if settings.substrate == "kubernetes":
         # Only here: the other substrate shall not pay for what it does not use.
         from clusterra_edge_agent.kubernetes.api import connected
+        from clusterra_edge_agent.kubernetes.lease import KubernetesLease, identity
         from clusterra_edge_agent.kubernetes.node_facts import NodeFacts
         from clusterra_edge_agent.kubernetes.power_states import PowerStateSubstrate
         from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
         from clusterra_edge_agent.kubernetes.targets import deployments, slinky
 
-        async with connected(settings.kubernetes_namespace, settings.kubeconfig) as api:
+        async with connected(settings.kubernetes_namespace, settings.kubeconfig) as own:
+            lease = KubernetesLease(own, identity(settings.state_dir))
+            api = own.led_by(lease)
+            facts: FactSource | None = None
             match settings.kubernetes_target:
                 case "deployment":
                     kubernetes = KubernetesSubstrate(api, settings.state_dir, deployments)
-                    yield (
+                    facts = NodeFacts(
+                        api,
                         kubernetes,
-                        NodeFacts(
-                            api,
-                            kubernetes,
-                            ghost_seconds=settings.ghost_seconds,
-                            metrics_url=settings.karpenter_metrics_url,
-                        ),
+                        ghost_seconds=settings.ghost_seconds,
+                        metrics_url=settings.karpenter_metrics_url,
                     )
                 case "slinky":
-                    yield KubernetesSubstrate(api, settings.state_dir, slinky), None
+                    kubernetes = KubernetesSubstrate(api, settings.state_dir, slinky)
                 case "soperator":
-                    yield PowerStateSubstrate(api, settings.state_dir), None
+                    kubernetes = PowerStateSubstrate(api, settings.state_dir)
+            try:
+                yield kubernetes, facts, lease
+            finally:
+                await lease.release()
         return
     substrate = process_substrate(settings)
     try:
         substrate.adopt()
-        yield substrate, None
+        yield substrate, None, Sole()
     finally:
         substrate.close()
 

@@ -32,21 +32,22 @@ APPLY_SECONDS = Histogram(
 class Controller:
     """Carries out the latest desired state, and again whenever the workers change.
 
-    Without a connection it changes nothing: nobody could take back then what it does.
+    Without a connection it changes nothing: nobody could take back then what it does. Nor does it while another agent
+    may act.
     """
 
-    def __init__(self, latest: LatestDesired, substrate: Substrate, connected: Callable[[], bool]) -> None:
+    def __init__(self, latest: LatestDesired, substrate: Substrate, may_act: Callable[[], bool]) -> None:
         self.changes = Changes()
         self.applied: Applied | None = None
         self._latest = latest
         self._substrate = substrate
-        self._connected = connected
+        self._may_act = may_act
 
-    async def run(self) -> None:
-        """Runs until cancelled."""
+    async def run(self, *changes: Changes) -> None:
+        """Look again at these changes too; runs until cancelled."""
         changed = asyncio.Event()
-        self._latest.changes.listen(changed)
-        self._substrate.changes.listen(changed)
+        for source in (self._latest.changes, self._substrate.changes, *changes):
+            source.listen(changed)
         while True:
             changed.clear()
             retry_after_seconds = await self._converge()
@@ -57,12 +58,14 @@ class Controller:
     async def _converge(self) -> float | None:
         """Do what is to be done now; after how many seconds to try again what could not be done, None for nothing."""
         desired = self._latest.current
-        if desired is None or not self._connected():
+        if desired is None or not self._may_act():
             return None
         with trace.extract({TRACEPARENT: self._latest.traceparent} if self._latest.traceparent else None):
             try:
                 present = with_unregistered(desired, await self._substrate.workers())
-                retry_after_seconds = await self._substrate.apply(present, lambda: self._latest.current is desired)
+                retry_after_seconds = await self._substrate.apply(
+                    present, lambda: self._latest.current is desired and self._may_act()
+                )
             except SubstrateUnavailable as error:
                 log.warning("substrate_unavailable", reason=str(error))
                 return RETRY_SECONDS

@@ -40,10 +40,18 @@ type Exchange = Callable[[Heartbeat], Awaitable[DesiredState | None]]
 class Fallback:
     """The other way to the centre. It is left at the moment NATS is back: there is never one beside the other."""
 
-    def __init__(self, client: bus.Client, make: Callable[[], Awaitable[Heartbeat]], latest: LatestDesired) -> None:
+    def __init__(
+        self,
+        client: bus.Client,
+        make: Callable[[], Awaitable[Heartbeat]],
+        latest: LatestDesired,
+        speaks: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`speaks`: see `Leadership`."""
         self._client = client
         self._make = make
         self._latest = latest
+        self._speaks = speaks
         self._answered_at: float | None = None
 
     @property
@@ -71,6 +79,9 @@ class Fallback:
         failures = 0
         while True:
             due.clear()
+            if not self._speaks():
+                await due.wait()
+                continue
             try:
                 self._take(await exchange(await self._make()))
             except ExchangeFailed as error:

@@ -29,13 +29,16 @@ class Heartbeats:
         applied: Callable[[], Applied | None],
         version: str,
         facts: Callable[[], Facts] = Facts,
+        speaks: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`speaks`: see `Leadership`."""
         self._client = client
         self._subject = subjects.heartbeat(ref)
         self._substrate = substrate
         self._applied = applied
         self._version = version
         self._facts = facts
+        self._speaks = speaks
         self._generation = 0
 
     async def run(self, *changes: Changes) -> None:
@@ -47,7 +50,7 @@ class Heartbeats:
         try:
             while True:
                 due.clear()
-                if self._client.is_connected:
+                if self._client.is_connected and self._speaks():
                     await self._send()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(HEARTBEAT_SECONDS):

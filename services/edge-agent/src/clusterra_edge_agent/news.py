@@ -8,6 +8,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import bus
 from clusterra_runtime.events import EventPublisher
 
+from clusterra_edge_agent.leadership import Leadership
 from clusterra_edge_agent.substrate import Substrate, SubstrateUnavailable
 
 log = structlog.get_logger(__name__)
@@ -15,15 +16,16 @@ log = structlog.get_logger(__name__)
 RETRY_SECONDS = 5.0
 
 
-async def tell_news(publisher: EventPublisher, ref: ClusterRef, substrate: Substrate) -> None:
-    """Tell all untold facts at every change, oldest first; runs until cancelled."""
+async def tell_news(publisher: EventPublisher, ref: ClusterRef, substrate: Substrate, leadership: Leadership) -> None:
+    """Tell all untold facts at every change while this agent holds, oldest first; runs until cancelled."""
     changed = asyncio.Event()
     substrate.changes.listen(changed)
+    leadership.changes.listen(changed)
     while True:
         changed.clear()
         timeout_seconds = None
         try:
-            for news in substrate.untold():
+            for news in substrate.untold() if leadership.held else ():
                 await publisher.tell(ref, news.fact, version=news.version, time=news.time)
                 await substrate.told(news)
         except (bus.BusUnavailable, bus.MessageRefused, SubstrateUnavailable) as error:

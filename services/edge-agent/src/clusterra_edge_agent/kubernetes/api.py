@@ -1,5 +1,6 @@
 """The API server: the few calls that the substrate makes, with its answers as our models and its refusals as errors."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +22,10 @@ from clusterra_edge_agent.kubernetes.resources import (
     WatchError,
     WatchEvent,
 )
+from clusterra_edge_agent.leadership import Leadership, Sole
 
+CHANGE_SECONDS = 4.0
+"""The longest that a change may take; `tenure` says why."""
 _CALL = aiohttp.ClientTimeout(total=10.0)
 _LIST = aiohttp.ClientTimeout(total=60.0)
 _WATCH_SECONDS = 290
@@ -65,6 +69,10 @@ class Forbidden(ApiError):
     """The agent has no right to do this (403)."""
 
 
+class NotHolder(ApiError):
+    """Nothing was asked: another agent may act by now."""
+
+
 class Expired(ApiError):
     """The resource version is too old to go on from: list again (410)."""
 
@@ -91,11 +99,25 @@ class Collection[O: Object]:
 
 
 class Api:
-    """One API server. All calls raise ApiError."""
+    """One API server. All calls raise ApiError; those that change something raise NotHolder while another may act."""
 
-    def __init__(self, api_client: client.ApiClient, namespace: str) -> None:
+    def __init__(self, api_client: client.ApiClient, namespace: str, leadership: Leadership | None = None) -> None:
         self._client = api_client
         self.namespace = namespace
+        self.leadership: Leadership = leadership or Sole()
+
+    def led_by(self, leadership: Leadership) -> "Api":
+        """The same for an agent that acts only sometimes."""
+        return Api(self._client, self.namespace, leadership)
+
+    async def get[O: Object](self, collection: Collection[O], name: str) -> O:
+        """One object. Raises NotFound."""
+        return _read(TypeAdapter(collection.model), await self._call("GET", f"{collection.path}/{name}"))
+
+    async def create[O: Object](self, collection: Collection[O], name: str, spec: dict[str, Any]) -> O:
+        """Make an object. Raises Conflict when there is one of this name."""
+        body = {"metadata": {"name": name}, "spec": spec}
+        return _read(TypeAdapter(collection.model), await self._change("POST", collection.path, body=body))
 
     async def list[O: Object](self, collection: Collection[O]) -> tuple[list[O], str]:
         """All objects of a moment, and its resource version to watch from."""
@@ -149,29 +171,29 @@ class Api:
             patch["metadata"] = {"resourceVersion": version}
         path = (of or Collection.deployments(self.namespace, "")).path
         path = f"{path}/{name}/scale"
-        return _read(_SCALE, await self._call("PATCH", path, body=patch, content_type=_MERGE))
+        return _read(_SCALE, await self._change("PATCH", path, body=patch, content_type=_MERGE))
 
     async def set_deletion_cost(self, pod: Pod, cost: int) -> Pod:
         """Mark a pod, or with 0 take its mark away. Raises Invalid when its name has become another's, NotFound."""
         annotations = {pod.cost_annotation: str(cost) if cost else None}
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
         return _read(
-            TypeAdapter(type(pod)), await self._call("PATCH", self._pod(pod.name), body=patch, content_type=_MERGE)
+            TypeAdapter(type(pod)), await self._change("PATCH", self._pod(pod.name), body=patch, content_type=_MERGE)
         )
 
     async def delete(self, pod: Pod) -> Pod:
         """Delete a pod, with its own grace time. Raises Conflict when its name has become another's, NotFound."""
-        return _read(TypeAdapter(type(pod)), await self._call("DELETE", self._pod(pod.name), body=_only(pod)))
+        return _read(TypeAdapter(type(pod)), await self._change("DELETE", self._pod(pod.name), body=_only(pod)))
 
     async def delete_of(self, collection: Collection[Any], found: Object) -> None:
         """Delete an object of a collection. Raises Conflict when its name has become another's, NotFound."""
-        await self._call("DELETE", f"{collection.path}/{found.name}", body=_only(found))
+        await self._change("DELETE", f"{collection.path}/{found.name}", body=_only(found))
 
     async def replace[O: Object](self, collection: Collection[O], found: O, spec: dict[str, Any]) -> O:
         """Set fields of an object's spec if it is still as it was found. Raises Conflict, Invalid, NotFound."""
         patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec}
         path = f"{collection.path}/{found.name}"
-        return _read(TypeAdapter(collection.model), await self._call("PATCH", path, body=patch, content_type=_MERGE))
+        return _read(TypeAdapter(collection.model), await self._change("PATCH", path, body=patch, content_type=_MERGE))
 
     async def is_guarded(self, pod: Pod) -> bool:
         """Whether the API server refuses to let anybody delete this pod; nothing is deleted. Raises NotFound."""
@@ -184,6 +206,15 @@ class Api:
 
     def _pod(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+
+    async def _change(self, method: str, path: str, *, body: object, content_type: str = "application/json") -> bytes:
+        try:
+            async with asyncio.timeout(CHANGE_SECONDS):
+                if not self.leadership.held:
+                    raise NotHolder("another agent may act now, for this one does not hold the Lease of the cluster")
+                return await self._call(method, path, body=body, content_type=content_type)
+        except TimeoutError:
+            raise Unavailable(f"{method} {path} was not answered within {CHANGE_SECONDS:g} s") from None
 
     async def _call(
         self,

@@ -23,7 +23,8 @@ PASS_SECONDS = 10.0
 
 
 class GhostRemoval:
-    """One NodeClaim in each pass at most, and only while pods, nodes and NodeClaims are all followed and calm.
+    """One NodeClaim in each pass at most, and only while pods, nodes and NodeClaims are all followed and calm, and no
+    other agent may act.
 
     The pods of its node are asked for once more: a watch that hangs shows an old picture for up to two minutes. A
     worker that is bound there even later keeps running: Karpenter drains a node before it takes it away, and evictions
@@ -64,7 +65,7 @@ class GhostRemoval:
             pods = [pod for pods in self._substrate.pods().values() for pod in pods.values()]
         except SubstrateUnavailable:
             pods = None
-        if nodes is None or claims is None or pods is None or not self._substrate.calm:
+        if nodes is None or claims is None or pods is None or not (self._substrate.calm and self._api.leadership.held):
             self._ghosts.forget()
             return None
         carrying = {pod.spec.node_name for pod in pods if pod.spec.node_name}

@@ -1,6 +1,6 @@
 """What has been told of each pod and what its end will mean, kept over restarts of the agent."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +68,13 @@ class PodRecords:
     """Makes facts of what happens to pods.
 
     A victim that goes is `stopped`, as is a pod that never started; one whose containers end has `failed`. Any other
-    worker that goes is `lost`, from the moment that its deletion is seen. All raise OSError when the folder cannot be
-    used.
+    worker that goes is `lost`, from the moment that its deletion is seen. What ends while another agent acts is that
+    one's to tell. All raise OSError when the folder cannot be used.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, another_acts: Callable[[], bool] = lambda: False) -> None:
         """Raises state.StateUnreadable."""
+        self._another_acts = another_acts
         self._files = Records(folder, PodRecord)
         self._known = {record.uid: record for record in self._files.load()}
         self._present: set[str] = set()
@@ -97,6 +98,8 @@ class PodRecords:
             log.error("worker_misclassified", worker=new.name, shape=shape, node=new.spec.node_name, reason=str(size))
             refusal = Refusal(node=new.spec.node_name, expected=size.expected, actual=size.actual, seen_at=now())
             record = self._keep(record, refusal=refusal)
+        if record.end_told:
+            return
         if new.terminating and new.started and not (record.removing or record.end):
             self._lose(record)
         elif new.over and record.end is None and not (record.removing and new.terminating):
@@ -128,7 +131,11 @@ class PodRecords:
             self._keep(record, start_told=True)
         elif record.refusal is not None and news.fact.kind == "node.misclassified":
             self._keep(record, refusal=record.refusal.model_copy(update={"told": True}))
-        elif record.uid in self._present:
+        else:
+            self._end_is_told(record)
+
+    def _end_is_told(self, record: PodRecord) -> None:
+        if record.uid in self._present:
             self._keep(record, end_told=True)
         else:
             self._forget(record)
@@ -152,11 +159,17 @@ class PodRecords:
             self._lose(record)
 
     def _lose(self, record: PodRecord) -> None:
+        if self._another_acts():
+            self._end_is_told(record)
+            return
         LOST.inc()
         log.error("worker_deleted_by_others", worker=record.name, shape=record.shape)
         self._end(record, "lost", "it was deleted by somebody else")
 
     def _end(self, record: PodRecord, end: End, reason: str) -> None:
+        if self._another_acts():
+            self._end_is_told(record)
+            return
         log.info("worker_ended", worker=record.name, shape=record.shape, end=end, reason=reason)
         self._keep(record, end=end, ended_at=now(), reason=reason)
 

@@ -46,7 +46,7 @@ class KubernetesSubstrate:
     def __init__(self, api: Api, folder: Path, target_of: TargetOf = deployments) -> None:
         self.changes = Changes()
         self._api = api
-        self._records = PodRecords(folder / "pods")
+        self._records = PodRecords(folder / "pods", lambda: api.leadership.another_acts)
         self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
         self._calm = Calm(folder / "trouble.json")
         self._guard = Guard(api)

@@ -1,0 +1,351 @@
+"""Two agents of one cluster on a real API server: one acts, the other stands by."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, suppress
+from itertools import count
+from pathlib import Path
+
+import aiohttp
+import pytest
+from clusterra_contracts import permissions, subjects
+from clusterra_contracts.edge_rpc import LogChunk, ReadLog
+from clusterra_contracts.events import WorkerFact
+from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.scale import DesiredState, ShapeTarget
+from clusterra_contracts.subjects import Subject
+from clusterra_edge_agent.kubernetes.api import Collection, NotHolder, connected
+from clusterra_edge_agent.kubernetes.lease import NAME, KubernetesLease, identity
+from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
+from clusterra_edge_agent.kubernetes.tenure import HOLD_SECONDS, LEASE_SECONDS
+from clusterra_lab.kube_binaries import BinariesNotBuilt
+from clusterra_lab.kube_nodes import kwok_nodes
+from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.nats import nats_server
+from clusterra_lab.process import Process, free_port, start, until
+from clusterra_runtime import bus, rpc, topology
+from clusterra_runtime.client import Client
+from clusterra_runtime.settings import ServiceSettings
+from kube_agent import SPEC, Agent, agent
+from kube_workers import SHAPE, Workers
+
+NAMES = count()
+REF = ClusterRef(tenant="acme", cluster="c1")
+USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
+RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    try:
+        async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane, kwok_nodes(plane, 1):
+            yield plane
+    except BinariesNotBuilt as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
+    namespace = f"edge-{next(NAMES)}"
+    await plane.kubectl("create", "namespace", namespace)
+    workers = Workers(plane, namespace)
+    await workers.deploy()
+    yield workers
+    await workers.kubectl("delete", "deployments", "--all")
+
+
+async def holds(agent: Agent) -> None:
+    await until(lambda: agent.lease.held, seconds=60, what="the agent to hold the Lease", every=0.02)
+
+
+async def holder(workers: Workers) -> str:
+    return await workers.kubectl("get", "lease", NAME, "--output=jsonpath={.spec.holderIdentity}")
+
+
+async def edit(workers: Workers, holder_identity: str) -> None:
+    patch = json.dumps({"spec": {"holderIdentity": holder_identity}})
+    await workers.kubectl("patch", "lease", NAME, "--type=merge", f"--patch={patch}")
+
+
+async def test_the_other_acts_when_the_holder_is_killed_and_tells_nothing_twice(
+    workers: Workers, tmp_path: Path
+) -> None:
+    kubeconfig, namespace = workers.kubernetes.kubeconfig, workers.namespace
+    told_first, told_second = list[WorkerFact](), list[WorkerFact]()
+    async with (
+        agent(kubeconfig, namespace, tmp_path / "second", told_second) as second,
+        agent(kubeconfig, namespace, tmp_path / "first", told_first) as first,
+    ):
+        await until(lambda: first.lease.held or second.lease.held, seconds=60, what="a holder")
+        if second.lease.held:
+            first, second = second, first
+            told_first, told_second = told_second, told_first
+        for each in (first, second):
+            each.desire(1, 2)
+        names = await first.running(2)
+        await second.running(2)
+        await until(lambda: second.lease.another_acts, seconds=60, what="the other to be seen")
+        assert second.controller.applied is None
+        assert not second.lease.speaks
+        for each in (first, second):
+            each.desire(2, 1, [names[0]])
+        await first.running(1)
+        await second.running(1)
+        await first.applied(2)
+        await until(lambda: any(fact.kind == "worker.stopped" for fact in told_first), seconds=60, what="its end told")
+        assert first.lease.held
+        assert not second.lease.held
+        assert first.task is not None
+        killed_at = time.monotonic()
+        first.task.cancel()
+        await holds(second)
+        print(f"the next one holds after {time.monotonic() - killed_at:.1f} s", file=sys.stderr)
+        assert time.monotonic() - killed_at > LEASE_SECONDS - HOLD_SECONDS
+        await second.applied(2)
+        second.desire(3, 3)
+        await second.running(3)
+    assert {fact.kind for fact in told_first} == {"worker.started", "worker.stopped"}
+    assert {fact.kind for fact in told_second} == {"worker.started"}, "the end of the victim was not its to tell"
+
+
+async def test_a_lease_that_is_released_is_taken_at_once(workers: Workers, tmp_path: Path) -> None:
+    async with connected(workers.namespace, workers.kubernetes.kubeconfig) as api:
+        taken: list[float] = []
+        for name in ("first", "second", "third"):
+            (tmp_path / name).mkdir()
+            lease = KubernetesLease(api, identity(tmp_path / name))
+            began = time.monotonic()
+            running = asyncio.create_task(lease.run())
+            await until(lambda lease=lease: lease.held, seconds=60, what=f"the {name} to hold")  # type: ignore[misc]
+            taken.append(time.monotonic() - began)
+            assert await holder(workers) == identity(tmp_path / name)
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await lease.release()
+            assert not lease.held
+            assert await holder(workers) == ""
+        assert max(taken) < LEASE_SECONDS
+        transitions = await workers.kubectl("get", "lease", NAME, "--output=jsonpath={.spec.leaseTransitions}")
+        assert transitions == "3"
+
+
+async def test_an_agent_that_is_killed_takes_its_own_lease_back_at_once(workers: Workers, tmp_path: Path) -> None:
+    facts: list[WorkerFact] = []
+    async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as first:
+        await holds(first)
+    began = time.monotonic()
+    async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as again:
+        await holds(again)
+        assert time.monotonic() - began < LEASE_SECONDS
+
+
+async def test_who_is_edited_out_stops_and_gets_it_back(workers: Workers, tmp_path: Path) -> None:
+    facts: list[WorkerFact] = []
+    async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as one:
+        one.desire(1, 1)
+        await one.applied(1)
+        await edit(workers, "somebody")
+        await until(lambda: not one.lease.held, seconds=60, what="the agent to stop", every=0.02)
+        edited_at = time.monotonic()
+        await until(lambda: not one.lease.speaks, seconds=60, what="the agent to be silent", every=0.02)
+        one.desire(2, 2)
+        # What was decided before is stopped as well, at each call.
+        api = one.substrate._api
+        with pytest.raises(NotHolder):
+            await api.scale(f"slurmd-{SHAPE}", 2)
+        (pod,), _ = await api.list(Collection.pods(workers.namespace, SHAPE_LABEL))
+        with pytest.raises(NotHolder):
+            await api.set_deletion_cost(pod, -1000)
+        with pytest.raises(NotHolder):
+            await api.delete(pod)
+        assert await workers.replicas() == 1
+        await holds(one)
+        assert time.monotonic() - edited_at > HOLD_SECONDS, "somebody's time was not waited for"
+        await one.applied(2)
+        assert await workers.replicas() == 2
+        await workers.kubectl("delete", "lease", NAME)
+        await until(lambda: _is_ours(workers, tmp_path / "one"), seconds=60, what="the Lease to be made again")
+        await holds(one)
+
+
+async def _is_ours(workers: Workers, folder: Path) -> bool:
+    found = await workers.kubectl("get", "leases", "--output=jsonpath={.items[*].spec.holderIdentity}")
+    return found == identity(folder)
+
+
+async def test_without_the_api_server_it_stops_and_afterwards_acts_again(
+    workers: Workers, plane: ControlPlane, tmp_path: Path
+) -> None:
+    facts: list[WorkerFact] = []
+    async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as one:
+        one.desire(1, 1)
+        await one.running(1)
+        killed_at = time.monotonic()
+        await plane.kill_api_server()
+        try:
+            await until(lambda: not one.lease.held, seconds=60, what="the agent to stop", every=0.02)
+            seconds = time.monotonic() - killed_at
+            assert one.lease.speaks, "that nothing can be seen is worth telling"
+            one.desire(2, 2)
+        finally:
+            await plane.start_api_server()
+        print(f"stopped {seconds:.1f} s after the API server", file=sys.stderr)
+        await holds(one)
+        await one.applied(2)
+        assert await workers.replicas() == 2
+
+
+async def test_agents_without_the_right_do_not_act_and_say_so(workers: Workers, tmp_path: Path) -> None:
+    await workers.kubectl("create", "serviceaccount", "nobody")
+    kubeconfig = await workers.kubernetes.service_account(workers.namespace, "nobody")
+    async with connected(workers.namespace, kubeconfig) as api:
+        lease = KubernetesLease(api, "nobody")
+        running = asyncio.create_task(lease.run())
+        await until(lambda: lease.speaks, seconds=60, what="the first answer")
+        assert not lease.held
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await lease.release()
+
+
+# As processes, with NATS
+
+
+class Member:
+    """One of two agents of a cluster."""
+
+    def __init__(self, process: Process, health_port: int) -> None:
+        self.process = process
+        self._health = f"http://127.0.0.1:{health_port}"
+
+    async def ready(self) -> bool:
+        try:
+            async with aiohttp.ClientSession() as http, http.get(f"{self._health}/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def holds(self) -> bool:
+        async with aiohttp.ClientSession() as http, http.get(f"{self._health}/metrics") as answer:
+            return "\nclusterra_edge_lease_held 1.0\n" in await answer.text()
+
+
+class Pair:
+    """Two agents of one cluster, and the centre's view of them."""
+
+    def __init__(self, centre: Client, environment: Mapping[str, str], folder: Path) -> None:
+        self.heartbeats: list[Heartbeat] = []
+        self.running = AsyncExitStack()
+        self._centre = centre
+        self._environment = environment
+        self._folder = folder
+        self._generation = 0
+
+    async def start(self, name: str) -> Member:
+        """With a shared folder of its own, in which a job's output is the agent's name."""
+        folder, port = self._folder / name, free_port()
+        (folder / "shared").mkdir(parents=True)
+        (folder / "shared" / "job_1.out").write_text(name)
+        environment = {
+            **self._environment,
+            "CLUSTERRA_SHARED_DIR": str(folder / "shared"),
+            "CLUSTERRA_STATE_DIR": str(folder / "state"),
+            "CLUSTERRA_HEALTH_PORT": str(port),
+        }
+        argv = [sys.executable, "-m", "clusterra_edge_agent"]
+        member = Member(await start(name, argv, log=folder / "agent.log", env=environment), port)
+        self.running.push_async_callback(member.process.stop)
+        await until(member.ready, seconds=60, what=f"{name} to be ready", process=member.process)
+        return member
+
+    async def desire(self, replicas: int) -> int:
+        self._generation += 1
+        target = ShapeTarget(shape=SHAPE, worker=SPEC, replicas=replicas, victims=())
+        desired = DesiredState(
+            generation=self._generation, fence=1, snapshot_generation=1, decided_at=now(), targets=(target,)
+        )
+        await bus.publish_durable(self._centre, subjects.scale_desired(REF), desired, message_id=f"{self._generation}")
+        return self._generation
+
+    async def applied(self, generation: int) -> None:
+        def told() -> bool:
+            return any(beat.applied is not None and beat.applied.generation == generation for beat in self.heartbeats)
+
+        await until(told, seconds=60, what=f"generation {generation} to be applied")
+
+    async def next_heartbeats(self, number: int) -> list[Heartbeat]:
+        first = len(self.heartbeats)
+        await until(lambda: len(self.heartbeats) >= first + number, seconds=60, what="heartbeats")
+        return self.heartbeats[first:]
+
+    async def answering(self, name: str) -> None:
+        """Wait until log reads are answered by this one, and see that they are by no other."""
+
+        async def output() -> str:
+            read = ReadLog(job_id="1", uid=os.getuid())
+            try:
+                return (await rpc.call(self._centre, subjects.edge(REF, "log"), read, LogChunk)).data.decode()
+            except rpc.RpcFailed:
+                return ""
+
+        async def answers() -> bool:
+            return await output() == name
+
+        await until(answers, seconds=60, what=f"{name} to answer", every=0.1)
+        assert {await output() for _ in range(20)} == {name}
+
+    async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
+        self.heartbeats.append(heartbeat)
+
+
+@pytest.fixture
+async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pair]:
+    await plane.kubectl("create", "namespace", "slurm")
+    await plane.kubectl("apply", f"--filename={RIGHTS}")
+    await Workers(plane, "slurm").deploy()
+    async with nats_server(tmp_path / "nats", users=USERS) as nats:
+        given = ServiceSettings(nats_url=nats.url, nats_user="centre", nats_password_file=nats.passwords["centre"])
+        centre = await bus.connect(given, "centre")
+        await topology.apply(centre)
+        environment = {
+            **nats.environment("edge"),
+            "CLUSTERRA_TENANT": REF.tenant,
+            "CLUSTERRA_CLUSTER": REF.cluster,
+            "CLUSTERRA_SUBSTRATE": "kubernetes",
+            "CLUSTERRA_KUBECONFIG": str(await plane.service_account("slurm", "edge-agent")),
+        }
+        pair = Pair(centre, environment, tmp_path)
+        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, pair.take)
+        async with pair.running:
+            yield pair
+        await bus.close(centre)
+
+
+async def test_of_two_agents_one_acts_and_speaks_and_the_other_follows_it_at_once(pair: Pair) -> None:
+    first = await pair.start("first")
+    await pair.applied(await pair.desire(1))
+    second = await pair.start("second")
+    assert (await first.holds(), await second.holds()) == (True, False)
+    await pair.answering("first")
+    assert all(beat.applied is not None for beat in await pair.next_heartbeats(3)), "another spoke"
+    assert await first.process.stop(20) == 0
+    began = time.monotonic()
+    await until(second.holds, seconds=60, what="the second to hold", every=0.05, process=second.process)
+    seconds = time.monotonic() - began
+    print(f"after an orderly end the next one holds within {seconds:.1f} s", file=sys.stderr)
+    assert seconds < HOLD_SECONDS, "it waited for a Lease that had been released"
+    await pair.applied(await pair.desire(2))
+    await pair.answering("second")
+    third = await pair.start("third")
+    second.process.kill()
+    await second.process.wait()
+    assert not await third.holds()
+    await pair.applied(await pair.desire(3))
+    await pair.answering("third")
