@@ -14,7 +14,7 @@ from clusterra_lab.kube_binaries import BINARIES, can_have_binaries
 from clusterra_lab.kube_edge import NAMESPACE, KubernetesEdge
 from clusterra_lab.kube_node import NodeNotPossible
 from clusterra_lab.kubernetes import KubectlFailed
-from clusterra_lab.observer import Observer, observe
+from clusterra_lab.observer import Observer
 from clusterra_lab.process import until
 from clusterra_lab.stack import Stack, stack
 from clusterra_lab.user import User
@@ -39,19 +39,6 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
             yield running
     except (NodeNotPossible, RootNotBuilt) as problem:
         pytest.skip(str(problem))
-
-
-@pytest.fixture
-async def observer(lab: Stack) -> AsyncIterator[Observer]:
-    async with observe(lab.bus, lab.cluster) as observer:
-        await until(lambda: observer.workers is not None, seconds=20, what="a heartbeat of the edge-agent")
-        yield observer
-
-
-@pytest.fixture
-async def ada(lab: Stack) -> AsyncIterator[User]:
-    async with lab.user("ada@acme.example") as user:
-        yield user
 
 
 async def kubectl(lab: Stack, *argv: str) -> str:
