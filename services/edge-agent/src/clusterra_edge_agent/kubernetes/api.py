@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import RESTResponse
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from clusterra_edge_agent.kubernetes.resources import (
     Deployment,
@@ -79,6 +79,11 @@ class Collection[O: Object]:
     fields: str = ""
     """A field selector for lists; a watch has none."""
 
+    @property
+    def kind(self) -> str:
+        """What they are, in the plural as the API has it, such as `pods`."""
+        return self.path.rpartition("/")[2]
+
     @classmethod
     def deployments(cls, namespace: str, label: str) -> "Collection[Deployment]":
         """Deployments."""
@@ -99,17 +104,24 @@ class Api:
 
     async def list[O: Object](self, collection: Collection[O]) -> tuple[list[O], str]:
         """All objects of a moment, and its resource version to watch from."""
-        page_model: TypeAdapter[Page[O]] = TypeAdapter(Page[collection.model])  # type: ignore[name-defined]
         found: list[O] = []
+        version = ""
+        async for page in self.pages(collection):
+            found += page.items
+            version = page.metadata.resource_version
+        return found, version
+
+    async def pages[O: Object](self, collection: Collection[O]) -> AsyncIterator[Page[O]]:
+        """The same page by page, of which the last one counts: thousands of objects need not be held twice."""
+        page_model: TypeAdapter[Page[O]] = TypeAdapter(Page[collection.model])  # type: ignore[name-defined]
         query: dict[str, str] = {"labelSelector": collection.label, "limit": str(_PAGE_SIZE)}
         if collection.fields:
             query["fieldSelector"] = collection.fields
         while True:
-            body = await self._call("GET", collection.path, query=query, timeout=_LIST)
-            page = _read(page_model, body)
-            found += page.items
+            page = _read(page_model, await self._call("GET", collection.path, query=query, timeout=_LIST))
+            yield page
             if not page.metadata.continue_:
-                return found, page.metadata.resource_version
+                return
             query["continue"] = page.metadata.continue_
 
     @asynccontextmanager
@@ -249,7 +261,9 @@ async def _events[O: Object](
     collection: Collection[O], response: aiohttp.ClientResponse
 ) -> AsyncIterator[WatchEvent[O]]:
     event_model = WatchEvent[collection.model]  # type: ignore[name-defined]
-    line_model: TypeAdapter[WatchEvent[O] | WatchError] = TypeAdapter(event_model | WatchError)
+    line_model: TypeAdapter[WatchEvent[O] | WatchError] = TypeAdapter(
+        Annotated[event_model | WatchError, Field(discriminator="type")]
+    )
     async for line in response.content:
         event = _read(line_model, line)
         if isinstance(event, WatchError):
