@@ -229,9 +229,11 @@ async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[st
     the API server's first answer to anybody to the first heartbeat with workers, with the agent's pauses between tries.
     """
     count = replicas * len(edge.shapes)
-    progress(f"{count} workers")
-    await edge.desire(dict.fromkeys(edge.shapes, replicas))
-    await edge.followed(count)
+    # One shape after the other: with thousands at once on few cores, an etcd before 3.4.25 starves its watches.
+    for number, shape in enumerate(edge.shapes, 1):
+        progress(f"{number * replicas} of {count} workers")
+        await edge.desire({shape: replicas})
+        await edge.followed(number * replicas)
     process = psutil.Process(edge.agent.pid)
     progress(f"the agent idle for {IDLE_SECONDS:.0f} s")
     await asyncio.sleep(5)
