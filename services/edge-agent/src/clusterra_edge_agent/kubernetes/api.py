@@ -112,7 +112,7 @@ class Api:
         return found, version
 
     async def pages[O: Object](self, collection: Collection[O]) -> AsyncIterator[Page[O]]:
-        """The same page by page, of which the last one counts: thousands of objects need not be held twice."""
+        """The same page by page, each with the version of all: so thousands of objects need not be held twice."""
         page_model: TypeAdapter[Page[O]] = TypeAdapter(Page[collection.model])  # type: ignore[name-defined]
         query: dict[str, str] = {"labelSelector": collection.label, "limit": str(_PAGE_SIZE)}
         if collection.fields:
