@@ -19,8 +19,8 @@ from clusterra_edge_agent.substrate import Substrate, SubstrateUnavailable
 log = structlog.get_logger(__name__)
 
 RESTS = 9.0
-"""How much longer than making one took the next one waits, so that all of them take a tenth of a core at most. Those of
-a few workers take no time; of thousands that boot at once there are a few in a second, and the first without delay."""
+"""After each comes a rest of so many times the CPU time that it took: all of them take a tenth of a core at most. With a
+few workers that is nothing; while thousands boot there are a few in a second, and the first one comes at once."""
 
 
 class Heartbeats:
