@@ -19,7 +19,7 @@ from clusterra_edge_agent.substrate import Substrate, SubstrateUnavailable
 log = structlog.get_logger(__name__)
 
 RESTS = 9.0
-"""After each comes a rest of so many times the CPU time that it took: all of them take a tenth of a core at most. With a
+"""After each comes a rest of so many times the CPU time that it took: they all take a tenth of a core at most. With a
 few workers that is nothing; while thousands boot there are a few in a second, and the first one comes at once."""
 
 
