@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import random
+import ssl
 import sys
 import tempfile
 import time
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import psutil
 from clusterra_contracts import permissions, subjects
 from clusterra_contracts.heartbeat import Heartbeat
@@ -25,16 +27,19 @@ from clusterra_contracts.subjects import Subject
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, control_plane
 from clusterra_lab.nats import nats_server
+from clusterra_lab.ports import reserved_ports
 from clusterra_lab.process import Process, start, until
 from clusterra_lab.progress import Progress, console_progress
 from clusterra_runtime import bus, catalogue, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
+from prometheus_client.parser import text_string_to_metric_families
 
 REF = ClusterRef(tenant="acme", cluster="c1")
 ROOT = Path(__file__).parents[1]
 NAMESPACE = "slurm"
 IDLE_SECONDS = 30.0
+LIST_SECONDS = "clusterra_edge_list_seconds"
 
 
 class Edge:
@@ -44,12 +49,15 @@ class Edge:
         self.plane = plane
         self.shapes = {shape.name: shape for shape in shapes}
         self.last: Heartbeat | None = None
+        self.heartbeats = 0
         self.agent: Process
+        self.metrics_url = ""
         self._centre = centre
         self._generation = 0
 
     async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
         self.last = heartbeat
+        self.heartbeats += 1
 
     async def desire(self, replicas: dict[str, int], victims: tuple[str, ...] = ()) -> float:
         """Publish it, wait until the API server has accepted it; the seconds between."""
@@ -91,6 +99,34 @@ class Edge:
         assert self.last is not None
         return [worker.name for worker in self.last.workers or ()]
 
+    async def pod_lists(self) -> tuple[int, float]:
+        """How often the agent has listed all pods, and the seconds that it took together."""
+        async with aiohttp.ClientSession() as http, http.get(self.metrics_url) as answer:
+            families = list(text_string_to_metric_families(await answer.text()))
+        values = {
+            sample.name.removeprefix(LIST_SECONDS): sample.value
+            for family in families
+            if family.name == LIST_SECONDS
+            for sample in family.samples
+            if sample.labels.get("collection") == "pods" and "le" not in sample.labels
+        }
+        return int(values["_count"]), values["_sum"]
+
+    async def answers(self) -> float:
+        """Wait until the API server answers anything at all; that moment."""
+        trust = ssl.create_default_context(cadata=self.plane.authority.certificate)
+        async with aiohttp.ClientSession() as http:
+
+            async def answered() -> bool:
+                try:
+                    async with http.get(f"{self.plane.url}/version", ssl=trust):
+                        return True
+                except aiohttp.ClientConnectionError:
+                    return False
+
+            await until(answered, seconds=60, what="an answer of the API server", every=0.01)
+        return time.monotonic()
+
 
 @asynccontextmanager
 async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
@@ -98,6 +134,7 @@ async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
     shapes = catalogue.load(ROOT / "catalog" / "shapes.yaml").shapes
     users = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
     async with AsyncExitStack() as running:
+        (health_port,) = running.enter_context(reserved_ports(1))
         plane = await running.enter_async_context(control_plane(folder / "kubernetes", progress=progress))
         await running.enter_async_context(kwok_nodes(plane, 10, cpus=100_000, memory_gib=1_000_000))
         nats = await running.enter_async_context(nats_server(folder / "nats", users=users, progress=progress))
@@ -123,8 +160,10 @@ async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
             "CLUSTERRA_KUBECONFIG": str(await plane.service_account(NAMESPACE, "edge-agent")),
             "CLUSTERRA_SHARED_DIR": str(folder),
             "CLUSTERRA_STATE_DIR": str(folder / "state"),
+            "CLUSTERRA_HEALTH_PORT": str(health_port),
         }
         seen = Edge(plane, centre, shapes)
+        seen.metrics_url = f"http://127.0.0.1:{health_port}/metrics"
         argv = [sys.executable, "-m", "clusterra_edge_agent"]
         seen.agent = await start("edge-agent", argv, log=folder / "agent.log", env=environment)
         running.push_async_callback(seen.agent.stop)
@@ -168,27 +207,53 @@ async def measure_changes(edge: Edge, changes: int, progress: Progress) -> dict[
     return seconds
 
 
-async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[str, float]:
-    """What the agent takes with so many workers of each shape, and how long it takes to list them anew."""
+async def measure_burst(edge: Edge, replicas: int, progress: Progress) -> dict[str, float]:
+    """What the agent takes while the pods of one shape come, all at once."""
+    progress(f"a burst of {replicas} workers")
+    process, began, heartbeats = psutil.Process(edge.agent.pid), time.monotonic(), edge.heartbeats
+    before = _cpu_seconds(process)
+    await edge.desire({next(iter(edge.shapes)): replicas})
+    await edge.followed(replicas)
+    return {
+        "workers": replicas,
+        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(_cpu_seconds(process) - before, 2),
+        "heartbeats": edge.heartbeats - heartbeats,
+    }
+
+
+async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[str, float | None]:
+    """What the agent takes with so many workers of each shape, and how long it takes to list them anew.
+
+    `relist_seconds` is the agent's own time for the list, None if it could go on without one; `return_seconds` is from
+    the API server's first answer to anybody to the first heartbeat with workers, with the agent's pauses between tries.
+    """
     count = replicas * len(edge.shapes)
-    progress(f"{count} workers")
-    await edge.desire(dict.fromkeys(edge.shapes, replicas))
-    await edge.followed(count)
+    # One shape after the other: with thousands at once on few cores, an etcd before 3.4.25 starves its watches.
+    for number, shape in enumerate(edge.shapes, 1):
+        progress(f"{number * replicas} of {count} workers")
+        await edge.desire({shape: replicas})
+        await edge.followed(number * replicas)
     process = psutil.Process(edge.agent.pid)
     progress(f"the agent idle for {IDLE_SECONDS:.0f} s")
     await asyncio.sleep(5)
-    before = sum(process.cpu_times()[:2])
+    before = _cpu_seconds(process)
     await asyncio.sleep(IDLE_SECONDS)
-    cpu_percent = 100 * (sum(process.cpu_times()[:2]) - before) / IDLE_SECONDS
+    cpu_percent = 100 * (_cpu_seconds(process) - before) / IDLE_SECONDS
     rss_mib = process.memory_info().rss / 2**20
     progress("a new API server")
     await edge.plane.kill_api_server()
     await until(lambda: edge.last is not None and edge.last.workers is None, seconds=30, what="the loss to be told")
-    await edge.plane.start_api_server()
-    ready = time.monotonic()
-    await until(lambda: edge.last is not None and edge.last.workers is not None, seconds=60, what="the list")
-    relist_seconds = time.monotonic() - ready
-    peak_mib = process.memory_info().rss / 2**20
+    lists, list_seconds = await edge.pod_lists()
+    answers = asyncio.create_task(edge.answers())
+    starting = asyncio.create_task(edge.plane.start_api_server())
+    await until(
+        lambda: edge.last is not None and edge.last.workers is not None, seconds=60, what="the list", every=0.01
+    )
+    heard = time.monotonic()
+    await starting
+    lists_after, list_seconds_after = await edge.pod_lists()
+    after_list_mib = process.memory_info().rss / 2**20
     progress("the workers to go")
     # Not by the agent, which marks each: nobody retires thousands at once. Without this they would be made again.
     await edge.agent.stop()
@@ -196,10 +261,16 @@ async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[st
     return {
         "workers": count,
         "rss_mib": round(rss_mib, 1),
-        "rss_after_list_mib": round(peak_mib, 1),
+        "rss_after_list_mib": round(after_list_mib, 1),
         "idle_cpu_percent": round(cpu_percent, 2),
-        "relist_seconds": round(relist_seconds, 2),
+        "relist_seconds": round(list_seconds_after - list_seconds, 2) if lists_after > lists else None,
+        "return_seconds": round(heard - await answers, 2),
     }
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def percentile(values: list[float], percent: int) -> float:
@@ -215,12 +286,13 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder, console_progress() as progress:
         async with edge(Path(folder), progress) as running:
             seconds = await measure_changes(running, arguments.changes, progress)
+            burst = await measure_burst(running, arguments.replicas, progress)
             size = await measure_size(running, arguments.replicas, progress)
     accepted = {
         direction: {"n": len(values), "p50": percentile(values, 50), "p99": percentile(values, 99)}
         for direction, values in seconds.items()
     }
-    print(json.dumps({"published -> accepted": accepted, "agent": size}))
+    print(json.dumps({"published -> accepted": accepted, "burst": burst, "agent": size}))
 
 
 if __name__ == "__main__":

@@ -12,15 +12,26 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.api import Api, Collection, Conflict, NotFound, connected
-from clusterra_edge_agent.kubernetes.nodesets import SlinkyPod
+from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.nodesets import SlinkyPod, SlinkyPodMetadata
+from clusterra_edge_agent.kubernetes.parts import CONFIG
+from clusterra_edge_agent.kubernetes.refusals import Conflict, NotFound
 from clusterra_edge_agent.kubernetes.resources import Pod
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 LOOK_AGAIN_SECONDS = 0.05
 PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 SLINKY = "nodeset.slinky.slurm.net"
 
 type Operator = Callable[[Api], "NodeSetOperator"]
+
+
+@dataclass(frozen=True, slots=True, config=CONFIG)
+class OperatorsPodMetadata(SlinkyPodMetadata):
+    """All of it."""
+
+    annotations: dict[str, str] = Field(default_factory=dict)
 
 
 class NodeSetOperator:
@@ -100,6 +111,12 @@ class NodeSetOperator:
             )
 
 
+class OperatorsPod(SlinkyPod):
+    """With the annotations that only the operator reads."""
+
+    metadata: OperatorsPodMetadata
+
+
 class SlinkyOperator(NodeSetOperator):
     """As `internal/controller/nodeset` of slurm-operator 1.2 in StatefulSet mode.
 
@@ -110,7 +127,7 @@ class SlinkyOperator(NodeSetOperator):
 
     group = "slinky.slurm.net/v1beta1"
     nodeset_label = "app.kubernetes.io/instance"
-    pod = SlinkyPod
+    pod = OperatorsPod
 
     async def sync(self, nodeset: dict[str, Any]) -> None:
         name, replicas = nodeset["metadata"]["name"], nodeset["spec"]["replicas"]

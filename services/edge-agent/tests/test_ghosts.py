@@ -1,5 +1,6 @@
 """Which machine is a ghost, over any history of machines and workers."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,6 +67,6 @@ def test_a_machine_of_the_same_name_begins_anew() -> None:
     ghosts = Ghosts(GHOST_SECONDS)
     claim, _ = machine("a", "no node")
     assert ghosts.look([claim], (), (), 0.0) is None
-    successor = claim.model_copy(update={"metadata": claim.metadata.model_copy(update={"uid": "another"})})
+    successor = claim.model_copy(update={"metadata": replace(claim.metadata, uid="another")})
     assert ghosts.look([successor], (), (), GHOST_SECONDS) is None
     assert ghosts.look([successor], (), (), 2 * GHOST_SECONDS) == successor

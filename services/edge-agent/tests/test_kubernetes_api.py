@@ -3,22 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
-from clusterra_edge_agent.kubernetes.api import (
-    Api,
-    ApiError,
-    Collection,
-    Conflict,
-    Expired,
-    Invalid,
-    NotFound,
-    Unavailable,
-    connected,
-)
+from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.reflector import Reflector
+from clusterra_edge_agent.kubernetes.refusals import ApiError, Conflict, Expired, Invalid, NotFound, Unavailable
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Deployment, Pod
 from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kubernetes import ControlPlane, control_plane
@@ -90,7 +82,7 @@ async def test_a_pod_is_marked_and_deleted_by_its_uid(api: Api, workers: Workers
     marked = await api.set_deletion_cost(pod, -5)
     assert (marked.cost, marked.metadata.uid) == (-5, pod.metadata.uid)
     assert (await api.set_deletion_cost(marked, 0)).metadata.annotations == {}
-    stranger = pod.model_copy(update={"metadata": pod.metadata.model_copy(update={"uid": "another"})})
+    stranger = pod.model_copy(update={"metadata": replace(pod.metadata, uid="another")})
     with pytest.raises(Invalid):
         await api.set_deletion_cost(stranger, 1)
     with pytest.raises(Conflict):

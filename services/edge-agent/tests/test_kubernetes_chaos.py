@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.events import WorkerFact
-from clusterra_edge_agent.kubernetes.api import Api, Collection, Throttled, Unavailable, connected
+from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.reflector import Reflector
+from clusterra_edge_agent.kubernetes.refusals import Throttled, Unavailable
 from clusterra_edge_agent.kubernetes.replicas import VICTIM_COST
 from clusterra_edge_agent.kubernetes.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
 from clusterra_lab.kube_binaries import BinariesNotBuilt

@@ -19,8 +19,9 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.subjects import Subject
-from clusterra_edge_agent.kubernetes.api import Collection, NotHolder, connected
+from clusterra_edge_agent.kubernetes.api import Collection, connected
 from clusterra_edge_agent.kubernetes.lease import NAME, KubernetesLease, identity
+from clusterra_edge_agent.kubernetes.refusals import NotHolder
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.tenure import HOLD_SECONDS, LEASE_SECONDS
 from clusterra_lab.kube_binaries import BinariesNotBuilt

@@ -18,6 +18,7 @@ from clusterra_edge_agent.process_record import ProcessRecord
 from clusterra_edge_agent.slurmd import Slurmd
 from clusterra_edge_agent.state import StateUnreadable
 from clusterra_lab.process import free_port, is_free, until
+from pydantic import TypeAdapter
 
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))
 LISTENER = """
@@ -269,7 +270,7 @@ async def test_whenever_a_starting_agent_is_killed_there_is_one_record_for_each_
 
 def all_records(host: Host) -> list[ProcessRecord]:
     files = (host.folder / "workers").glob("*.json")
-    return [ProcessRecord.model_validate_json(file.read_text()) for file in files]
+    return [TypeAdapter(ProcessRecord).validate_json(file.read_text()) for file in files]
 
 
 def records(host: Host) -> list[ProcessRecord]:

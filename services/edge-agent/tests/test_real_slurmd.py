@@ -19,6 +19,7 @@ from clusterra_edge_agent.slurmd import Slurmd
 from clusterra_lab.process import free_port, until
 from clusterra_lab.slurm import SlurmCluster, slurm_cluster
 from clusterra_lab.slurm_config import ETC, NodeShape
+from pydantic import TypeAdapter
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
@@ -50,7 +51,8 @@ class Site:
             substrate.close()
 
     def leader(self, name: WorkerName) -> int:
-        record = ProcessRecord.model_validate_json((self.folder / "workers" / f"{name}.json").read_text())
+        file = self.folder / "workers" / f"{name}.json"
+        record = TypeAdapter(ProcessRecord).validate_json(file.read_text())
         return record.process.pid
 
     async def squeue(self, job_id: str) -> str:

@@ -8,9 +8,11 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.api import CHANGE_SECONDS, Api, Collection, Conflict, NotFound, Unavailable
+from clusterra_edge_agent.kubernetes.api import CHANGE_SECONDS, Api, Collection
 from clusterra_edge_agent.kubernetes.lease import KubernetesLease
-from clusterra_edge_agent.kubernetes.resources import Metadata, Object
+from clusterra_edge_agent.kubernetes.parts import Metadata
+from clusterra_edge_agent.kubernetes.refusals import Conflict, NotFound, Unavailable
+from clusterra_edge_agent.kubernetes.resources import Object
 from clusterra_edge_agent.kubernetes.tenure import HOLD_SECONDS, LEASE_SECONDS, RENEW_SECONDS, Lease, LeaseSpec, Tenure
 from hypothesis import given, settings
 from hypothesis import strategies as st

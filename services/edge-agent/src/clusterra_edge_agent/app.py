@@ -97,7 +97,7 @@ async def app(service: Service) -> AsyncIterator[None]:
 async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSource | None, Leadership]]:
     """The substrate of these settings, what else is known of its edge, and whether this agent is the one that acts.
 
-    Raises kubernetes.api.ApiError, state.StateUnreadable, OSError.
+    Raises kubernetes.refusals.ApiError, state.StateUnreadable, OSError.
     """
     if settings.substrate == "kubernetes":
         # Only here: the other substrate shall not pay for what it does not use.

@@ -6,7 +6,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from clusterra_edge_agent.listening import listening
 from clusterra_edge_agent.one_by_one import StartRefused, one_by_one
 from clusterra_edge_agent.ports import Ports
 from clusterra_edge_agent.process_record import ProcessRecord
-from clusterra_edge_agent.records import Records
+from clusterra_edge_agent.records import End, Records
 from clusterra_edge_agent.slurmd import InvalidSpec, Slurmd
 from clusterra_edge_agent.substrate import News, SubstrateUnavailable
 from clusterra_edge_agent.worker_files import WorkerFiles
@@ -207,6 +207,7 @@ class ProcessSubstrate:
         await asyncio.to_thread(end_processes, known.record.name)
         await asyncio.to_thread(self._files.remove_spool, known.record.name)
         record, ended_at = known.record, now()
+        end: End
         if record.removing:
             end, reason = "stopped", "it was removed as desired"
         else:
@@ -219,7 +220,7 @@ class ProcessSubstrate:
         except SubstrateUnavailable as error:
             # The next agent will find it gone. Until then this one knows better.
             log.warning("worker_end_not_kept", worker=record.name, reason=str(error))
-            known.record = record.model_copy(update={"end": end, "ended_at": ended_at, "reason": reason})
+            known.record = replace(record, end=end, ended_at=ended_at, reason=reason)
         self.changes.tell()
 
     def _terminate(self, name: WorkerName, process: WorkerProcess) -> None:
@@ -228,7 +229,7 @@ class ProcessSubstrate:
         self._kills[name] = loop.call_later(self._grace_seconds, process.signal, signal.SIGKILL)
 
     def _keep(self, known: _Known, **change: Any) -> None:
-        record = known.record.model_copy(update=change)
+        record = replace(known.record, **change)
         try:
             self._records.save(record)
         except OSError as error:

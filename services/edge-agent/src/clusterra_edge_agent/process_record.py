@@ -1,11 +1,13 @@
 """What the agent knows of a worker that is a process of this host."""
 
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
+from pydantic.dataclasses import dataclass
 
 from clusterra_edge_agent.records import WorkerRecord
 from clusterra_edge_agent.worker_process import ProcessIdentity
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord(WorkerRecord):
     """It is written before the process runs its program."""
 

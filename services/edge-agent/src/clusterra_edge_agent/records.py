@@ -6,7 +6,7 @@ from typing import Literal
 
 from clusterra_contracts.events import WorkerFact, WorkerKind
 from clusterra_contracts.identity import Moment, ShapeName, WorkerName
-from pydantic import BaseModel, ConfigDict
+from pydantic.dataclasses import dataclass
 
 from clusterra_edge_agent import state
 from clusterra_edge_agent.substrate import News
@@ -17,10 +17,9 @@ End = Literal["stopped", "failed", "lost"]
 _KINDS: dict[End, WorkerKind] = {"stopped": "worker.stopped", "failed": "worker.failed", "lost": "worker.lost"}
 
 
-class WorkerRecord(BaseModel):
-    """A worker from the moment it exists until its end has been told."""
-
-    model_config = ConfigDict(frozen=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRecord:
+    """A worker from the moment it exists until its end has been told. There may be thousands: it is no model."""
 
     name: WorkerName
     shape: ShapeName

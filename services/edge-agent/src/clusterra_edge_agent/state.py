@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 
 class StateUnreadable(Exception):
@@ -20,17 +20,17 @@ class StateInUse(Exception):
     """Another agent holds the state folder."""
 
 
-def write(path: Path, state: BaseModel) -> None:
-    """Replace the file at once. Raises OSError."""
+def write(path: Path, state: object) -> None:
+    """Replace the file at once; `state` is a model or dataclass of pydantic. Raises OSError."""
     part = path.with_suffix(".part")
-    part.write_text(state.model_dump_json())
+    part.write_bytes(TypeAdapter(type(state)).dump_json(state))
     part.replace(path)
 
 
-def read[M: BaseModel](path: Path, model: type[M]) -> M | None:
+def read[M](path: Path, model: type[M]) -> M | None:
     """The file's content, None when there is none. Raises StateUnreadable."""
     try:
-        return model.model_validate_json(path.read_bytes())
+        return TypeAdapter(model).validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValidationError as error:

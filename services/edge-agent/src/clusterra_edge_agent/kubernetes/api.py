@@ -5,20 +5,27 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import RESTResponse
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
+from clusterra_edge_agent.kubernetes.refusals import (
+    ApiError,
+    Invalid,
+    NotHolder,
+    Unavailable,
+    refusal,
+    refusal_of,
+)
 from clusterra_edge_agent.kubernetes.resources import (
     Deployment,
     Object,
     Page,
     Pod,
     Scale,
-    Status,
     WatchError,
     WatchEvent,
 )
@@ -34,47 +41,6 @@ _WATCH = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=120.0)
 _SCALE = TypeAdapter(Scale)
 _PAGE_SIZE = 500
 _MERGE = "application/merge-patch+json"
-_RETRY_AFTER_SECONDS = 1.0
-
-
-class ApiError(Exception):
-    """The API server did not do what was asked; the text says why."""
-
-
-class Unavailable(ApiError):
-    """It cannot be reached, or cannot answer now; what has become of the call is unknown."""
-
-
-class Throttled(Unavailable):
-    """It refused for now (429)."""
-
-    def __init__(self, reason: str, *, retry_after_seconds: float) -> None:
-        super().__init__(reason)
-        self.retry_after_seconds = retry_after_seconds
-
-
-class Conflict(ApiError):
-    """The object is not any more what the call said it must be (409)."""
-
-
-class Invalid(ApiError):
-    """What the call asks for cannot be of this object (422)."""
-
-
-class NotFound(ApiError):
-    """There is no such object, or no such collection (404)."""
-
-
-class Forbidden(ApiError):
-    """The agent has no right to do this (403)."""
-
-
-class NotHolder(ApiError):
-    """Nothing was asked: another agent may act by now."""
-
-
-class Expired(ApiError):
-    """The resource version is too old to go on from: list again (410)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +52,11 @@ class Collection[O: Object]:
     model: type[O]
     fields: str = ""
     """A field selector for lists; a watch has none."""
+
+    @property
+    def kind(self) -> str:
+        """What they are, in the plural as the API has it, such as `pods`."""
+        return self.path.rpartition("/")[2]
 
     @classmethod
     def deployments(cls, namespace: str, label: str) -> "Collection[Deployment]":
@@ -121,17 +92,24 @@ class Api:
 
     async def list[O: Object](self, collection: Collection[O]) -> tuple[list[O], str]:
         """All objects of a moment, and its resource version to watch from."""
-        page_model: TypeAdapter[Page[O]] = TypeAdapter(Page[collection.model])  # type: ignore[name-defined]
         found: list[O] = []
+        version = ""
+        async for page in self.pages(collection):
+            found += page.items
+            version = page.metadata.resource_version
+        return found, version
+
+    async def pages[O: Object](self, collection: Collection[O]) -> AsyncIterator[Page[O]]:
+        """The same page by page, each with the version of all: so thousands of objects need not be held twice."""
+        page_model: TypeAdapter[Page[O]] = TypeAdapter(Page[collection.model])  # type: ignore[name-defined]
         query: dict[str, str] = {"labelSelector": collection.label, "limit": str(_PAGE_SIZE)}
         if collection.fields:
             query["fieldSelector"] = collection.fields
         while True:
-            body = await self._call("GET", collection.path, query=query, timeout=_LIST)
-            page = _read(page_model, body)
-            found += page.items
+            page = _read(page_model, await self._call("GET", collection.path, query=query, timeout=_LIST))
+            yield page
             if not page.metadata.continue_:
-                return found, page.metadata.resource_version
+                return
             query["continue"] = page.metadata.continue_
 
     @asynccontextmanager
@@ -152,7 +130,7 @@ class Api:
         response = await self._request("GET", collection.path, query=query, timeout=_WATCH)
         try:
             if response.status != 200:
-                raise _error(response, await response.response.read())
+                raise _refused(response, await response.response.read())
             yield _events(collection, response.response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"a watch of {collection.path} broke: {error}") from error
@@ -232,7 +210,7 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"the answer to {method} {path} broke off: {error}") from error
         if response.status >= 300:
-            raise _error(response, answer)
+            raise _refused(response, answer)
         return answer
 
     async def _request(
@@ -280,11 +258,13 @@ async def _events[O: Object](
     collection: Collection[O], response: aiohttp.ClientResponse
 ) -> AsyncIterator[WatchEvent[O]]:
     event_model = WatchEvent[collection.model]  # type: ignore[name-defined]
-    line_model: TypeAdapter[WatchEvent[O] | WatchError] = TypeAdapter(event_model | WatchError)
+    line_model: TypeAdapter[WatchEvent[O] | WatchError] = TypeAdapter(
+        Annotated[event_model | WatchError, Field(discriminator="type")]
+    )
     async for line in response.content:
         event = _read(line_model, line)
         if isinstance(event, WatchError):
-            raise _of_status(event.object.code, event.object.message, None)
+            raise refusal_of(event.object.code, event.object.message, None)
         yield event
 
 
@@ -300,30 +280,5 @@ def _read[M](model: TypeAdapter[M], body: bytes) -> M:
         raise Unavailable(f"an answer of the API server cannot be read: {error}") from error
 
 
-def _error(response: RESTResponse, body: bytes) -> ApiError:
-    try:
-        message = Status.model_validate_json(body).message
-    except ValidationError:
-        message = body[:200].decode(errors="replace")
-    return _of_status(response.status, message, response.headers.get("Retry-After"))
-
-
-def _of_status(code: int, message: str, retry_after: str | None) -> ApiError:
-    match code:
-        case 403:
-            return Forbidden(f"403: {message}")
-        case 404:
-            return NotFound(message)
-        case 409:
-            return Conflict(message)
-        case 410:
-            return Expired(message)
-        case 422:
-            return Invalid(message)
-        case 429:
-            seconds = float(retry_after) if retry_after and retry_after.isdigit() else _RETRY_AFTER_SECONDS
-            return Throttled(message, retry_after_seconds=seconds)
-        case _ if code >= 500 or code == 0:
-            return Unavailable(f"{code}: {message}")
-        case _:
-            return ApiError(f"{code}: {message}")
+def _refused(response: RESTResponse, body: bytes) -> ApiError:
+    return refusal(response.status, body, response.headers.get("Retry-After"))

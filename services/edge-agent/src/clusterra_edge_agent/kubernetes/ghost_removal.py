@@ -7,10 +7,11 @@ from dataclasses import replace
 import structlog
 from prometheus_client import Counter
 
-from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection
+from clusterra_edge_agent.kubernetes.api import Api, Collection
 from clusterra_edge_agent.kubernetes.ghosts import Ghosts, NodesOf
 from clusterra_edge_agent.kubernetes.machine_resources import NodeClaim
 from clusterra_edge_agent.kubernetes.machines import NODE_CLAIMS, Machines
+from clusterra_edge_agent.kubernetes.refusals import ApiError
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
 from clusterra_edge_agent.substrate import SubstrateUnavailable

@@ -24,7 +24,8 @@ from pydantic import BaseModel, ConfigDict
 
 from clusterra_edge_agent import state
 from clusterra_edge_agent.changes import Changes
-from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection, Conflict, NotFound, Throttled, Unavailable
+from clusterra_edge_agent.kubernetes.api import Api, Collection
+from clusterra_edge_agent.kubernetes.refusals import ApiError, Conflict, NotFound, Throttled, Unavailable
 from clusterra_edge_agent.kubernetes.tenure import RENEW_SECONDS, Lease, LeaseSpec, Tenure
 
 log = structlog.get_logger(__name__)

@@ -11,41 +11,30 @@ from typing import Annotated, Any
 from clusterra_contracts import heartbeat
 from clusterra_contracts.identity import Moment
 from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass
 
 from clusterra_edge_agent.kubernetes.karpenter import CPU_LABEL, FAMILY_LABEL, NODE_POOL_LABEL
-from clusterra_edge_agent.kubernetes.resources import Many, Metadata, Object, Resource
+from clusterra_edge_agent.kubernetes.parts import CONFIG, Many, Metadata, kept
+from clusterra_edge_agent.kubernetes.resources import Object, Resource
 
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 CAPACITY_TYPE_LABEL = "karpenter.sh/capacity-type"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ARCH_LABEL = "kubernetes.io/arch"
 
-_LABELS = frozenset(
-    {
-        NODE_POOL_LABEL,
-        FAMILY_LABEL,
-        CPU_LABEL,
-        INSTANCE_TYPE_LABEL,
-        CAPACITY_TYPE_LABEL,
-        ZONE_LABEL,
-        ARCH_LABEL,
-    }
-)
-
-
-def _some(labels: dict[str, str] | None) -> dict[str, str]:
-    return {key: value for key, value in (labels or {}).items() if key in _LABELS}
+_LABELS = (NODE_POOL_LABEL, FAMILY_LABEL, CPU_LABEL, INSTANCE_TYPE_LABEL, CAPACITY_TYPE_LABEL, ZONE_LABEL, ARCH_LABEL)
 
 
 def _of_types(*types: str) -> Callable[[Any], list[Any]]:
     return lambda conditions: [each for each in conditions or () if each.get("type") in types]
 
 
+@dataclass(frozen=True, slots=True, config=CONFIG)
 class MachineMetadata(Metadata):
     """Of a node or of a NodeClaim."""
 
-    labels: Annotated[dict[str, str], BeforeValidator(_some)] = Field(default_factory=dict)
-    annotations: Annotated[dict[str, str], BeforeValidator(lambda _: {})] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], kept(*_LABELS)] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], kept()] = Field(default_factory=dict)
 
 
 class Machine(Object):

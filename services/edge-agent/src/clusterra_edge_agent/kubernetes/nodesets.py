@@ -3,16 +3,19 @@
 Both name a pod by its NodeSet and an ordinal, and Slurm's node as the pod; both keep a pod's ordinal for its successor.
 """
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from clusterra_contracts.identity import WorkerName
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
+from clusterra_edge_agent.kubernetes.parts import CONFIG, Many, kept
 from clusterra_edge_agent.kubernetes.resources import (
     Deployment,
     DeploymentSpec,
-    Many,
     Object,
     Pod,
+    PodMetadata,
     PodTemplate,
     PodTemplateSpec,
     Resource,
@@ -21,6 +24,7 @@ from clusterra_edge_agent.kubernetes.resources import (
 SLINKY_GROUP = "slinky.slurm.net/v1beta1"
 SLINKY_POD = "app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"
 SLINKY_POD_NODESET = "app.kubernetes.io/instance"
+SLINKY_DELETION_COST = "nodeset.slinky.slurm.net/pod-deletion-cost"
 
 SOPERATOR_GROUP = "slurm.nebius.ai/v1alpha1"
 SOPERATOR_POD = "slurm.nebius.ai/worker=true"
@@ -65,15 +69,38 @@ class SlinkyNodeSet(Deployment):
         return ""
 
 
+@dataclass(frozen=True, slots=True, config=CONFIG)
+class SlinkyPodMetadata(PodMetadata):
+    """Of a worker."""
+
+    labels: Annotated[dict[str, str], kept(SLINKY_POD_NODESET)] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], kept(SLINKY_DELETION_COST)] = Field(default_factory=dict)
+
+
 class SlinkyPod(Pod):
     """A worker. Of pods that are equally far, the operator drains and deletes those of the lowest cost first."""
 
-    cost_annotation: ClassVar[str] = "nodeset.slinky.slurm.net/pod-deletion-cost"
+    cost_annotation: ClassVar[str] = SLINKY_DELETION_COST
+
+    metadata: SlinkyPodMetadata
 
     @property
     def counted(self) -> bool:
         """Any pod that exists: its ordinal is free, and it is replaced, once it is gone."""
         return True
+
+
+@dataclass(frozen=True, slots=True, config=CONFIG)
+class SoperatorPodMetadata(PodMetadata):
+    """Of a worker."""
+
+    labels: Annotated[dict[str, str], kept(SOPERATOR_POD_NODESET)] = Field(default_factory=dict)
+
+
+class SoperatorPod(Pod):
+    """A worker."""
+
+    metadata: SoperatorPodMetadata
 
 
 class SoperatorNodeSetSpec(DeploymentSpec):

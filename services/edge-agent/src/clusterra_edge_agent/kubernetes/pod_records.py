@@ -1,6 +1,7 @@
 """What has been told of each pod and what its end will mean, kept over restarts of the agent."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from clusterra_contracts.events import MachineSize, MisclassifiedFact
 from clusterra_contracts.identity import Moment, ShapeName, WorkerName, now
 from prometheus_client import Counter
 from pydantic import BaseModel, ConfigDict
+from pydantic.dataclasses import dataclass
 
 from clusterra_edge_agent.kubernetes.resources import Pod
 from clusterra_edge_agent.records import End, Records, WorkerRecord
@@ -31,6 +33,7 @@ class Refusal(BaseModel):
     told: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord(WorkerRecord):
     """A worker that is a pod. `removing`: it is a victim, or was surplus before it had started."""
 
@@ -61,7 +64,7 @@ class PodRecord(WorkerRecord):
             # Of a node there may be several: the pod tells them apart.
             yield News(self.name, fact, version=self.uid, time=refusal.seen_at)
         if not self.end_told:
-            yield from super().news()
+            yield from WorkerRecord.news(self)
 
 
 class PodRecords:
@@ -174,7 +177,7 @@ class PodRecords:
         self._keep(record, end=end, ended_at=now(), reason=reason)
 
     def _keep(self, record: PodRecord, **change: Any) -> PodRecord:
-        changed = record.model_copy(update=change)
+        changed = replace(record, **change)
         self._files.save(changed)
         self._known[record.uid] = changed
         return changed

@@ -1,14 +1,25 @@
 """A copy of a collection that follows the API server: one list, then a watch that goes on where the last one ended."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import structlog
+from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
+from prometheus_client import Histogram
 
-from clusterra_edge_agent.kubernetes.api import Api, ApiError, Collection, Expired, Forbidden, NotFound, Throttled
+from clusterra_edge_agent.kubernetes.api import Api, Collection
+from clusterra_edge_agent.kubernetes.refusals import ApiError, Expired, Forbidden, NotFound, Throttled
 from clusterra_edge_agent.kubernetes.resources import Object, WatchEvent
 
 log = structlog.get_logger(__name__)
+
+LIST_SECONDS = Histogram(
+    "clusterra_edge_list_seconds",
+    "A full list, from the request for its first page until all of it has been taken",
+    ("collection",),
+    buckets=LATENCY_BUCKETS_SECONDS,
+)
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
@@ -88,13 +99,22 @@ class Reflector[O: Object]:
             self._set(new)
 
     async def _list(self) -> str:
-        found, self._version = await self._api.list(self._collection)
-        gone = self.objects.keys() - {each.name for each in found}
-        for name in gone:
+        """What is still the same stays as it is; all the rest changes at once, as if it had been one answer."""
+        before = time.monotonic()
+        found: dict[str, O] = {}
+        version = ""
+        async for page in self._api.pages(self._collection):
+            for each in page.items:
+                known = self.objects.get(each.name)
+                found[each.name] = known if known is not None and known == each else each
+            version = page.metadata.resource_version
+        for name in self.objects.keys() - found.keys():
             self._remove(name)
-        for each in found:
+        for each in found.values():
             self._set(each)
-        return self._version
+        self._version = version
+        LIST_SECONDS.labels(self._collection.kind).observe(time.monotonic() - before)
+        return version
 
     def _set_following(self, following: bool) -> None:
         """Tell of a list with it, too: a watch follows each."""
@@ -114,6 +134,8 @@ class Reflector[O: Object]:
 
     def _set(self, new: O) -> None:
         old = self.objects.get(new.name)
+        if old is new:
+            return
         if old is not None and old.metadata.uid != new.metadata.uid:
             # Deleted and made again between two lists.
             self._remove(new.name)

@@ -4,11 +4,21 @@ from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 from clusterra_contracts.heartbeat import WorkerPhase
-from clusterra_contracts.identity import Moment, ShapeName
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from clusterra_contracts.identity import ShapeName
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
-from clusterra_edge_agent.kubernetes.misclassification import Misclassification, misclassification_of
+from clusterra_edge_agent.kubernetes.misclassification import Misclassification
+from clusterra_edge_agent.kubernetes.parts import (
+    CONFIG,
+    Condition,
+    Many,
+    Metadata,
+    PodSpec,
+    PodStatus,
+    Shared,
+    kept,
+)
 
 SHAPE_LABEL = "clusterra.io/shape"
 """On the Deployment of each shape, its selector and its pods."""
@@ -36,23 +46,15 @@ _CREATE_FAILURES = ("CreateContainer", "RunContainer")
 class Resource(BaseModel):
     """A part of an answer; the API server leaves out what is empty."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(**CONFIG, frozen=True)
 
 
-type Many[T] = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
+@dataclass(frozen=True, slots=True, config=CONFIG)
+class PodMetadata(Metadata):
+    """Of a worker."""
 
-
-class Metadata(Resource):
-    """Of any object."""
-
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: Moment | None = None
-    deletion_timestamp: Moment | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], kept(SHAPE_LABEL)] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], kept(DELETION_COST)] = Field(default_factory=dict)
 
 
 class Object(Resource):
@@ -71,71 +73,14 @@ class Object(Resource):
         return self.metadata.labels.get(SHAPE_LABEL)
 
 
-class Condition(Resource):
-    """One of the conditions of a pod or of a Deployment."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-class Waiting(Resource):
-    """Why a container does not run."""
-
-    reason: str = ""
-    message: str = ""
-
-
-class Terminated(Resource):
-    """How a run of a container ended."""
-
-    exit_code: int
-    message: str = ""
-
-    @property
-    def misclassification(self) -> Misclassification | None:
-        """Why slurmd has refused to register, where that is why it ended."""
-        return misclassification_of(self.exit_code, self.message)
-
-
-class ContainerState(Resource):
-    """A container is waiting, running or terminated."""
-
-    waiting: Waiting | None = None
-    terminated: Terminated | None = None
-
-
-class ContainerStatus(Resource):
-    """The present state of a container, and that before."""
-
-    state: ContainerState = ContainerState()
-    last_state: Annotated[ContainerState | None, BeforeValidator(lambda value: value or None)] = None
-
-
-class PodSpec(Resource):
-    """Where a pod runs."""
-
-    node_name: str = ""
-
-
-class PodStatus(Resource):
-    """How far a pod is."""
-
-    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] = "Pending"
-    reason: str = ""
-    message: str = ""
-    conditions: Many[Condition] = ()
-    container_statuses: Many[ContainerStatus] = ()
-
-
 class Pod(Object):
     """A worker."""
 
     cost_annotation: ClassVar[str] = DELETION_COST
 
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    metadata: PodMetadata
+    spec: Shared[PodSpec] = PodSpec()
+    status: Shared[PodStatus] = PodStatus()
 
     @property
     def terminating(self) -> bool:
@@ -165,7 +110,7 @@ class Pod(Object):
     @property
     def ready(self) -> bool:
         """Whether its slurmd serves."""
-        return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)
+        return self.status.ready
 
     @property
     def cost(self) -> int:

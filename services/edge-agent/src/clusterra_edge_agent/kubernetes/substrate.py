@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,12 @@ from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 
 from clusterra_edge_agent.changes import Changes
-from clusterra_edge_agent.kubernetes.api import Api, ApiError, Conflict, NotFound, Throttled
+from clusterra_edge_agent.kubernetes.api import Api
 from clusterra_edge_agent.kubernetes.calm import Calm
 from clusterra_edge_agent.kubernetes.guard import Guard
 from clusterra_edge_agent.kubernetes.pod_records import PodRecords
 from clusterra_edge_agent.kubernetes.reflector import Reflector
+from clusterra_edge_agent.kubernetes.refusals import ApiError, Conflict, NotFound, Throttled
 from clusterra_edge_agent.kubernetes.replicas import Plan, plan
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Deployment, Pod, Scale
 from clusterra_edge_agent.kubernetes.targets import TargetOf, deployments
@@ -51,6 +53,8 @@ class KubernetesSubstrate:
         self._calm = Calm(folder / "trouble.json")
         self._guard = Guard(api)
         self._by_shape: defaultdict[ShapeName, dict[WorkerName, Pod]] = defaultdict(dict)
+        self._workers: dict[WorkerName, Worker] = {}
+        """As heartbeats show them: every five seconds and at each change, and of thousands only one has changed."""
         self._where = target_of(api.namespace)
         self._shapes: dict[str, ShapeName] = {}
         """Of NodeSets by name, gone ones too: their pods are still to be told of."""
@@ -68,17 +72,7 @@ class KubernetesSubstrate:
     async def workers(self) -> tuple[Worker, ...]:
         """All pods of all shapes."""
         self._check_following()
-        return tuple(
-            Worker(
-                name=pod.name,
-                shape=shape,
-                phase=pod.worker_phase,
-                started_at=pod.created_at,
-                reason=pod.reason,
-            )
-            for shape, pods in self._by_shape.items()
-            for pod in pods.values()
-        )
+        return tuple(self._workers.values())
 
     def pods(self) -> Mapping[ShapeName, Mapping[WorkerName, Pod]]:
         """The pods of each shape. Raises SubstrateUnavailable."""
@@ -159,8 +153,10 @@ class KubernetesSubstrate:
             return
         if new is None:
             self._by_shape[shape].pop(pod.name, None)
+            self._workers.pop(pod.name, None)
         else:
             self._by_shape[shape][pod.name] = new
+            self._workers[pod.name] = _worker(new, shape)
         self._records.observe(old, new, shape)
 
     def _meant(self, target: ShapeTarget, decided_at: datetime) -> ShapeTarget:
@@ -273,11 +269,10 @@ class KubernetesSubstrate:
 
     def _scaled(self, deployment: Deployment, scale: Scale) -> None:
         """See our own change before the watch shows it."""
-        metadata = deployment.metadata.model_copy(
-            update={
-                "resource_version": scale.metadata.resource_version,
-                "generation": deployment.metadata.generation + 1,
-            }
+        metadata = replace(
+            deployment.metadata,
+            resource_version=scale.metadata.resource_version,
+            generation=deployment.metadata.generation + 1,
         )
         spec = deployment.spec.model_copy(update={"replicas": scale.spec.replicas})
         self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": spec}))
@@ -292,3 +287,7 @@ class KubernetesSubstrate:
         for outcome in await asyncio.gather(*(limited(call) for call in calls), return_exceptions=True):
             if outcome is not None:
                 raise outcome
+
+
+def _worker(pod: Pod, shape: ShapeName) -> Worker:
+    return Worker(name=pod.name, shape=shape, phase=pod.worker_phase, started_at=pod.created_at, reason=pod.reason)

@@ -52,7 +52,7 @@ def soperator(namespace: str) -> Target:
     path = f"/apis/{nodesets.SOPERATOR_GROUP}/namespaces/{namespace}/nodesets"
     return Target(
         Collection(path, SHAPE_LABEL, nodesets.SoperatorNodeSet),
-        Collection(_pods(namespace), nodesets.SOPERATOR_POD, Pod),
+        Collection(_pods(namespace), nodesets.SOPERATOR_POD, nodesets.SoperatorPod),
         nodesets.SOPERATOR_POD_NODESET,
     )
 

@@ -1,0 +1,96 @@
+"""How often heartbeats are sent when a lot changes at once, to a real NATS server."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from clusterra_contracts import subjects
+from clusterra_contracts.heartbeat import Heartbeat, Worker
+from clusterra_contracts.identity import now
+from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.subjects import Subject
+from clusterra_edge_agent.changes import Changes
+from clusterra_edge_agent.heartbeat import Heartbeats
+from clusterra_edge_agent.substrate import News
+from clusterra_lab.nats import nats_server
+from clusterra_lab.process import until
+from clusterra_runtime import bus
+from clusterra_runtime.settings import ServiceSettings
+from edge_process import REF, SHAPE, USERS
+
+BURST_SECONDS = 2.0
+
+
+class Many:
+    """So many workers that a heartbeat takes its time; the last one changes."""
+
+    kind: Literal["process", "kubernetes"] = "kubernetes"
+
+    def __init__(self, count: int) -> None:
+        self.changes = Changes()
+        self._others = tuple(self._worker(f"other-{number}") for number in range(count))
+        self.changed = 0
+
+    def change(self) -> None:
+        self.changed += 1
+        self.changes.tell()
+
+    async def workers(self) -> tuple[Worker, ...]:
+        return (*self._others, self._worker(f"changed-{self.changed}"))
+
+    def _worker(self, name: str) -> Worker:
+        return Worker(name=name, shape=SHAPE, phase="running", started_at=now())
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
+        return None
+
+    def untold(self) -> tuple[News, ...]:
+        return ()
+
+    async def told(self, news: News) -> None:
+        pass
+
+
+async def test_changes_of_thousands_of_workers_are_gathered_and_the_last_is_told(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def take(_about: Subject, heartbeat: Heartbeat) -> None:
+        assert heartbeat.workers is not None
+        seen.append(heartbeat.workers[-1].name)
+
+    async with nats_server(tmp_path / "nats", users=USERS) as server:
+        centre, edge = await _client(server.environment("centre")), await _client(server.environment("edge"))
+        substrate = Many(20_000)
+        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, take)
+        heartbeats = Heartbeats(edge, REF, substrate, lambda: None, "1")
+        sending = asyncio.create_task(heartbeats.run(substrate.changes))
+        try:
+            await until(lambda: seen, seconds=60, what="the first heartbeat")
+            end = time.monotonic() + BURST_SECONDS
+            while time.monotonic() < end:
+                substrate.change()
+                await asyncio.sleep(0.001)
+            last = f"changed-{substrate.changed}"
+            await until(lambda: seen[-1] == last, seconds=60, what="the last change to be told")
+        finally:
+            sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await sending
+            await bus.close(edge)
+            await bus.close(centre)
+    assert len(seen) < min(substrate.changed / 5, 8 * BURST_SECONDS)
+
+
+async def _client(environment: dict[str, str]) -> bus.Client:
+    settings = ServiceSettings(
+        nats_url=environment["CLUSTERRA_NATS_URL"],
+        nats_user=environment["CLUSTERRA_NATS_USER"],
+        nats_password_file=Path(environment["CLUSTERRA_NATS_PASSWORD_FILE"]),
+    )
+    return await bus.connect(settings, "test")
