@@ -24,9 +24,6 @@ from clusterra_lab.progress import console_progress
 from clusterra_lab.status import LabStatus, lab_status
 from clusterra_lab.up import stay_up, until_signalled
 
-# The lab's own connection to the bus has little to say on a terminal.
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
@@ -48,6 +45,12 @@ _STATES = {
     (False, True): "[yellow]starting again[/]",
 }
 """By whether the recorded process runs and whether its health port says ready."""
+
+
+@app.callback()
+def _quiet() -> None:
+    # The lab's own connection to the bus has little to say on a terminal.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 @app.command()

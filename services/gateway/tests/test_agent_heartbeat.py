@@ -12,7 +12,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-import structlog
 from clusterra_contracts import subjects
 from clusterra_contracts.agent_http import KEY_HEADER, PATH, new_key
 from clusterra_contracts.heartbeat import Heartbeat, Worker
@@ -259,8 +258,6 @@ async def test_a_node_with_a_running_job_is_protected_from_a_wish_for_none(agent
 async def test_the_slurm_key_goes_to_who_has_another_one_and_into_no_log(
     agent: Agent, tmp_path: Path, unhurried: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    # Another test may have had less logged.
-    structlog.reset_defaults()
     slurm_key = secrets.token_bytes(64) + b"\n"
     file = tmp_path / "slurm.key"
     file.write_bytes(slurm_key)
