@@ -9,9 +9,9 @@ from clusterra_lab.aws import aws_emulator
 from clusterra_lab.nats import NatsServer, nats_server
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
-    """AWS' own environment variables lead to an emulator."""
+    """AWS' own environment variables lead to an emulator, which the tests of other packages must not be given."""
     with pytest.MonkeyPatch.context() as patch:
         async with aws_emulator(tmp_path_factory.mktemp("aws")) as emulator:
             for name, value in emulator.environment().items():
