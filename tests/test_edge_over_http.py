@@ -12,7 +12,8 @@ from clusterra_contracts.agent_http import new_key
 from clusterra_gateway.directory import Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
-from clusterra_lab.process import free_port, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import until
 from clusterra_runtime import bus
 from clusterra_runtime.outbox import Outbox
 from edge_process import REF, running_edge

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 from clusterra_lab import ports
-from clusterra_lab.ports import NoPortsLeft, kept_port, reserved_ports
+from clusterra_lab.ports import NoPortsLeft, free_port, kept_port, reserved_ports
+
+
+def test_free_ports_can_be_listened_on_and_are_never_given_to_outgoing_connections() -> None:
+    lowest_of_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for _ in range(100):
+        port = free_port()
+        assert 1024 <= port < lowest_of_outgoing
+        with socket.create_server(("127.0.0.1", port)):
+            pass
 
 
 def test_a_port_stays_the_same_as_long_as_nobody_else_has_it(tmp_path: Path) -> None:

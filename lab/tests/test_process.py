@@ -3,13 +3,12 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.process import Process, ProcessDied, Register, free_port, registered, start, until
+from clusterra_lab.process import Process, ProcessDied, Register, registered, start, until
 
 SLEEP = ["sleep", "60"]
 
@@ -149,12 +148,3 @@ async def test_a_program_that_does_not_exist_ends_with_127(tmp_path: Path) -> No
     process = await start("none", ["/does/not/exist"], log=tmp_path / "log")
     assert await process.wait() == 127
     assert "/does/not/exist" in process.tail()
-
-
-def test_free_ports_can_be_listened_on_and_are_never_given_to_outgoing_connections() -> None:
-    lowest_of_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for _ in range(100):
-        port = free_port()
-        assert 1024 <= port < lowest_of_outgoing
-        with socket.create_server(("127.0.0.1", port)):
-            pass

@@ -16,7 +16,8 @@ import psutil
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_lab.container import engine_answers
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import Process, start, until
 from clusterra_lab.slurm import (
     CommandFailed,
     OwnedSlurmCluster,

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import psutil
 import pytest
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import Process, start, until
 from worker_pod import ended, pod, termination
 from worker_site import ALICE, BOB, INSIDE, SECONDS, Site, worker_site
 

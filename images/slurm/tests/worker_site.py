@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from clusterra_contracts.identity import SlurmUser
-from clusterra_lab.process import free_port, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import until
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 
 SCRIPTS = Path(__file__).parent.parent

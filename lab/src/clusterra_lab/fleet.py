@@ -10,8 +10,9 @@ from pathlib import Path
 import aiohttp
 
 from clusterra_lab.concurrency import at_once
+from clusterra_lab.ports import free_port
 from clusterra_lab.problem import LabProblem
-from clusterra_lab.process import Process, free_port, run, start, until
+from clusterra_lab.process import Process, run, start, until
 from clusterra_lab.progress import Progress, silent
 
 READY_SECONDS = 60.0

@@ -1,20 +1,66 @@
-"""TCP ports that outlive a process, and blocks of them for programs that take some as they need them."""
+"""TCP ports of this machine that no two labs take: one, one that outlives a process, a block of them."""
 
+import errno
+import os
 import random
 import socket
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from clusterra_lab.problem import LabProblem
-from clusterra_lab.process import free_port, is_free
 
 _FIRST, _LAST = 10_000, 15_000
 """Below what `free_port` gives, so that neither takes from the other."""
+_CLAIMS = 200
+_claims: deque[int] = deque()
+"""Signs of the last ports that were given away, as open files; by the time one is dropped its server listens."""
 
 
 class NoPortsLeft(LabProblem):
     """Every block of ports is taken."""
+
+
+def free_port() -> int:
+    """A random TCP port of 127.0.0.1 that nobody listens on at this moment, and that no other lab is given soon.
+
+    It lies below the range that the kernel gives to outgoing connections: a client that keeps dialling the port of
+    a stopped server could otherwise be given that very port as its own, connect to itself and keep the server out.
+    """
+    while not (is_free(port := random.randrange(15_000, 30_000)) and _claimed(port)):
+        pass
+    return port
+
+
+def _claimed(port: int) -> bool:
+    """Whether it is ours now: two labs that start at once would otherwise take each other's servers for their own."""
+    sign = socket.socket(socket.AF_UNIX)
+    try:
+        # A name in the kernel alone, which is free again at the end of this process at the latest.
+        sign.bind(f"\0clusterra-port-{port}")
+    except OSError:
+        sign.close()
+        return False
+    # Detached, for the last ones are left to the end of this process, and an open socket would be warned of there.
+    _claims.append(sign.detach())
+    if len(_claims) > _CLAIMS:
+        os.close(_claims.popleft())
+    return True
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on a TCP port of 127.0.0.1 at this moment."""
+    with socket.socket() as probe:
+        # As servers do it: connections of the port's last owner in TIME_WAIT do not make it taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
+    return True
 
 
 @contextmanager

@@ -1,15 +1,11 @@
 """A process of the lab: in its own session, its output in one log, never outliving whoever started it."""
 
 import asyncio
-import errno
 import inspect
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -257,48 +253,3 @@ async def until[T](
             raise
         hint = f"; see {process.log}" if process else ""
         raise TimeoutError(f"{what}: not within {seconds:g} s{hint}") from error
-
-
-_CLAIMS = 200
-_claims: deque[socket.socket] = deque()
-"""Signs of the last ports that were given away; by the time one is dropped its server listens."""
-
-
-def free_port() -> int:
-    """A random TCP port of 127.0.0.1 that nobody listens on at this moment, and that no other lab is given soon.
-
-    It lies below the range that the kernel gives to outgoing connections: a client that keeps dialling the port of
-    a stopped server could otherwise be given that very port as its own, connect to itself and keep the server out.
-    """
-    while not (is_free(port := random.randrange(15_000, 30_000)) and _claimed(port)):
-        pass
-    return port
-
-
-def _claimed(port: int) -> bool:
-    """Whether it is ours now: two labs that start at once would otherwise take each other's servers for their own."""
-    sign = socket.socket(socket.AF_UNIX)
-    try:
-        # A name in the kernel alone, which is free again at the end of this process at the latest.
-        sign.bind(f"\0clusterra-port-{port}")
-    except OSError:
-        sign.close()
-        return False
-    _claims.append(sign)
-    if len(_claims) > _CLAIMS:
-        _claims.popleft().close()
-    return True
-
-
-def is_free(port: int) -> bool:
-    """Whether a server could listen on a TCP port of 127.0.0.1 at this moment."""
-    with socket.socket() as probe:
-        # As servers do it: connections of the port's last owner in TIME_WAIT do not make it taken.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            return False
-    return True

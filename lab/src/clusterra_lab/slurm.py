@@ -12,8 +12,9 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
+from clusterra_lab.ports import free_port
 from clusterra_lab.problem import LabProblem
-from clusterra_lab.process import free_port, until
+from clusterra_lab.process import until
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SHARED_PATH, SLURM_KEY, NodeShape, PowerSaving, SlurmConfig
 from clusterra_lab.slurm_daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening

@@ -15,7 +15,8 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import Process, start, until
 from clusterra_runtime import bus, direct, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings

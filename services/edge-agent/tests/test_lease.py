@@ -28,7 +28,8 @@ from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, control_plane
 from clusterra_lab.nats import nats_server
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import Process, start, until
 from clusterra_runtime import bus, rpc, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings

@@ -17,7 +17,8 @@ from clusterra_edge_agent.process import ProcessSubstrate
 from clusterra_edge_agent.process_record import ProcessRecord
 from clusterra_edge_agent.slurmd import Slurmd
 from clusterra_edge_agent.state import StateUnreadable
-from clusterra_lab.process import free_port, is_free, until
+from clusterra_lab.ports import free_port, is_free
+from clusterra_lab.process import until
 from pydantic import TypeAdapter
 
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))

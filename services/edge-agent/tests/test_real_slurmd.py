@@ -16,7 +16,8 @@ from clusterra_edge_agent import job_output
 from clusterra_edge_agent.process import ProcessSubstrate
 from clusterra_edge_agent.process_record import ProcessRecord
 from clusterra_edge_agent.slurmd import Slurmd
-from clusterra_lab.process import free_port, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import until
 from clusterra_lab.slurm import SlurmCluster, slurm_cluster
 from clusterra_lab.slurm_config import ETC, NodeShape
 from pydantic import TypeAdapter

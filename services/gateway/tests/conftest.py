@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from clusterra_gateway.settings import Settings
 from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_lab.process import free_port
+from clusterra_lab.ports import free_port
 from clusterra_runtime import bus, topology
 from clusterra_runtime.settings import ServiceSettings
 from gateway_world import World, running

@@ -26,7 +26,8 @@ from clusterra_gateway.directory import Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
 from clusterra_lab.nats import nats_server
-from clusterra_lab.process import free_port, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import until
 from clusterra_runtime import bus, topology
 from clusterra_runtime.outbox import Outbox
 from clusterra_runtime.service import Service

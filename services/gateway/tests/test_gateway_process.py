@@ -18,7 +18,8 @@ from clusterra_contracts.topology import REGISTRY
 from clusterra_lab.aws import aws_emulator
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.oidc import Oidc, Person, oidc_provider
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import Process, start, until
 from clusterra_runtime import bus
 from clusterra_runtime.bus import Client
 from clusterra_runtime.direct import last

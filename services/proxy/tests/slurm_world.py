@@ -9,7 +9,8 @@ from pathlib import Path
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_lab.process import free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import start, until
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm_config import NodeShape
 from clusterra_proxy.controller import Controller

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_lab.process import free_port, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import until
 from clusterra_proxy.answers import Answer
 from clusterra_proxy.connector import SlurmrestdConnector
 from clusterra_proxy.controller import Controller

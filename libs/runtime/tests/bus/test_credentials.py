@@ -14,7 +14,8 @@ from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
 import pytest
-from clusterra_lab.process import Process, free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import Process, start, until
 from clusterra_runtime import bus
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
