@@ -9,10 +9,10 @@ import pytest
 import yaml
 from clusterra_edge_agent.kubernetes import lease
 from clusterra_edge_agent.settings import Settings
-from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
-from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kubernetes import ControlPlane
 from kube_account import LEASE, VERBS, Right, account
 from kube_definitions import define, definitions
+from kube_plane import plane_or_skip
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
@@ -42,9 +42,7 @@ RIGHTS: dict[str, set[Right]] = {
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     files = [path for target in TARGETS for path in definitions(target)]
-    if not can_have_binaries(CONTROL_PLANE):
-        pytest.skip("the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them")
-    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
+    async with plane_or_skip(tmp_path_factory) as plane:
         await define(plane, files)
         await plane.kubectl("create", "namespace", "elsewhere")
         await plane.kubectl("create", "serviceaccount", "nobody", "--namespace=elsewhere")

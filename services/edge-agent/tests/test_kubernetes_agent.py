@@ -18,14 +18,14 @@ from clusterra_contracts.subjects import Subject
 from clusterra_edge_agent.kubernetes.api import Collection, connected
 from clusterra_edge_agent.kubernetes.reflector import Reflector
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
-from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.nats import nats_server
 from clusterra_lab.process import Process, start, until
 from clusterra_runtime import bus, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
+from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 REF = ClusterRef(tenant="acme", cluster="c1")
@@ -83,11 +83,8 @@ class Edge:
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    try:
-        async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane, kwok_nodes(plane, 1):
-            yield plane
-    except BinariesNotBuilt as error:
-        pytest.skip(str(error))
+    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1):
+        yield plane
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.reflector import Reflector
 from clusterra_edge_agent.kubernetes.refusals import ApiError, Conflict, Expired, Invalid, NotFound, Unavailable
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Deployment, Pod
-from clusterra_lab.kube_binaries import BinariesNotBuilt
-from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.process import until
+from kube_plane import plane_or_skip
 from kube_workers import Workers
 
 NAMES = count()
@@ -22,11 +22,8 @@ NAMES = count()
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    try:
-        async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
-            yield plane
-    except BinariesNotBuilt as error:
-        pytest.skip(str(error))
+    async with plane_or_skip(tmp_path_factory) as plane:
+        yield plane
 
 
 @pytest.fixture

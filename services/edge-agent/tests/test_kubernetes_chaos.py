@@ -18,11 +18,11 @@ from clusterra_edge_agent.kubernetes.reflector import Reflector
 from clusterra_edge_agent.kubernetes.refusals import Throttled, Unavailable
 from clusterra_edge_agent.kubernetes.replicas import VICTIM_COST
 from clusterra_edge_agent.kubernetes.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
-from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
+from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until
 from kube_agent import Agent, agent
+from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
@@ -37,17 +37,11 @@ NAMESPACE = "slurm"
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    try:
-        async with (
-            control_plane(tmp_path_factory.mktemp("kubernetes")) as plane,
-            kwok_nodes(plane, 1, cpus=ROOM),
-        ):
-            await plane.kubectl("create", "namespace", NAMESPACE)
-            await plane.kubectl("create", f"--filename={POLICY}")
-            await in_force(Workers(plane, NAMESPACE))
-            yield plane
-    except BinariesNotBuilt as error:
-        pytest.skip(str(error))
+    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1, cpus=ROOM):
+        await plane.kubectl("create", "namespace", NAMESPACE)
+        await plane.kubectl("create", f"--filename={POLICY}")
+        await in_force(Workers(plane, NAMESPACE))
+        yield plane
 
 
 async def in_force(workers: Workers) -> None:

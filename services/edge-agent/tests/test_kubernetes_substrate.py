@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from clusterra_contracts.events import MachineSize, MisclassifiedFact, WorkerFact
-from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.process import until
 from kube_agent import Agent, agent
+from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 NAMES = count()
@@ -25,15 +25,12 @@ ONE_CPU = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu"
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    try:
-        async with (
-            control_plane(tmp_path_factory.mktemp("kubernetes")) as plane,
-            kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
-            kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
-        ):
-            yield plane
-    except BinariesNotBuilt as error:
-        pytest.skip(str(error))
+    async with (
+        plane_or_skip(tmp_path_factory) as plane,
+        kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
+        kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
+    ):
+        yield plane
 
 
 class Edge:

@@ -24,9 +24,8 @@ from clusterra_edge_agent.kubernetes.lease import NAME, KubernetesLease, identit
 from clusterra_edge_agent.kubernetes.refusals import NotHolder
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.tenure import HOLD_SECONDS, LEASE_SECONDS
-from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.nats import nats_server
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, start, until
@@ -34,6 +33,7 @@ from clusterra_runtime import bus, rpc, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
 from kube_agent import SPEC, Agent, agent
+from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 NAMES = count()
@@ -44,11 +44,8 @@ RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yam
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    try:
-        async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane, kwok_nodes(plane, 1):
-            yield plane
-    except BinariesNotBuilt as error:
-        pytest.skip(str(error))
+    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1):
+        yield plane
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
 from clusterra_edge_agent.settings import Settings
-from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
+from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until
 from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
 from kube_account import LEASE, VERBS, account
 from kube_definitions import define, definitions
+from kube_plane import plane_or_skip
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
@@ -170,9 +170,7 @@ def test_without_a_catalogue_nothing_is_written(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    if not can_have_binaries(CONTROL_PLANE):
-        pytest.skip("the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them")
-    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
+    async with plane_or_skip(tmp_path_factory) as plane:
         await plane.kubectl("create", f"--filename={EDGE / 'base' / 'namespace.yaml'}")
         await plane.kubectl("create", "namespace", "elsewhere")
         await plane.kubectl("create", "serviceaccount", "nobody", "--namespace=elsewhere")

@@ -16,11 +16,11 @@ from clusterra_edge_agent.kubernetes.api import connected
 from clusterra_edge_agent.kubernetes.node_facts import NodeFacts
 from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
 from clusterra_edge_agent.substrate import SubstrateUnavailable
-from clusterra_lab.kube_binaries import BinariesNotBuilt
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
+from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until
 from kube_definitions import define, definitions
 from kube_machines import INITIALIZED, LAUNCHED, NO_CAPACITY, KubeMachines, provider_id
+from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 NAMES = count()
@@ -31,11 +31,8 @@ RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yam
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     """Without Karpenter at first."""
-    try:
-        async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
-            yield plane
-    except BinariesNotBuilt as error:
-        pytest.skip(str(error))
+    async with plane_or_skip(tmp_path_factory) as plane:
+        yield plane
 
 
 @pytest.fixture(scope="module")

@@ -23,13 +23,13 @@ from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
 from clusterra_edge_agent.kubernetes.targets import slinky
 from clusterra_edge_agent.settings import Settings
-from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed, control_plane
+from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until
 from kube_agent import Agent, agent
 from kube_definitions import define, definitions
 from kube_operators import NodeSetOperator, Operator, SlinkyOperator, Soperator, operator
+from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 ROOT = Path(__file__).parents[3]
@@ -80,16 +80,13 @@ only_soperator = pytest.mark.parametrize("kind", [SOPERATOR], ids=lambda kind: k
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     files = [path for kind in (SLINKY, SOPERATOR) for path in definitions(kind.name, "*nodeset*")]
-    try:
-        async with (
-            control_plane(tmp_path_factory.mktemp("kubernetes")) as plane,
-            kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
-            kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
-        ):
-            await define(plane, files)
-            yield plane
-    except BinariesNotBuilt as error:
-        pytest.skip(str(error))
+    async with (
+        plane_or_skip(tmp_path_factory) as plane,
+        kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
+        kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
+    ):
+        await define(plane, files)
+        yield plane
 
 
 class Edge:
