@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agent_process import REF
 from clusterra_contracts.agent_http import new_key
 from clusterra_gateway.directory import Directory
 from clusterra_gateway.provision import Given, Provisioning
@@ -16,7 +17,7 @@ from clusterra_lab.ports import free_port
 from clusterra_lab.process import until
 from clusterra_runtime import bus
 from clusterra_runtime.outbox import Outbox
-from edge_process import REF, running_edge
+from edge_process import running_edge
 from gateway_world import CATALOGUE, World, provisioned, running
 from issuer_stand_in import CLIENT_ID, issuer_stand_in
 

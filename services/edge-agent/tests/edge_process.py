@@ -1,31 +1,29 @@
 """The agent as a process that comes and goes, and the centre's view of it; real processes stand in for slurmd."""
 
 import json
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from clusterra_contracts import permissions, subjects
+from agent_process import REF, USERS, shared_dir, start_agent, state_dir
+from clusterra_contracts import subjects
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.process import Process, until
 from clusterra_runtime import bus, direct, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
 
-REF = ClusterRef(tenant="acme", cluster="c1")
 SHAPE = "compute-xs"
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))
 SLEEPS = ("sh", "-c", "exec sleep 1000", "sh")
-USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
 
 
 @dataclass
@@ -44,24 +42,16 @@ class Edge:
 
     @property
     def shared_dir(self) -> Path:
-        folder = self.folder / "shared"
-        folder.mkdir(exist_ok=True)
-        return folder
+        return shared_dir(self.folder)
 
     async def start(self) -> Process:
         environment = {
-            **self.server.environment("edge"),
-            "CLUSTERRA_TENANT": REF.tenant,
-            "CLUSTERRA_CLUSTER": REF.cluster,
-            "CLUSTERRA_SHARED_DIR": str(self.shared_dir),
-            "CLUSTERRA_STATE_DIR": str(self.folder / "state"),
             "CLUSTERRA_WORKER_LAUNCHER": json.dumps(self.launcher),
             "CLUSTERRA_SLURMD_CONF_SERVER": "127.0.0.1:6817",
             "CLUSTERRA_SLURMD_FIRST_PORT": str(self.first_port),
             **self.environment,
         }
-        command = [sys.executable, "-m", "clusterra_edge_agent"]
-        self.agent = await start("edge-agent", command, log=self.folder / "agent.log", env=environment)
+        self.agent = await start_agent(self.server, self.folder, environment)
         return self.agent
 
     async def desire(
@@ -106,7 +96,7 @@ class Edge:
         found = {}
         for process in psutil.process_iter():
             try:
-                mine = process.environ().get("CLUSTERRA_STATE_DIR") == str(self.folder / "state")
+                mine = process.environ().get("CLUSTERRA_STATE_DIR") == str(state_dir(self.folder))
                 if mine and process.name() == "sleep" and process.status() != psutil.STATUS_ZOMBIE:
                     found[process.pid] = process
             except psutil.Error:
@@ -116,7 +106,7 @@ class Edge:
     def records(self) -> dict[int, str]:
         """The workers that the agent has on record: pid and name."""
         found = {}
-        for file in (self.folder / "state" / "workers").glob("*.json"):
+        for file in (state_dir(self.folder) / "workers").glob("*.json"):
             with suppress(FileNotFoundError):
                 record = json.loads(file.read_text())
                 found[record["process"]["pid"]] = record["name"]

@@ -2,10 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from clusterra_lab.kube_binaries import BinariesNotBuilt
 from clusterra_lab.kubernetes import ControlPlane, control_plane
+
+RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
 
 
 @asynccontextmanager
@@ -16,3 +19,12 @@ async def plane_or_skip(folders: pytest.TempPathFactory) -> AsyncIterator[Contro
             yield plane
     except BinariesNotBuilt as error:
         pytest.skip(str(error))
+
+
+async def agent_environment(plane: ControlPlane) -> dict[str, str]:
+    """What tells an agent that its workers are pods here; it has its rights in the namespace, which is there."""
+    await plane.kubectl("apply", f"--filename={RIGHTS}")
+    return {
+        "CLUSTERRA_SUBSTRATE": "kubernetes",
+        "CLUSTERRA_KUBECONFIG": str(await plane.service_account("slurm", "edge-agent")),
+    }

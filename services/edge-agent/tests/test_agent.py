@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from agent_process import REF
 from clusterra_contracts import subjects
 from clusterra_contracts.edge_rpc import LogChunk, ReadLog
 from clusterra_lab.process import until
 from clusterra_runtime import rpc
-from edge_process import REF, Edge, running_edge
+from edge_process import Edge, running_edge
 
 FAILS = ("sh", "-c", "exit 3", "sh")
 

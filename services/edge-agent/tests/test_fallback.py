@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from agent_process import REF
 from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
@@ -17,7 +18,7 @@ from clusterra_edge_agent.fallback import CONNECTED_SECONDS, LIMIT_SECONDS, Exch
 from clusterra_lab.kube_certificates import Authority
 from clusterra_lab.process import until
 from clusterra_runtime import bus
-from edge_process import REF, SHAPE, SPEC, Edge, running_edge
+from edge_process import SHAPE, SPEC, Edge, running_edge
 from gateway_stand_in import GatewayStandIn, Trouble, gateway_stand_in
 from hypothesis import given
 from hypothesis import strategies as st

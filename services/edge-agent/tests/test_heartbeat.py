@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from agent_process import REF, USERS
 from clusterra_contracts import subjects
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import now
@@ -19,7 +20,7 @@ from clusterra_lab.nats import nats_server
 from clusterra_lab.process import until
 from clusterra_runtime import bus
 from clusterra_runtime.settings import ServiceSettings
-from edge_process import REF, SHAPE, USERS
+from edge_process import SHAPE
 
 BURST_SECONDS = 2.0
 

@@ -9,9 +9,10 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
-from clusterra_contracts import permissions, subjects
+from agent_process import REF, USERS, start_agent
+from clusterra_contracts import subjects
 from clusterra_contracts.heartbeat import Heartbeat, Stuck
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.subjects import Subject
@@ -21,16 +22,12 @@ from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.nats import nats_server
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.process import Process, until
 from clusterra_runtime import bus, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
-from kube_plane import plane_or_skip
+from kube_plane import agent_environment, plane_or_skip
 from kube_workers import SHAPE, Workers
-
-REF = ClusterRef(tenant="acme", cluster="c1")
-USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
-RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
 
 NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm"}})
 REFUSED = '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
@@ -90,7 +87,6 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
 @pytest.fixture
 async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
     await plane.kubectl("apply", "--filename=-", input=NAMESPACE)
-    await plane.kubectl("apply", f"--filename={RIGHTS}")
     workers = Workers(plane, "slurm")
     await workers.deploy()
     async with AsyncExitStack() as running:
@@ -98,17 +94,7 @@ async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
         centre = await bus.connect(settings(nats.environment("centre")), "centre")
         running.push_async_callback(bus.close, centre)
         await topology.apply(centre)
-        environment = {
-            **nats.environment("edge"),
-            "CLUSTERRA_TENANT": REF.tenant,
-            "CLUSTERRA_CLUSTER": REF.cluster,
-            "CLUSTERRA_SUBSTRATE": "kubernetes",
-            "CLUSTERRA_KUBECONFIG": str(await plane.service_account("slurm", "edge-agent")),
-            "CLUSTERRA_SHARED_DIR": str(tmp_path),
-            "CLUSTERRA_STATE_DIR": str(tmp_path / "state"),
-        }
-        argv = [sys.executable, "-m", "clusterra_edge_agent"]
-        agent = await start("edge-agent", argv, log=tmp_path / "agent.log", env=environment)
+        agent = await start_agent(nats, tmp_path, await agent_environment(plane))
         running.push_async_callback(agent.stop)
         edge = Edge(centre, agent, workers)
         subscription = await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, edge.take)

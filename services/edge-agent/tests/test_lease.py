@@ -12,11 +12,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from clusterra_contracts import permissions, subjects
+from agent_process import REF, USERS, shared_dir, start_agent
+from clusterra_contracts import subjects
 from clusterra_contracts.edge_rpc import LogChunk, ReadLog
 from clusterra_contracts.events import WorkerFact
 from clusterra_contracts.heartbeat import Heartbeat
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.subjects import Subject
 from clusterra_edge_agent.kubernetes.api import Collection, connected
@@ -26,20 +27,17 @@ from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.tenure import HOLD_SECONDS, LEASE_SECONDS
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane
-from clusterra_lab.nats import nats_server
+from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.process import Process, until
 from clusterra_runtime import bus, rpc, topology
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
 from kube_agent import SPEC, Agent, agent
-from kube_plane import plane_or_skip
+from kube_plane import agent_environment, plane_or_skip
 from kube_workers import SHAPE, Workers
 
 NAMES = count()
-REF = ClusterRef(tenant="acme", cluster="c1")
-USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
-RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -239,9 +237,10 @@ class Member:
 class Pair:
     """Two agents of one cluster, and the centre's view of them."""
 
-    def __init__(self, centre: Client, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, nats: NatsServer, centre: Client, environment: Mapping[str, str], folder: Path) -> None:
         self.heartbeats: list[Heartbeat] = []
         self.running = AsyncExitStack()
+        self._nats = nats
         self._centre = centre
         self._environment = environment
         self._folder = folder
@@ -250,16 +249,9 @@ class Pair:
     async def start(self, name: str) -> Member:
         """With a shared folder of its own, in which a job's output is the agent's name."""
         folder, port = self._folder / name, free_port()
-        (folder / "shared").mkdir(parents=True)
-        (folder / "shared" / "job_1.out").write_text(name)
-        environment = {
-            **self._environment,
-            "CLUSTERRA_SHARED_DIR": str(folder / "shared"),
-            "CLUSTERRA_STATE_DIR": str(folder / "state"),
-            "CLUSTERRA_HEALTH_PORT": str(port),
-        }
-        argv = [sys.executable, "-m", "clusterra_edge_agent"]
-        member = Member(await start(name, argv, log=folder / "agent.log", env=environment), port)
+        (shared_dir(folder) / "job_1.out").write_text(name)
+        environment = {**self._environment, "CLUSTERRA_HEALTH_PORT": str(port)}
+        member = Member(await start_agent(self._nats, folder, environment, name=name), port)
         self.running.push_async_callback(member.process.stop)
         await until(member.ready, seconds=60, what=f"{name} to be ready", process=member.process)
         return member
@@ -307,20 +299,12 @@ class Pair:
 @pytest.fixture
 async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pair]:
     await plane.kubectl("create", "namespace", "slurm")
-    await plane.kubectl("apply", f"--filename={RIGHTS}")
     await Workers(plane, "slurm").deploy()
     async with nats_server(tmp_path / "nats", users=USERS) as nats:
         given = ServiceSettings(nats_url=nats.url, nats_user="centre", nats_password_file=nats.passwords["centre"])
         centre = await bus.connect(given, "centre")
         await topology.apply(centre)
-        environment = {
-            **nats.environment("edge"),
-            "CLUSTERRA_TENANT": REF.tenant,
-            "CLUSTERRA_CLUSTER": REF.cluster,
-            "CLUSTERRA_SUBSTRATE": "kubernetes",
-            "CLUSTERRA_KUBECONFIG": str(await plane.service_account("slurm", "edge-agent")),
-        }
-        pair = Pair(centre, environment, tmp_path)
+        pair = Pair(nats, centre, await agent_environment(plane), tmp_path)
         await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, pair.take)
         async with pair.running:
             yield pair

@@ -20,12 +20,11 @@ from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until
 from kube_definitions import define, definitions
 from kube_machines import INITIALIZED, LAUNCHED, NO_CAPACITY, KubeMachines, provider_id
-from kube_plane import plane_or_skip
+from kube_plane import RIGHTS, plane_or_skip
 from kube_workers import SHAPE, Workers
 
 NAMES = count()
 NEVER = 1e9
-RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,42 @@
+"""The agent as a process of its own."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from clusterra_contracts import permissions
+from clusterra_contracts.identity import ClusterRef
+from clusterra_lab.nats import NatsServer
+from clusterra_lab.process import Process, start
+
+REF = ClusterRef(tenant="acme", cluster="c1")
+USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
+"""Of its NATS server."""
+
+
+def shared_dir(folder: Path) -> Path:
+    """What an agent with this folder has for the cluster's shared folder."""
+    shared = folder / "shared"
+    shared.mkdir(parents=True, exist_ok=True)
+    return shared
+
+
+def state_dir(folder: Path) -> Path:
+    """Where an agent with this folder keeps its state."""
+    return folder / "state"
+
+
+async def start_agent(
+    nats: NatsServer, folder: Path, environment: Mapping[str, str], *, name: str = "edge-agent"
+) -> Process:
+    """Start one; its log is `agent.log` in its folder. `environment` wins over what it is told in any case."""
+    told = {
+        **nats.environment("edge"),
+        "CLUSTERRA_TENANT": REF.tenant,
+        "CLUSTERRA_CLUSTER": REF.cluster,
+        "CLUSTERRA_SHARED_DIR": str(shared_dir(folder)),
+        "CLUSTERRA_STATE_DIR": str(state_dir(folder)),
+        **environment,
+    }
+    argv = [sys.executable, "-m", "clusterra_edge_agent"]
+    return await start(name, argv, log=folder / "agent.log", env=told)
