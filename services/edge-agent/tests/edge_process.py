@@ -19,7 +19,6 @@ from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, until
 from clusterra_runtime import bus, direct, topology
 from clusterra_runtime.client import Client
-from clusterra_runtime.settings import ServiceSettings
 
 SHAPE = "compute-xs"
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))
@@ -139,10 +138,7 @@ class Edge:
 async def running_edge(folder: Path) -> AsyncIterator[Edge]:
     """An edge with a NATS server of its own; its agent is not started yet."""
     async with nats_server(folder / "nats", users=USERS) as server:
-        settings = ServiceSettings(
-            nats_url=server.url, nats_user="centre", nats_password_file=server.passwords["centre"]
-        )
-        centre = await bus.connect(settings, "centre")
+        centre = await bus.connect(server.settings("centre"), "centre")
         await topology.apply(centre)
         edge = Edge(folder, server, centre)
 

@@ -19,7 +19,6 @@ from clusterra_edge_agent.substrate import News
 from clusterra_lab.nats import nats_server
 from clusterra_lab.process import until
 from clusterra_runtime import bus
-from clusterra_runtime.settings import ServiceSettings
 from edge_process import SHAPE
 
 BURST_SECONDS = 2.0
@@ -66,7 +65,8 @@ async def test_changes_of_thousands_of_workers_are_gathered_and_the_last_is_told
         seen.append(heartbeat.workers[-1].name)
 
     async with nats_server(tmp_path / "nats", users=USERS) as server:
-        centre, edge = await _client(server.environment("centre")), await _client(server.environment("edge"))
+        centre = await bus.connect(server.settings("centre"), "test")
+        edge = await bus.connect(server.settings("edge"), "test")
         substrate = Many(20_000)
         await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, take)
         heartbeats = Heartbeats(edge, REF, substrate, lambda: None, "1")
@@ -86,12 +86,3 @@ async def test_changes_of_thousands_of_workers_are_gathered_and_the_last_is_told
             await bus.close(edge)
             await bus.close(centre)
     assert len(seen) < min(substrate.changed / 5, 8 * BURST_SECONDS)
-
-
-async def _client(environment: dict[str, str]) -> bus.Client:
-    settings = ServiceSettings(
-        nats_url=environment["CLUSTERRA_NATS_URL"],
-        nats_user=environment["CLUSTERRA_NATS_USER"],
-        nats_password_file=Path(environment["CLUSTERRA_NATS_PASSWORD_FILE"]),
-    )
-    return await bus.connect(settings, "test")

@@ -25,7 +25,6 @@ from clusterra_lab.nats import nats_server
 from clusterra_lab.process import Process, until
 from clusterra_runtime import bus, topology
 from clusterra_runtime.client import Client
-from clusterra_runtime.settings import ServiceSettings
 from kube_plane import agent_environment, plane_or_skip
 from kube_workers import SHAPE, Workers
 
@@ -91,7 +90,7 @@ async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
     await workers.deploy()
     async with AsyncExitStack() as running:
         nats = await running.enter_async_context(nats_server(tmp_path / "nats", users=USERS))
-        centre = await bus.connect(settings(nats.environment("centre")), "centre")
+        centre = await bus.connect(nats.settings("centre"), "centre")
         running.push_async_callback(bus.close, centre)
         await topology.apply(centre)
         agent = await start_agent(nats, tmp_path, await agent_environment(plane))
@@ -101,14 +100,6 @@ async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
         running.push_async_callback(subscription.unsubscribe)
         yield edge
     await workers.kubectl("delete", "deployments", "--all")
-
-
-def settings(environment: dict[str, str]) -> ServiceSettings:
-    return ServiceSettings(
-        nats_url=environment["CLUSTERRA_NATS_URL"],
-        nats_user=environment["CLUSTERRA_NATS_USER"],
-        nats_password_file=Path(environment["CLUSTERRA_NATS_PASSWORD_FILE"]),
-    )
 
 
 async def test_a_desired_state_becomes_pods_and_they_are_told(edge: Edge) -> None:

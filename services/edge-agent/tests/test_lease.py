@@ -32,7 +32,6 @@ from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, until
 from clusterra_runtime import bus, rpc, topology
 from clusterra_runtime.client import Client
-from clusterra_runtime.settings import ServiceSettings
 from kube_agent import SPEC, Agent, agent
 from kube_plane import agent_environment, plane_or_skip
 from kube_workers import SHAPE, Workers
@@ -301,8 +300,7 @@ async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pair]:
     await plane.kubectl("create", "namespace", "slurm")
     await Workers(plane, "slurm").deploy()
     async with nats_server(tmp_path / "nats", users=USERS) as nats:
-        given = ServiceSettings(nats_url=nats.url, nats_user="centre", nats_password_file=nats.passwords["centre"])
-        centre = await bus.connect(given, "centre")
+        centre = await bus.connect(nats.settings("centre"), "centre")
         await topology.apply(centre)
         pair = Pair(nats, centre, await agent_environment(plane), tmp_path)
         await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, pair.take)
