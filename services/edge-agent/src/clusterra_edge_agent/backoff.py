@@ -1,4 +1,4 @@
-"""Waiting longer and longer before a shape whose workers keep ending by themselves is started again. Pure."""
+"""Waiting longer and longer after failures in a row, such as of a shape whose workers keep ending. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,12 @@ BASE_SECONDS = 1.0
 LIMIT_SECONDS = 60.0
 STABLE_SECONDS = 60.0
 """A worker that lived this long ended for another reason than the one before it."""
+
+
+def backoff_seconds(failures: int, *, limit_seconds: float) -> float:
+    """How long to wait after so many failures in a row (at least one): 1 s, and twice as long each time."""
+    # The exponent is bounded: 2.0**1024 is no float.
+    return min(limit_seconds, BASE_SECONDS * 2.0 ** min(failures - 1, 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +39,7 @@ class CrashBackoff:
         in_a_row = 1
         if before and lived_seconds < STABLE_SECONDS and now - before.until < LIMIT_SECONDS + STABLE_SECONDS:
             in_a_row += before.in_a_row
-        # The exponent is bounded: 2.0**1024 is no float.
-        wait_seconds = min(LIMIT_SECONDS, BASE_SECONDS * 2.0 ** min(in_a_row - 1, 16))
-        self._crashes[shape] = _Crashes(in_a_row, now + wait_seconds)
+        self._crashes[shape] = _Crashes(in_a_row, now + backoff_seconds(in_a_row, limit_seconds=LIMIT_SECONDS))
 
     def remaining_seconds(self, shape: ShapeName, now: float) -> float:
         """How long no worker of this shape should be started; 0 when one may."""

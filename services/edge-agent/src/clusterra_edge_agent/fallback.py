@@ -12,6 +12,7 @@ from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime import bus
 
+from clusterra_edge_agent.backoff import backoff_seconds
 from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.desired import LatestDesired
 
@@ -21,7 +22,6 @@ AFTER_SECONDS = 10.0
 """For how long NATS is waited for first."""
 CONNECTED_SECONDS = 15.0
 """For how long an answer counts as a connection."""
-BASE_SECONDS = 1.0
 LIMIT_SECONDS = 30.0
 
 
@@ -110,5 +110,5 @@ class Fallback:
 
 
 def _backoff_seconds(failures: int) -> float:
-    # The exponent is bounded: 2.0**1024 is no float.
-    return min(LIMIT_SECONDS, BASE_SECONDS * 2.0 ** min(failures - 1, 16)) * random.uniform(0.5, 1.0)  # noqa: S311
+    # Not all edges of a gateway that was away come back at the same moment.
+    return backoff_seconds(failures, limit_seconds=LIMIT_SECONDS) * random.uniform(0.5, 1.0)  # noqa: S311
