@@ -54,7 +54,7 @@ async def pods(lab: Stack) -> dict[str, Any]:
     }
 
 
-async def state(user: User, observer: Observer, job_id: str, wanted: str) -> None:
+async def state(observer: Observer, job_id: str, wanted: str) -> None:
     await until(lambda: observer.states.get(job_id) == wanted, seconds=60, what=f"job {job_id} to be {wanted}")
 
 
@@ -71,7 +71,7 @@ async def test_a_job_runs_in_a_pod_that_did_not_exist_and_goes(lab: Stack, ada: 
     assert not await pods(lab)
     body = "mktemp; touch /usr/x 2>&1; cat /etc/slurm/slurm.key 2>&1; exit 0\n"
     job = await ada.submit(HEAD + body, ONE_CPU)
-    await state(ada, observer, job.job_id, "COMPLETED")
+    await state(observer, job.job_id, "COMPLETED")
     first, scratch, unwritable, unreadable, *_ = (await ada.output(job.job_id)).splitlines()
     node, uid, folder, _ = first.split()
     assert (uid, folder) == (str(ada.profile.uid), f"/tmp/job-{job.job_id}")
@@ -88,7 +88,7 @@ async def test_nobody_ends_a_busy_worker_and_who_insists_lets_its_job_end(
     lab: Stack, ada: User, observer: Observer
 ) -> None:
     job = await ada.submit(HEAD + "sleep 8\necho whole\n", ONE_CPU)
-    await state(ada, observer, job.job_id, "RUNNING")
+    await state(observer, job.job_id, "RUNNING")
     (pod,) = await pods(lab)
     with pytest.raises(KubectlFailed, match="this worker may run jobs, and was not marked for deletion"):
         await kubectl(lab, "delete", "pod", pod)
@@ -99,7 +99,7 @@ async def test_nobody_ends_a_busy_worker_and_who_insists_lets_its_job_end(
     await kubectl(lab, "uncordon", node)
     await kubectl(lab, "annotate", "pod", pod, "clusterra.io/deletable=true")
     await kubectl(lab, "delete", "pod", pod, "--wait=false")
-    await state(ada, observer, job.job_id, "COMPLETED")
+    await state(observer, job.job_id, "COMPLETED")
     assert (await ada.output(job.job_id)).splitlines()[-1] == "whole", "its preStop hook waited for the job"
     await no_workers(lab)
 

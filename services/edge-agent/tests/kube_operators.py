@@ -7,6 +7,7 @@ plays kubelet's part.
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -34,7 +35,7 @@ class OperatorsPodMetadata(SlinkyPodMetadata):
     annotations: dict[str, str] = Field(default_factory=dict)
 
 
-class NodeSetOperator:
+class NodeSetOperator(ABC):
     """Looks again and again at all NodeSets of a namespace and their pods.
 
     A NodeSet's annotations, which the operators do not read, say on which nodes its pods may run.
@@ -64,9 +65,9 @@ class NodeSetOperator:
         for nodeset in await self.items(self.nodesets):
             await self.sync(nodeset)
 
+    @abstractmethod
     async def sync(self, nodeset: dict[str, Any]) -> None:
         """Make the pods of a NodeSet what it asks for."""
-        raise NotImplementedError
 
     async def items(self, path: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = json.loads(await self.api._call("GET", path))["items"]
