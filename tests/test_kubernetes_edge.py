@@ -35,7 +35,7 @@ ONE_CPU = {"cpus_per_task": 1, "memory_per_cpu": 1024}
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     policy = ScalingPolicy(idle_seconds=2.0, ghost_seconds=5.0)
     try:
-        async with stack(tmp_path_factory.mktemp("lab"), policy=policy, workers="kubernetes") as running:
+        async with stack(tmp_path_factory.mktemp("lab"), policy=policy, substrate="kubernetes") as running:
             yield running
     except (NodeNotPossible, RootNotBuilt) as problem:
         pytest.skip(str(problem))

@@ -27,11 +27,9 @@ from clusterra_lab.up import stay_up, until_signalled
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
-Workers = Annotated[
+Substrate = Annotated[
     Literal["process", "kubernetes"],
-    typer.Option(
-        "--substrate", envvar="SUBSTRATE", help="What workers are: processes, or pods of a real Kubernetes node."
-    ),
+    typer.Option(help="What workers are: processes, or pods of a real Kubernetes node."),
 ]
 Dir = Annotated[Path, typer.Option("--dir", envvar="CLUSTERRA_LAB_DIR", help="The lab's folder: state and logs.")]
 DIR = Path(".lab")
@@ -54,7 +52,7 @@ def _quiet() -> None:
 
 
 @app.command()
-def up(directory: Dir = DIR, workers: Workers = "process") -> None:
+def up(directory: Dir = DIR, substrate: Substrate = "process") -> None:
     """Start everything, print where it is, and stay until Ctrl-C or `lab down`."""
     # Here, for it takes in the clients of everything, and `lab status` should answer at once.
     from clusterra_runtime.logs import configure as configure_logs
@@ -68,7 +66,7 @@ def up(directory: Dir = DIR, workers: Workers = "process") -> None:
     async def shown() -> AsyncIterator[Stack]:
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                running = await opened.enter_async_context(stack(directory, workers=workers, progress=progress))
+                running = await opened.enter_async_context(stack(directory, substrate=substrate, progress=progress))
                 await running.ready_made_login()
             try:
                 yield running
@@ -82,7 +80,7 @@ def up(directory: Dir = DIR, workers: Workers = "process") -> None:
 @app.command()
 def demo(
     directory: Dir = DIR / "demo",
-    workers: Workers = "process",
+    substrate: Substrate = "process",
     report: Annotated[Path, typer.Option(help="Where the result is written, as JSON.")] = Path("demo.json"),
     picture: Annotated[Path | None, typer.Option(help="Where the last screen is written, as SVG.")] = None,
 ) -> None:
@@ -99,7 +97,9 @@ def demo(
     async def show() -> bool:
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                lab = await opened.enter_async_context(stack(directory, workers=workers, fresh=True, progress=progress))
+                lab = await opened.enter_async_context(
+                    stack(directory, substrate=substrate, fresh=True, progress=progress)
+                )
             with view(out) as shown:
                 result = await run_demo(lab, shown.show, began=began)
             result.write(report)

@@ -24,7 +24,7 @@ from clusterra_lab.secret_file import write_secret
 from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup, shapes
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm_provider import first_possible
-from clusterra_lab.substrate import Substrate, SubstrateName, substrate
+from clusterra_lab.substrate import Substrate, SubstrateName, edge_substrate
 from clusterra_lab.tools import tools_python
 from clusterra_lab.up import opened
 from clusterra_lab.user import User, logged_in
@@ -93,13 +93,13 @@ async def stack(
     directory: Path,
     *,
     policy: ScalingPolicy = POLICY,
-    workers: SubstrateName = "process",
+    substrate: SubstrateName = "process",
     fresh: bool = False,
     progress: Progress = silent,
 ) -> AsyncIterator[Stack]:
     """Start everything, in a folder of its own; nothing of it is left running when the block ends.
 
-    `workers` says what they are: processes, or pods of a real node of Kubernetes.
+    `substrate` says what workers are: processes, or pods of a real node of Kubernetes.
 
     It goes on with the state of the folder's last lab, unless it shall be `fresh`. Raises LabProblem.
     """
@@ -110,7 +110,7 @@ async def stack(
         gateway_url = f"http://127.0.0.1:{kept_port(home.state / 'gateway-port')}"
 
         async def start_slurm() -> tuple[Substrate, OwnedSlurmCluster]:
-            edge = await running.enter_async_context(substrate(workers, home.directory / "kubernetes", progress))
+            edge = await running.enter_async_context(edge_substrate(substrate, home.directory / "kubernetes", progress))
             slurm = await running.enter_async_context(
                 slurm_cluster(
                     home.state / "slurm",

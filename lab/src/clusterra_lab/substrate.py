@@ -54,7 +54,7 @@ class Processes:
 
 
 @asynccontextmanager
-async def substrate(name: SubstrateName, directory: Path, progress: Progress) -> AsyncIterator[Substrate]:
+async def edge_substrate(name: SubstrateName, directory: Path, progress: Progress) -> AsyncIterator[Substrate]:
     """Open one until the block ends. Raises what `kubernetes_edge` and `reserved_ports` raise."""
     if name == "kubernetes":
         async with kubernetes_edge(directory, progress=progress) as edge:
