@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 from clusterra_lab.aws import Aws, aws_emulator
-from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_runtime import bus, topology
-from clusterra_runtime.settings import ServiceSettings
+from clusterra_lab.declared_nats import declared_nats
+from clusterra_lab.nats import NatsServer
 
 
 @pytest.fixture
 async def nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with nats_server(tmp_path / "nats") as server:
-        client = await bus.connect(ServiceSettings(nats_url=server.url), "topology")
-        await topology.apply(client)
-        await bus.close(client)
+    async with declared_nats(tmp_path / "nats") as server:
         yield server
 
 

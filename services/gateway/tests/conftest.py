@@ -6,20 +6,16 @@ from pathlib import Path
 
 import pytest
 from clusterra_gateway.settings import Settings
-from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_lab.declared_nats import declared_nats
+from clusterra_lab.nats import NatsServer
 from clusterra_lab.ports import free_port
-from clusterra_runtime import bus, topology
-from clusterra_runtime.settings import ServiceSettings
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
 
 
 @pytest.fixture(scope="session")
 async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
-    async with nats_server(tmp_path_factory.mktemp("nats")) as server:
-        client = await bus.connect(ServiceSettings(nats_url=server.url), "topology")
-        await topology.apply(client)
-        await bus.close(client)
+    async with declared_nats(tmp_path_factory.mktemp("nats")) as server:
         yield server
 
 

@@ -25,13 +25,12 @@ from clusterra_gateway.app import gateway_on
 from clusterra_gateway.directory import Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
-from clusterra_lab.nats import nats_server
+from clusterra_lab.declared_nats import declared_nats
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import until
-from clusterra_runtime import bus, topology
+from clusterra_runtime import bus
 from clusterra_runtime.outbox import Outbox
 from clusterra_runtime.service import Service
-from clusterra_runtime.settings import ServiceSettings
 from gateway_world import CATALOGUE, World, provisioned, running
 from issuer_stand_in import IssuerStandIn
 
@@ -320,12 +319,11 @@ async def test_a_garbled_desired_state_is_no_opinion(agent: Agent) -> None:
 
 @pytest.fixture
 async def cut_off(settings: Settings, issuer: IssuerStandIn, tmp_path: Path) -> AsyncIterator[tuple[World, Any]]:
-    async with nats_server(tmp_path / "nats") as server:
-        client = await bus.connect(ServiceSettings(nats_url=server.url), "topology")
-        await topology.apply(client)
-        await bus.close(client)
-        async with running(settings.model_copy(update={"nats_url": server.url}), issuer) as world:
-            yield world, server
+    async with (
+        declared_nats(tmp_path / "nats") as server,
+        running(settings.model_copy(update={"nats_url": server.url}), issuer) as world,
+    ):
+        yield world, server
 
 
 async def test_without_nats_an_agent_is_told_to_come_back(

@@ -6,18 +6,15 @@ from collections.abc import AsyncIterator
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.aws import Aws, aws_emulator
-from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_runtime import bus, topology
+from clusterra_lab.declared_nats import declared_nats
+from clusterra_lab.nats import NatsServer
+from clusterra_runtime import bus
 from clusterra_runtime.bus import Client
-from clusterra_runtime.settings import ServiceSettings
 
 
 @pytest.fixture(scope="module")
 async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
-    async with nats_server(tmp_path_factory.mktemp("nats")) as server:
-        client = await bus.connect(ServiceSettings(nats_url=server.url), "topology")
-        await topology.apply(client)
-        await bus.close(client)
+    async with declared_nats(tmp_path_factory.mktemp("nats")) as server:
         yield server
 
 
@@ -36,7 +33,7 @@ def environment(nats: NatsServer, aws: Aws) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 async def client(nats: NatsServer) -> AsyncIterator[Client]:
-    client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
+    client = await bus.connect(nats.settings(), "test")
     yield client
     await bus.close(client)
 

@@ -9,38 +9,31 @@ from pathlib import Path
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
-from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_runtime import bus, topology
+from clusterra_lab.declared_nats import declared_nats
+from clusterra_lab.nats import NatsServer
+from clusterra_runtime import bus
 from clusterra_runtime.client import Client
 from clusterra_runtime.settings import ServiceSettings
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    context = nats_server(tmp_path_factory.mktemp("nats"))
+    context = declared_nats(tmp_path_factory.mktemp("nats"))
     with asyncio.Runner() as runner:
         server = runner.run(context.__aenter__())
-        runner.run(declare(server.url))
         yield server
         runner.run(context.__aexit__(None, None, None))
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with nats_server(tmp_path / "nats") as own:
-        await declare(own.url)
+    async with declared_nats(tmp_path / "nats") as own:
         yield own
-
-
-async def declare(url: str) -> None:
-    client = await bus.connect(ServiceSettings(nats_url=url), "topology")
-    await topology.apply(client)
-    await bus.close(client)
 
 
 @pytest.fixture
 def settings(shared_server: NatsServer) -> ServiceSettings:
-    return ServiceSettings(nats_url=shared_server.url)
+    return shared_server.settings()
 
 
 @pytest.fixture
