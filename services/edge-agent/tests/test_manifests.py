@@ -15,6 +15,7 @@ import yaml
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_edge_agent.kubernetes import karpenter, lease, manifests
 from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.guard import Guard, askable
 from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
 from clusterra_edge_agent.settings import Settings
@@ -382,6 +383,22 @@ async def test_no_worker_that_runs_can_be_evicted(edge: ControlPlane, agent: Api
     path = f"/api/v1/namespaces/{SLURM}/pods/{pod.name}/eviction"
     with pytest.raises(KubectlFailed, match="would violate the pod's disruption budget"):
         await edge.kubectl("create", f"--raw={path}", "--filename=-", input=json.dumps(eviction))
+
+
+async def test_what_the_api_server_keeps_is_known_only_after_asking_about_a_worker(
+    edge: ControlPlane, agent: Api
+) -> None:
+    await agent.scale("slurmd-compute-small", 1)
+    (pod,) = await workers(agent, "compute-small", 1)
+    assert not askable(pod), "the policy does not keep what has never started"
+    await set_running(edge, pod)
+    (started,) = await workers(agent, "compute-small", 1)
+    assert askable(started)
+    guard = Guard(agent)
+    assert not await guard.holds(None)
+    assert await guard.holds(started)
+    assert await guard.holds(None), "the answer is fresh"
+    assert not askable(await agent.set_deletion_cost(started, VICTIM_COST))
 
 
 async def test_nobody_deletes_a_worker_that_runs_and_is_not_marked(edge: ControlPlane, agent: Api) -> None:

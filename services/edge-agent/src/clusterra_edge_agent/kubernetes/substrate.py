@@ -18,7 +18,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.kubernetes.api import Api
 from clusterra_edge_agent.kubernetes.calm import Calm
-from clusterra_edge_agent.kubernetes.guard import Guard
+from clusterra_edge_agent.kubernetes.guard import Guard, askable
 from clusterra_edge_agent.kubernetes.pod_records import PodRecords
 from clusterra_edge_agent.kubernetes.reflector import Reflector
 from clusterra_edge_agent.kubernetes.refusals import ApiError, Conflict, NotFound, Throttled
@@ -235,9 +235,7 @@ class KubernetesSubstrate:
         if deployment is None or deployment.spec.replicas <= target.replicas:
             return False
         pods = self._by_shape[target.shape].values()
-        staying = (each for each in pods if each.active and each.started and each.name not in target.victims)
-        worker = next((each for each in staying if each.cost >= 0), None)
-        return worker is None or await self._guard.holds(worker)
+        return await self._guard.holds(next((pod for pod in pods if askable(pod)), None))
 
     async def _carry_out(self, step: Plan, deployment: Deployment) -> None:
         """Raises ApiError; what was done until then is seen by the next plan."""
