@@ -66,6 +66,15 @@ def test_idle_victims_among_ready_workers_are_marked_and_then_go_with_lower_repl
     assert planned(2, marked, 2, "b") == Plan(), "its ReplicaSet is about to delete it"
 
 
+def test_where_the_policy_keeps_the_others_marks_and_lower_replicas_go_together() -> None:
+    pods = [pod("a"), pod("b"), pod("c")]
+    together = Plan(costs={"b": VICTIM_COST}, lower_to=2)
+    assert plan(deployment(3, pods), pods, 2, {"b"}, calm=True, guarded=True) == together
+    wanted_again = [pod("a", cost=VICTIM_COST), pod("b"), pod("c")]
+    first = Plan(costs={"a": 0, "b": VICTIM_COST}, unsettled=True)
+    assert plan(deployment(3, wanted_again), wanted_again, 2, {"b"}, calm=True, guarded=True) == first, "a may go yet"
+
+
 def test_a_victim_is_deleted_by_name_while_another_pod_would_go_in_its_place() -> None:
     for other in ("unassigned", "pending", "unready"):
         pods = [pod("a"), pod("b", other), pod("v")]
@@ -113,10 +122,14 @@ def test_a_victim_that_is_wanted_again_loses_its_mark() -> None:
 
 
 class Cluster:
-    """A Deployment with a ReplicaSet that acts late and picks the worst among equals, and pods that move on."""
+    """A Deployment with a ReplicaSet that acts late and picks the worst among equals, and pods that move on.
 
-    def __init__(self, rng: random.Random, states: list[str], desired: int) -> None:
+    Where it is `guarded`, a ReplicaSet cannot delete a started pod without the mark, and is quicker than the marks.
+    """
+
+    def __init__(self, rng: random.Random, states: list[str], desired: int, *, guarded: bool) -> None:
         self.rng = rng
+        self.guarded = guarded
         self.pods = {f"p{number}": state for number, state in enumerate(states)}
         self.costs: dict[str, int] = {}
         self.replicas = len(states)
@@ -134,14 +147,16 @@ class Cluster:
         """None when it changed nothing."""
         pods = self.view()
         seen = deployment(self.replicas, pods, replicas=self.seen[0], readyReplicas=self.seen[1])
-        step = plan(seen, pods, self.desired, self.victims, calm=True)
+        step = plan(seen, pods, self.desired, self.victims, calm=True, guarded=self.guarded)
+        if step.lower_to is not None:
+            self.replicas = step.lower_to
+            if step.costs:
+                self.replica_set()
         self.costs.update(step.costs)
         if step.raise_to is not None:
             self.replicas = step.raise_to
         for name in step.deletions:
             self._end(name)
-        if step.lower_to is not None:
-            self.replicas = step.lower_to
         return step if step != Plan() else None
 
     def replica_set(self) -> None:
@@ -152,7 +167,9 @@ class Cluster:
             return STATES.index(active[name]), self.costs.get(name, 0), name not in self.protected
 
         for name in sorted(active, key=rank)[: max(len(active) - self.replicas, 0)]:
-            self._end(name)
+            started = active[name] in ("unready", "ready")
+            if not (self.guarded and started and self.costs.get(name, 0) > VICTIM_COST):
+                self._end(name)
         for _ in range(self.replicas - len(active)):
             self.pods[f"p{self.born}"] = "unassigned"
             self.born += 1
@@ -178,12 +195,13 @@ class Cluster:
     states=st.lists(st.sampled_from(STATES), max_size=8),
     desired=st.integers(0, 8),
     seed=st.integers(0, 10_000),
+    guarded=st.booleans(),
 )
 def test_no_worker_but_the_victims_is_ever_deleted_and_all_ends_as_desired(
-    states: list[str], desired: int, seed: int
+    states: list[str], desired: int, seed: int, guarded: bool
 ) -> None:
     rng = random.Random(seed)
-    cluster = Cluster(rng, states, desired)
+    cluster = Cluster(rng, states, desired, guarded=guarded)
     for _ in range(60):
         if rng.choice((cluster.agent, cluster.replica_set, cluster.nodes))() is not None:
             # Pods take longer to move on than a ReplicaSet to look at its replicas.

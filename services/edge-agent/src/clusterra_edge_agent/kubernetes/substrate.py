@@ -240,14 +240,13 @@ class KubernetesSubstrate:
     async def _carry_out(self, step: Plan, deployment: Deployment) -> None:
         """Raises ApiError; what was done until then is seen by the next plan."""
         pods = self._by_shape[deployment.shape or ""]
-        await self._at_once(partial(self._mark, pods[name], cost) for name, cost in step.costs.items())
+        calls = [partial(self._mark, pods[name], cost) for name, cost in step.costs.items()]
+        if step.lower_to is not None:
+            calls.append(partial(self._lower, deployment, step.lower_to))
+        await self._at_once(calls)
         if step.raise_to is not None:
             self._scaled(deployment, await self._api.scale(deployment.name, step.raise_to, of=self._where.owners))
         await self._at_once(partial(self._delete, pods[name]) for name in step.deletions if name in pods)
-        if step.lower_to is not None:
-            version = deployment.metadata.resource_version
-            scale = await self._api.scale(deployment.name, step.lower_to, version=version, of=self._where.owners)
-            self._scaled(deployment, scale)
         if step.deletions or step.raise_to is not None or step.lower_to is not None:
             log.info(
                 "deployment_changed",
@@ -256,6 +255,11 @@ class KubernetesSubstrate:
                 replicas=step.lower_to if step.lower_to is not None else step.raise_to,
                 deletions=step.deletions,
             )
+
+    async def _lower(self, deployment: Deployment, replicas: int) -> None:
+        version = deployment.metadata.resource_version
+        scale = await self._api.scale(deployment.name, replicas, version=version, of=self._where.owners)
+        self._scaled(deployment, scale)
 
     async def _mark(self, pod: Pod, cost: int) -> None:
         with suppress(NotFound):
