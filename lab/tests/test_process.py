@@ -80,7 +80,7 @@ async def test_many_may_wait_and_one_may_give_up(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(process.wait(), 0.05)
     waiters = [asyncio.create_task(process.wait()) for _ in range(3)]
-    await until(lambda: process.alive, seconds=1, what="it to run")
+    await until(lambda: process.alive, seconds=30, what="it to run")
     process.kill()
     assert await asyncio.gather(*waiters) == [-signal.SIGKILL] * 3
 

@@ -185,7 +185,7 @@ async def test_damaged_and_missing_files_are_waited_out(tmp_path: Path) -> None:
         assert await works(client)
         file.unlink()
         await client.force_reconnect()
-        await until(lambda: "user.creds" in str(client.last_error), seconds=3, what="the missing file")
+        await until(lambda: "user.creds" in str(client.last_error), seconds=30, what="the missing file")
         operator.credentials(file, 60)
         await until(lambda: works(client), seconds=5, what="the connection")
         await bus.close(client)

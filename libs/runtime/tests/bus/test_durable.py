@@ -148,7 +148,7 @@ async def test_a_handler_that_fails_thrice_gets_the_message_a_fourth_time(
     await create(client, consumer)
     async with handled_by(settings, consumer, handler):
         await tell(client, ref, 1)
-        await until(lambda: tries == 4, seconds=3, what="the fourth delivery")
+        await until(lambda: tries == 4, seconds=30, what="the fourth delivery")
         await all_settled(client, consumer)
     assert await letters(client, ref) == []
 
@@ -167,7 +167,7 @@ async def test_a_handler_that_always_fails_gives_the_message_to_the_dead_letters
     await create(client, consumer)
     async with handled_by(settings, consumer, handler):
         await tell(client, ref, 1)
-        (letter,) = await until(lambda: letters(client, ref), seconds=3, what="the dead letter")
+        (letter,) = await until(lambda: letters(client, ref), seconds=30, what="the dead letter")
         assert tries == 3
         assert letter.headers[bus.REASON] == "failed 3 times, last: ConnectionError"
         await all_settled(client, consumer)

@@ -172,5 +172,5 @@ async def test_a_callback_that_raises_stops_no_reconnect(server: NatsServer) -> 
         await server.kill()
         await lost(client)
         await server.restart()
-        await until(lambda: told == ["told"], seconds=3, what="the callback")
+        await until(lambda: told == ["told"], seconds=30, what="the callback")
         assert client.is_connected

@@ -100,7 +100,7 @@ async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer
         await server.restart()
         async with connected(ServiceSettings(nats_url=server.url), "gateway") as gateway:
             await put_binding(gateway, ref, binding(2))
-        await until(lambda: registry.get(ref) == binding(2), seconds=3, what="the second version")
+        await until(lambda: registry.get(ref) == binding(2), seconds=30, what="the second version")
         await registry.stop()
 
 
