@@ -4,14 +4,15 @@ import hashlib
 import os
 import shutil
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from clusterra_lab.cache import cache_dir
 from clusterra_lab.file_lock import alone
 from clusterra_lab.kube_build import BinariesNotBuilt
-from clusterra_lab.kube_go import KUBERNETES, KWOK, NODE
-from clusterra_lab.kube_package import ETCD, RUNC
+from clusterra_lab.kube_go import ETCD, KUBERNETES, KWOK, NODE
+from clusterra_lab.kube_package import RUNC
 from clusterra_lab.progress import Progress, silent
 
 __all__ = [
@@ -61,8 +62,8 @@ _NODE_SOURCES: tuple[_Source, ...] = (KUBERNETES, RUNC, NODE)
 async def ensure_binaries(progress: Progress = silent, *, names: Collection[str] = BINARIES) -> Path:
     """A folder that holds at least the programs of these names, out of BINARIES.
 
-    That of $KUBEBUILDER_ASSETS when it has them all. Else what is missing in the cache is made, by Go and apt-get: ten
-    minutes for all on two cores, a quarter of one when Go still has them in its own cache. Raises BinariesNotBuilt.
+    That of $KUBEBUILDER_ASSETS when it has them all. Else what is missing in the cache is made, by Go: ten minutes for
+    all on two cores, a quarter of one when Go still has them in its own cache. Raises BinariesNotBuilt.
     """
     return _given(names) or await _ensure(_SOURCES, names, progress)
 
@@ -76,22 +77,25 @@ def can_have_binaries(names: Collection[str] = BINARIES) -> bool:
     """Whether `ensure_binaries` has them, or what it takes to make them."""
     if _given(names) is not None:
         return True
-    return all(_source(_SOURCES, name).possible for name in _missing(_folder(_SOURCES), names))
+    sources = {name: _source(_SOURCES, name) for name in names}
+    return all(_is_program(_folder(source) / name) or source.possible for name, source in sources.items())
 
 
 def _given(names: Collection[str]) -> Path | None:
     given = os.environ.get(GIVEN)
     # The ecosystem's own archives have no controller manager and no kwok.
-    return Path(given).resolve() if given and not _missing(Path(given), names) else None
+    return Path(given).resolve() if given and all(_is_program(Path(given) / name) for name in names) else None
 
 
-def _missing(folder: Path, names: Collection[str]) -> list[str]:
-    return [name for name in names if not os.access(folder / name, os.X_OK)]
+def _is_program(path: Path) -> bool:
+    return os.access(path, os.X_OK)
 
 
-def _folder(sources: Collection[_Source]) -> Path:
+def _folder(*sources: _Source) -> Path:
+    """Of one source, so that a new recipe leaves the programs of the others; or where those of several are together."""
     recipe = b"\0".join(source.recipe for source in sources)
-    return cache_dir() / f"kube-{hashlib.sha256(recipe).hexdigest()[:12]}"
+    name = sources[0].name if len(sources) == 1 else "all"
+    return cache_dir() / f"kube-{name}-{hashlib.sha256(recipe).hexdigest()[:12]}"
 
 
 def _source(sources: Collection[_Source], program: str) -> _Source:
@@ -99,15 +103,27 @@ def _source(sources: Collection[_Source], program: str) -> _Source:
 
 
 async def _ensure(sources: Collection[_Source], names: Collection[str], progress: Progress) -> Path:
-    folder = _folder(sources)
-    if _missing(folder, names):
+    together = _folder(*sources)
+    for name in names:
+        if not _is_program(together / name):
+            made = await _made(_source(sources, name), name, progress)
+            together.mkdir(exist_ok=True)
+            with suppress(FileExistsError):
+                # Another lab may just have done the same.
+                (together / name).hardlink_to(made)
+    return together
+
+
+async def _made(source: _Source, name: str, progress: Progress) -> Path:
+    folder = _folder(source)
+    if not _is_program(folder / name):
         lock = folder.with_suffix(".lock")
         async with alone(lock, seconds=_WAIT_SECONDS, what="the build of Kubernetes", progress=progress):
-            # The other builder may have made them while we waited.
-            for name in _missing(folder, names):
+            # The other builder may have made it while we waited.
+            if not _is_program(folder / name):
                 progress(f"{name} for Kubernetes (up to some minutes, once)")
-                await _make(_source(sources, name), name, folder)
-    return folder
+                await _make(source, name, folder)
+    return folder / name
 
 
 async def _make(source: _Source, name: str, folder: Path) -> None:

@@ -70,6 +70,7 @@ KUBERNETES = GoModule(
     {program: f"k8s.io/kubernetes/cmd/{program}" for program in _KUBERNETES},
     {f"{_VERSION}.gitVersion": "v1.36.3", f"{_VERSION}.gitMajor": "1", f"{_VERSION}.gitMinor": "36"},
 )
+ETCD = GoModule("etcd", {"etcd": "go.etcd.io/etcd/server/v3"})
 KWOK = GoModule("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
 NODE = GoModule(
     "node",

@@ -55,5 +55,4 @@ async def _run(argv: list[str], workshop: Path, log: Path) -> None:
     await step(argv, log=log, cwd=workshop, env=environment, hint=hint)
 
 
-ETCD = DebianPackage("etcd-server", {"etcd": "usr/bin/etcd"})
 RUNC = DebianPackage("runc", {"runc": "usr/sbin/runc"})
