@@ -3,9 +3,11 @@
 import asyncio
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clusterra_lab import kube_binaries
 from clusterra_lab.kube_binaries import (
     BINARIES,
     CONTROL_PLANE,
@@ -14,6 +16,7 @@ from clusterra_lab.kube_binaries import (
     can_have_binaries,
     ensure_binaries,
 )
+from clusterra_lab.kube_go import ETCD, KUBERNETES, KWOK
 from clusterra_lab.process import until
 
 BUILD = """
@@ -103,9 +106,10 @@ async def test_a_killed_builder_leaves_nothing_half_and_the_next_one_builds(
     folder = half.parent.with_suffix("")
     assert not folder.exists()
     compiler(cache.with_name("compiler"), monkeypatch)
-    assert await ensure_binaries(names=["kubectl"]) == folder
-    assert (folder / "kubectl").read_text() == "#!/bin/sh\necho whole\n"
-    assert sorted(path.suffix for path in cache.iterdir()) == ["", ".lock", ".log"]
+    programs = await ensure_binaries(names=["kubectl"])
+    assert (programs / "kubectl").read_text() == "#!/bin/sh\necho whole\n"
+    assert (folder / "kubectl").samefile(programs / "kubectl")
+    assert sorted(path.suffix for path in cache.iterdir()) == ["", "", ".lock", ".log"]
 
 
 async def test_each_is_built_once_even_by_two_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +118,15 @@ async def test_each_is_built_once_even_by_two_at_once(cache: Path, monkeypatch: 
     first, second = await asyncio.gather(*(ensure_binaries(names=["kubectl"]) for _ in range(2)))
     assert first == second
     assert builds.read_text() == "built\n"
+
+
+async def test_a_new_recipe_of_one_leaves_the_programs_of_the_others(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = cache.with_name("builds")
+    compiler(cache.with_name("compiler"), monkeypatch, meanwhile=f'echo "${{2##*/}}" >> {builds}')
+    before = await ensure_binaries(names=CONTROL_PLANE)
+    monkeypatch.setattr(kube_binaries, "_SOURCES", (replace(ETCD, variables={"main.newer": "yes"}), KUBERNETES, KWOK))
+    after = await ensure_binaries(names=CONTROL_PLANE)
+    assert after != before, "whoever still runs the old one keeps it"
+    assert sorted(builds.read_text().split()) == sorted([*CONTROL_PLANE, "etcd"])

@@ -127,8 +127,6 @@ class Components:
             f"--etcd-cafile={self._file('etcd-authority.crt')}",
             f"--etcd-certfile={self._file('etcd-client.crt')}",
             f"--etcd-keyfile={self._file('etcd-client.key')}",
-            # Needs an etcd that tells its progress on demand (3.4.31, 3.5.13); with an older one clients wait seconds.
-            "--feature-gates=WatchList=false",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",

@@ -62,8 +62,9 @@ class Reflector[O: Object]:
         pause_seconds = FIRST_PAUSE_SECONDS
         while True:
             longest_seconds = LONGEST_PAUSE_SECONDS
+            known = self._version
             try:
-                version = self._version or await self._list()
+                version = known or await self._list()
                 async with self._api.watch(self._collection, version) as events:
                     pause_seconds = FIRST_PAUSE_SECONDS
                     self._warned_of = ""
@@ -74,6 +75,9 @@ class Reflector[O: Object]:
             except Expired:
                 log.info("watch_expired", collection=self._collection.path)
                 self._version = None
+                if known is not None:
+                    # The server answers: the pauses were for its absence. One whose new lists expire gets longer ones.
+                    pause_seconds = FIRST_PAUSE_SECONDS
             except Throttled as error:
                 pause_seconds = max(error.retry_after_seconds, FIRST_PAUSE_SECONDS)
                 log.warning("api_server_throttles", collection=self._collection.path, seconds=pause_seconds)
