@@ -48,7 +48,7 @@ down: $(VENV)/.installed ## End what `make up` started, whatever became of it
 status: $(VENV)/.installed ## Say what of the lab runs
 	@$(BIN)/lab status
 
-prepare-kubernetes: $(VENV)/.installed ## Also build the programs of Kubernetes, once (13 minutes; needs Go)
+prepare-kubernetes: $(VENV)/.installed ## Also build the programs of Kubernetes, once (14 minutes; needs Go)
 	@$(BIN)/lab prepare --kubernetes
 
 test: prepare-kubernetes ## All tests, on real NATS, DynamoDB, OIDC, Slurm and Kubernetes

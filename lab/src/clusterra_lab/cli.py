@@ -115,7 +115,7 @@ def demo(
 
 @app.command()
 def prepare(
-    kubernetes: Annotated[bool, typer.Option(help="Also build the programs of Kubernetes (some 13 minutes).")] = False,
+    kubernetes: Annotated[bool, typer.Option(help="Also build the programs of Kubernetes (some 14 minutes).")] = False,
 ) -> None:
     """Download and build what the lab needs, once, into the cache."""
     from clusterra_lab.kube_binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries

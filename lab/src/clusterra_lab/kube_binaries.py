@@ -62,8 +62,8 @@ _NODE_SOURCES: tuple[_Source, ...] = (KUBERNETES, RUNC, NODE)
 async def ensure_binaries(progress: Progress = silent, *, names: Collection[str] = BINARIES) -> Path:
     """A folder that holds at least the programs of these names, out of BINARIES.
 
-    That of $KUBEBUILDER_ASSETS when it has them all. Else what is missing in the cache is made, by Go: ten minutes for
-    all on two cores, a quarter of one when Go still has them in its own cache. Raises BinariesNotBuilt.
+    That of $KUBEBUILDER_ASSETS when it has them all. Else what is missing in the cache is made, by Go: eleven minutes
+    for all on two cores, one when Go still has them in its own cache. Raises BinariesNotBuilt.
     """
     return _given(names) or await _ensure(_SOURCES, names, progress)
 

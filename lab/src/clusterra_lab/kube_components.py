@@ -11,7 +11,7 @@ from clusterra_lab.secret_file import write_secret
 
 HOST = "127.0.0.1"
 NODE_GRACE_SECONDS = 6
-"""How long a node may be silent until it counts as lost."""
+"""How long a node may be silent until it counts as lost, for tests that lose one."""
 
 _UNTHROTTLED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 """By default the controllers make twenty pods a second."""
@@ -54,6 +54,7 @@ class Components:
     programs: Path
     directory: Path
     ports: Ports
+    node_grace_seconds: int = NODE_GRACE_SECONDS
 
     @property
     def url(self) -> str:
@@ -110,6 +111,8 @@ class Components:
                 )
             ),
             "--unsafe-no-fsync",
+            # Its gateway would call it with the certificate of a server, and log that it is refused.
+            "--enable-grpc-gateway=false",
             "--log-level=warn",
         )
 
@@ -154,7 +157,7 @@ class Components:
             f"--service-account-private-key-file={self._file('tokens.key')}",
             "--node-monitor-period=1s",
             *_UNTHROTTLED,
-            f"--node-monitor-grace-period={NODE_GRACE_SECONDS}s",
+            f"--node-monitor-grace-period={self.node_grace_seconds}s",
             "--leader-elect=false",
         )
 
