@@ -32,7 +32,6 @@ from clusterra_lab.process import Process, start, until
 from clusterra_lab.progress import Progress, console_progress
 from clusterra_runtime import bus, catalogue, topology
 from clusterra_runtime.client import Client
-from clusterra_runtime.settings import ServiceSettings
 from prometheus_client.parser import text_string_to_metric_families
 
 REF = ClusterRef(tenant="acme", cluster="c1")
@@ -123,6 +122,8 @@ class Edge:
         lists, list_seconds = await self.pod_lists()
         self.agent.signal(signal.SIGSTOP)
         try:
+            # A change of anything, which the agent does not see: the successor's memory begins after it.
+            await self.plane.kubectl("annotate", "namespace", NAMESPACE, f"relist={count}", "--overwrite")
             await self.plane.kill_api_server()
             await self.plane.start_api_server()
             # By another's hand; the last desired state names another shape, so that the agent leaves this one.
@@ -152,13 +153,7 @@ async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
         plane = await running.enter_async_context(starting)
         await running.enter_async_context(kwok_nodes(plane, 10, cpus=100_000, memory_gib=1_000_000))
         nats = await running.enter_async_context(nats_server(folder / "nats", users=users, progress=progress))
-        given = nats.environment("centre")
-        settings = ServiceSettings(
-            nats_url=given["CLUSTERRA_NATS_URL"],
-            nats_user=given["CLUSTERRA_NATS_USER"],
-            nats_password_file=Path(given["CLUSTERRA_NATS_PASSWORD_FILE"]),
-        )
-        centre = await bus.connect(settings, "bench")
+        centre = await bus.connect(nats.settings("centre"), "bench")
         running.push_async_callback(bus.close, centre)
         await topology.apply(centre)
         await plane.kubectl("create", "namespace", NAMESPACE)
