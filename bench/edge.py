@@ -148,9 +148,7 @@ async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
     users = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
     async with AsyncExitStack() as running:
         (health_port,) = running.enter_context(reserved_ports(1))
-        # On a busy machine KWOK is late by more than the lab's six seconds, and its pods would never be ready again.
-        starting = control_plane(folder / "kubernetes", node_grace_seconds=120, progress=progress)
-        plane = await running.enter_async_context(starting)
+        plane = await running.enter_async_context(control_plane(folder / "kubernetes", progress=progress))
         await running.enter_async_context(kwok_nodes(plane, 10, cpus=100_000, memory_gib=1_000_000))
         nats = await running.enter_async_context(nats_server(folder / "nats", users=users, progress=progress))
         centre = await bus.connect(nats.settings("centre"), "bench")

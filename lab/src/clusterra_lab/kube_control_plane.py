@@ -15,7 +15,7 @@ import aiohttp
 from clusterra_lab.kube_access import KubectlFailed, Kubernetes
 from clusterra_lab.kube_binaries import CONTROL_PLANE, ensure_binaries
 from clusterra_lab.kube_certificates import Authority
-from clusterra_lab.kube_components import HOST, NODE_GRACE_SECONDS, Components, Ports
+from clusterra_lab.kube_components import HOST, Components, Ports
 from clusterra_lab.ports import reserved_ports
 from clusterra_lab.process import Process, start, until
 from clusterra_lab.progress import Progress, silent
@@ -72,13 +72,10 @@ class ControlPlane(Kubernetes):
 
 
 @asynccontextmanager
-async def control_plane(
-    directory: Path, *, node_grace_seconds: int = NODE_GRACE_SECONDS, progress: Progress = silent
-) -> AsyncIterator[ControlPlane]:
+async def control_plane(directory: Path, *, progress: Progress = silent) -> AsyncIterator[ControlPlane]:
     """etcd, kube-apiserver with RBAC, kube-controller-manager and kube-scheduler until the block ends.
 
     A new, empty cluster each time, ready after some seconds; `directory` gets its certificates, state and logs.
-    A node that is silent for `node_grace_seconds` counts as lost, and its pods as not ready, with KWOK for good.
     Raises BinariesNotBuilt, NoPortsLeft, ProcessDied, TimeoutError.
     """
     directory = directory.resolve()
@@ -86,7 +83,7 @@ async def control_plane(
     progress("the control plane of Kubernetes")
     async with AsyncExitStack() as stack:
         ports = Ports(*stack.enter_context(reserved_ports(4)))
-        components = Components(programs, directory, ports, node_grace_seconds)
+        components = Components(programs, directory, ports)
         authority = components.prepare()
 
         async def run(name: str, argv: Sequence[str]) -> Component:

@@ -255,8 +255,8 @@ async def settled(chaos: Chaos) -> None:
         active = {pod.name for pod in chaos.observed.objects.values() if pod.active}
         return not active & chaos.named and len(active) >= chaos.desired
 
-    # The controllers pause after an API server was away.
-    await until(quiet, seconds=60, what="the named workers to go and the others to be made")
+    # After an API server was away the controllers ask again after pauses that double up to a minute.
+    await until(quiet, seconds=150, what="the named workers to go and the others to be made")
     await until(lambda: no_surplus(chaos), seconds=60, what="as many workers as desired", every=0.2)
     assert {pod.name for pod in await chaos.workers.pods()} == chaos.observed.objects.keys()
 

@@ -16,15 +16,17 @@ NAME, SHAPE = "slurmd-general-xs-1", "general-xs"
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 REFUSED = '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
 
-LOOKS = ("pending", "running", "refused", "failed", "terminating", "ending")
-"""`ending`: its deletion is accepted and its containers have ended, but it is still there."""
+LOOKS = ("pending", "running", "refused", "failed", "cancelled", "terminating", "ending")
+"""`cancelled`: its deletion is accepted and it has not started; `ending`: its containers have ended, but it is still
+there."""
+DELETED = ("cancelled", "terminating", "ending")
 
 
 def pod(look: str) -> Pod:
     metadata: dict[str, Any] = {"name": NAME, "uid": "uid-1", "creationTimestamp": BIRTH}
-    if look in ("terminating", "ending"):
+    if look in DELETED:
         metadata["deletionTimestamp"] = BIRTH
-    phase = {"pending": "Pending", "failed": "Failed", "ending": "Failed"}.get(look, "Running")
+    phase = {"pending": "Pending", "cancelled": "Pending", "failed": "Failed", "ending": "Failed"}.get(look, "Running")
     ended = {"state": {"terminated": {"exitCode": 78, "message": REFUSED}}}
     status = {"phase": phase, "containerStatuses": [ended] if look == "refused" else []}
     return Pod.model_validate({"metadata": metadata, "spec": {"nodeName": "node-1"}, "status": status})
@@ -57,9 +59,8 @@ def test_each_fact_of_a_pod_is_told_once_and_its_end_last(history: list[str]) ->
                     if present and not present.terminating and "running" in seen:
                         named = True
                         records.expect_to_go([present], {NAME})
-                case look if not {"terminating", "ending", "failed"} & set(seen) or (look, seen[-1]) == (
-                    "ending",
-                    "terminating",
+                case look if not {*DELETED, "failed"} & set(seen) or (
+                    {look, seen[-1]} < set(DELETED) and DELETED.index(look) > DELETED.index(seen[-1])
                 ):
                     seen.append(look)
                     present, old = pod(look), present
@@ -81,7 +82,8 @@ def test_each_fact_of_a_pod_is_told_once_and_its_end_last(history: list[str]) ->
         if isinstance(news.fact, MisclassifiedFact):
             assert (news.fact.node, news.version) == ("node-1", "uid-1")
     if seen:
-        began = set(seen) - {"pending"}
+        # Its containers may start though it has been deleted: nobody loses a worker by that.
+        began = set(seen[: seen.index("cancelled")] if "cancelled" in seen else seen) - {"pending"}
         end = "worker.stopped" if named or not began else "worker.lost"
         assert kinds[-1] == ("worker.failed" if "failed" in seen else end)
 

@@ -73,6 +73,9 @@ def test_where_the_policy_keeps_the_others_marks_and_lower_replicas_go_together(
     wanted_again = [pod("a", cost=VICTIM_COST), pod("b"), pod("c")]
     first = Plan(costs={"a": 0, "b": VICTIM_COST}, unsettled=True)
     assert plan(deployment(3, wanted_again), wanted_again, 2, {"b"}, calm=True, guarded=True) == first, "a may go yet"
+    starting = [pod("a"), pod("b", "pending"), pod("c", "pending", age=9)]
+    first = Plan(costs={"c": SURPLUS_COST}, unsettled=True)
+    assert plan(deployment(3, starting), starting, 2, (), calm=True, guarded=True) == first, "b might go in its place"
 
 
 def test_a_victim_is_deleted_by_name_while_another_pod_would_go_in_its_place() -> None:

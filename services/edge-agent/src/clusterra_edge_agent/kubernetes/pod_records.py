@@ -70,9 +70,10 @@ class PodRecord(WorkerRecord):
 class PodRecords:
     """Makes facts of what happens to pods.
 
-    A victim that goes is `stopped`, as is a pod that never started; one whose containers end has `failed`. Any other
-    worker that goes is `lost`, from the moment that its deletion is seen. What ends while another agent acts is that
-    one's to tell. All raise OSError when the folder cannot be used.
+    A victim that goes is `stopped`, as is a pod that was deleted before it started, even if its containers still start;
+    one whose containers end has `failed`. Any other worker that goes is `lost`. Both are told from the moment that the
+    deletion is seen. What ends while another agent acts is that one's to tell. All raise OSError when the folder cannot
+    be used.
     """
 
     def __init__(self, folder: Path, another_acts: Callable[[], bool] = lambda: False) -> None:
@@ -103,8 +104,8 @@ class PodRecords:
             record = self._keep(record, refusal=refusal)
         if record.end_told:
             return
-        if new.terminating and new.started and not (record.removing or record.end):
-            self._lose(record)
+        if new.terminating and not (record.removing or record.end):
+            self._gone(record)
         elif new.over and record.end is None and not (record.removing and new.terminating):
             # A worker that is removed as desired is over, too, before it has gone.
             self._end(record, "failed", new.reason)

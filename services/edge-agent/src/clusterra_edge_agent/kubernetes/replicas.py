@@ -10,7 +10,7 @@ not enough: while another pod is pending or not ready, that one goes and a marke
   trouble with the API server lately (`calm`), after which its copy of the pods can be older than ours by seconds and
   show neither a mark nor that a worker has started. Where the API server refuses to delete a started worker without
   the mark (`guarded`), an old copy can do no more than delete pods that have not started, and is not waited for. Nor
-  then are the marks: what is not marked yet cannot be deleted yet.
+  are the marks, where all pods have started and none has an older mark: none can be deleted before it has its own.
 - Victims that it would not delete then are deleted by name. What the ReplicaSet makes in their place is surplus, and
   goes, before it has started, with the lower replicas that follow.
 - Replicas that would end another worker, because somebody else lowered them or because a pod has become not ready since
@@ -26,7 +26,7 @@ one, so that a victim that is deleted by name may come back under it. Hence:
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from clusterra_contracts.identity import WorkerName
@@ -98,15 +98,10 @@ def plan(
         return Plan(costs=changed, deletions=tuple(names))
     if not calm or kept & deleted.possibly or not (guarded or settled(deployment, active)):
         return Plan(costs=changed, unsettled=True)
-    if changed and not (guarded and not deployment.stateful and _only_marks(changed, active)):
+    if changed and not (guarded and not deployment.stateful and all(pod.started and pod.cost == 0 for pod in active)):
         # A pod may have changed while it was marked: its answer tells.
         return Plan(costs=changed, unsettled=True)
     return Plan(costs=changed, lower_to=goal)
-
-
-def _only_marks(changed: Mapping[WorkerName, int], active: Sequence[Pod]) -> bool:
-    """Whether no mark is taken away or changed: such a pod could still go by the mark that it has."""
-    return all(pod.cost == 0 and changed[pod.name] < 0 for pod in active if pod.name in changed)
 
 
 def settled(deployment: Deployment, active: Sequence[Pod]) -> bool:
