@@ -130,6 +130,8 @@ class Components:
             f"--etcd-cafile={self._file('etcd-authority.crt')}",
             f"--etcd-certfile={self._file('etcd-client.crt')}",
             f"--etcd-keyfile={self._file('etcd-client.key')}",
+            # Controllers that stream their lists were seen to hear nothing for minutes after an API server's restart.
+            "--feature-gates=WatchList=false",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",

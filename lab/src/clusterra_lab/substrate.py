@@ -16,6 +16,16 @@ SubstrateName = Literal["process", "kubernetes"]
 
 WORKER_PORTS = 200
 """How many; also the most workers there can be."""
+_OWN_RUN = (
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    'mkdir -p /run/slurm && mount -t tmpfs slurm /run/slurm && exec "$@"',
+    "sh",
+)
+"""slurmd replaces the socket /run/slurm/sack.socket when it starts: of two that start at once on one machine, one would
+find its address in use and end."""
 
 
 class Substrate(Protocol):
@@ -45,7 +55,7 @@ class Processes:
     async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
         """See `Substrate.deploy`."""
         return {
-            "CLUSTERRA_WORKER_LAUNCHER": json.dumps(slurm.launcher),
+            "CLUSTERRA_WORKER_LAUNCHER": json.dumps((*slurm.launcher, *_OWN_RUN)),
             "CLUSTERRA_SLURMD_CONF": f"{ETC}/slurm.conf",
             "CLUSTERRA_SLURMD_SPOOL": f"{slurm.spool_dir}/{{worker}}",
             "CLUSTERRA_SLURMD_FIRST_PORT": str(self._ports.start),

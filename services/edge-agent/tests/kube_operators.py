@@ -16,7 +16,7 @@ from typing import Any
 from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.nodesets import SlinkyPod, SlinkyPodMetadata
 from clusterra_edge_agent.kubernetes.parts import CONFIG
-from clusterra_edge_agent.kubernetes.refusals import Conflict, NotFound
+from clusterra_edge_agent.kubernetes.refusals import Conflict, NotFound, Throttled
 from clusterra_edge_agent.kubernetes.resources import Pod
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -55,7 +55,7 @@ class NodeSetOperator(ABC):
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            with suppress(Conflict, NotFound):
+            with suppress(Conflict, NotFound, Throttled):
                 async with self.turn:
                     await self.look()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
