@@ -113,7 +113,7 @@ async def test_records_of_slurm_conf_stay(proxy: ProxyWorld) -> None:
 async def test_how_it_is(proxy: ProxyWorld) -> None:
     diagnosis = await proxy.call("diag", Diagnose(), Diagnosis)
     assert diagnosis.reachable
-    assert diagnosis.api_version == "v0.0.45"
+    assert diagnosis.api_version == "v0.0.44"
     assert diagnosis.slurm_version.startswith("26.")
     assert diagnosis.last_listed_at is not None
 

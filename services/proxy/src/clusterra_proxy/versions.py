@@ -15,6 +15,8 @@ from clusterra_proxy.records import JobRecord, Many
 class V45:
     """v0.0.45, of Slurm 26.05.
 
+    Its job records do not tell who must have a node alone: `shared` is always empty, and the `exclusive` that its
+    description names in its place is not there.
     `DELETE node/` and `POST jobs/requeue` are as in v0.0.44 for what we use. Requeueing one job is
     `GET job/{id}/requeue`, which changes something: no GET may be taken for harmless by its method.
     """
@@ -86,5 +88,6 @@ class V42(V43):
 
 type Version = type[V45]
 
-VERSIONS: tuple[Version, ...] = (V45, V44, V43, V42)
-"""Newest first: the first one that a slurmrestd serves is spoken with it."""
+VERSIONS: tuple[Version, ...] = (V44, V45, V43, V42)
+"""The first one that a slurmrestd serves is spoken with it: the newest, but v0.0.45 only where nothing else tells more
+(see V45)."""
