@@ -43,7 +43,7 @@ VIEWER = slurm_rpc.Viewer(user=ADA)
 EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LATER)
 
 EXAMPLES: dict[str, Wire] = {
-    "job.pending.v1": QueueSnapshot(
+    "job.pending.v2": QueueSnapshot(
         generation=1772366400250,
         taken_at=MOMENT,
         pending=(
@@ -56,6 +56,31 @@ EXAMPLES: dict[str, Wire] = {
                 uid=20001,
                 reason="Resources",
                 time_limit_seconds=3600,
+                first_submitted_at=MOMENT,
+            ),
+            PendingJobs(
+                job_ids=("45",),
+                count=1,
+                cpus=16,
+                cpus_per_task=4,
+                cpus_per_node=8,
+                tasks=4,
+                nodes=2,
+                max_nodes=4,
+                memory_per_gpu_mib=20480,
+                features="gpu",
+                gres="node/gpu:h100=2",
+                exclusive_user=True,
+                required_nodes=("gpu-large-x7k2p",),
+                excluded_nodes=("gpu-large-a2b3c",),
+                partition="main,debug",
+                reservation="maintenance",
+                het_job_id="44",
+                het_offset=1,
+                uid=20001,
+                reason="BeginTime",
+                dependent=True,
+                begins_at=LATER,
                 first_submitted_at=MOMENT,
             ),
         ),

@@ -121,7 +121,7 @@ def test_headers_tell_about_the_message() -> None:
 
 
 def large_snapshot() -> QueueSnapshot:
-    example = EXAMPLES["job.pending.v1"]
+    example = EXAMPLES["job.pending.v2"]
     assert isinstance(example, QueueSnapshot)
     assert example.pending
     rng = random.Random(1)

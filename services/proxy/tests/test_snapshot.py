@@ -1,7 +1,8 @@
 from datetime import datetime
 from typing import Any
 
-from clusterra_contracts.queue import QueueSnapshot
+import pytest
+from clusterra_contracts.queue import PendingJobs, QueueSnapshot
 from clusterra_proxy.job_table import JobTable
 from clusterra_proxy.records import JobRecord
 from clusterra_proxy.snapshot import node_states, pending_jobs, restless, running_jobs, same_queue
@@ -16,7 +17,7 @@ def snapshot(*records: JobRecord, taken_at: datetime = BEGIN, generation: int = 
     return QueueSnapshot(
         generation=generation,
         taken_at=taken_at,
-        pending=pending_jobs(records, TABLE.waiting_tasks),
+        pending=pending_jobs(records, TABLE.waiting_tasks, BEGIN),
         running=running_jobs(records, lambda record: "alice"),
         nodes=(),
     )
@@ -33,6 +34,16 @@ def test_jobs_that_ask_for_something_else_are_another_group() -> None:
     different: tuple[dict[str, Any], ...] = (
         {"cpus": 2},
         {"node_count": 2},
+        {"max_nodes": 2},
+        {"tasks": 2},
+        {"cpus_per_task": 2},
+        {"minimum_cpus_per_node": 2},
+        {"required_nodes": "w1"},
+        {"excluded_nodes": "w1"},
+        {"het_job_id": 7},
+        {"resv_name": "maintenance"},
+        {"dependency": "afterok:7(unfulfilled)"},
+        {"eligible_time": at(60)},
         {"memory_per_cpu": 100},
         {"memory_per_node": 100},
         {"features": "memory"},
@@ -46,21 +57,58 @@ def test_jobs_that_ask_for_something_else_are_another_group() -> None:
     )
     groups = snapshot(job(1), *(job(number, **fields) for number, fields in enumerate(different, start=2))).pending
     assert groups is not None
-    assert [group.count for group in groups] == [1] * 13
+    assert [group.count for group in groups] == [1] * (1 + len(different))
     assert groups[-2].held
     assert groups[-1].time_limit_seconds == 600.0
-    assert groups[6].gres == "gres/gpu:1"
-    assert groups[7].exclusive
 
 
-def test_no_memory_asked_for_is_none() -> None:
-    (group,) = snapshot(job(1, memory_per_node=0)).pending or ()
-    assert group.memory_per_node_mib is None
+def asked(**fields: Any) -> PendingJobs:
+    (group,) = snapshot(job(1, **fields)).pending or ()
+    return group
 
 
-def test_cpus_per_task_are_no_generic_resource() -> None:
-    (group,) = snapshot(job(1, tres_per_task="cpu=2,gres/gpu=1")).pending or ()
-    assert group.gres == "gres/gpu=1"
+def test_no_memory_asked_for_is_none_and_zero_is_all_of_a_node() -> None:
+    assert asked().memory_per_node_mib is None
+    assert asked(memory_per_node=0).memory_per_node_mib == 0
+    per_gpu = asked(memory_per_node=2048, memory_per_tres="gres/gpu:2048")
+    assert (per_gpu.memory_per_node_mib, per_gpu.memory_per_gpu_mib) == (None, 2048)
+
+
+@pytest.mark.parametrize(
+    ("tres", "gres"),
+    [
+        ({"tres_per_node": "gres/gpu"}, "node/gpu=1"),
+        ({"tres_per_node": "gres/gpu:2,gres/shard:4K"}, "node/gpu=2,node/shard=4096"),
+        ({"tres_per_node": "gres:gpu:h100:2"}, "node/gpu:h100=2"),
+        ({"tres_per_node": "gres/gpu:1g.10gb:2"}, "node/gpu:1g.10gb=2"),
+        ({"tres_per_task": "cpu=2,gres/gpu:h100=1"}, "task/gpu:h100=1"),
+        ({"tres_per_task": "cpu=2"}, ""),
+        ({"tres_per_job": "gres/gpu:h100:1,gres/gpu:a100:2"}, "job/gpu:h100=1,job/gpu:a100=2"),
+        ({"tres_per_socket": "gres/gpu:h100:2", "tres_req_str": "cpu=1,gres/gpu=4,gres/gpu:h100=4"}, "job/gpu:h100=4"),
+        ({"tres_req_str": "cpu=4,mem=4G,node=1,gres/gpu=2"}, "job/gpu=2"),
+    ],
+)
+def test_generic_resources_have_one_spelling(tres: dict[str, str], gres: str) -> None:
+    assert asked(**tres).gres == gres
+
+
+def test_the_fewest_nodes_are_what_was_asked_for_and_not_what_slurm_guesses() -> None:
+    assert asked(node_count=5, max_nodes=40, tres_req_str="cpu=40,mem=40G,node=1,billing=40").nodes == 1
+    assert asked(node_count=3).nodes == 3
+
+
+@pytest.mark.parametrize(
+    ("shared", "exclusive", "exclusive_user"),
+    [("none", True, False), ("topo", True, False), ("user", False, True), ("mcs", False, True)],
+)
+def test_who_may_be_on_its_nodes(shared: str, exclusive: bool, exclusive_user: bool) -> None:
+    group = asked(shared=(shared,))
+    assert (group.exclusive, group.exclusive_user) == (exclusive, exclusive_user)
+
+
+def test_a_begin_that_has_passed_is_told_no_more() -> None:
+    assert asked(eligible_time=at(1)).begins_at == at(1)
+    assert asked(eligible_time=at(0)).begins_at is None
 
 
 def test_an_array_counts_what_may_run_side_by_side() -> None:
@@ -70,6 +118,14 @@ def test_an_array_counts_what_may_run_side_by_side() -> None:
     assert group.count == 3
     (group,) = snapshot(waiting_array(1, "8,9%3", array_max_tasks=3)).pending or ()
     assert group.count == 2
+
+
+def test_tasks_that_run_count_for_the_throttle() -> None:
+    array = waiting_array(1, "2-9%3", array_max_tasks=3)
+    (group,) = snapshot(array, task(2, 1, 0), task(3, 1, 1, "COMPLETED")).pending or ()
+    assert group.count == 2
+    (group,) = snapshot(array, *(task(2 + number, 1, number) for number in range(3))).pending or ()
+    assert group.count == 0
 
 
 def test_what_holds_nodes_runs() -> None:
@@ -120,7 +176,7 @@ def test_the_scaler_waits_for_looks_while_something_waits_or_drains() -> None:
     )
 )
 def test_every_pending_job_is_in_exactly_one_group(records: list[JobRecord]) -> None:
-    groups = pending_jobs(records, TABLE.waiting_tasks)
+    groups = pending_jobs(records, TABLE.waiting_tasks, BEGIN)
     assert sorted(job_id for group in groups for job_id in group.job_ids) == sorted(record.id for record in records)
     assert sum(group.count for group in groups) == len(records)
     asked = {record.id: record.cpus for record in records}

@@ -1,5 +1,5 @@
 import pytest
-from clusterra_scaler.planner.constraints import UnreadableConstraint, parse
+from clusterra_scaler.planner.constraints import UnreadableConstraint, layouts, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +28,34 @@ def test_constraint(expression: str, allowed: bool) -> None:
     assert parse(expression)(FEATURES) is allowed
 
 
+@pytest.mark.parametrize(
+    ("expression", "nodes", "expected"),
+    [
+        ("", 3, [[("", 3)]]),
+        ("a&b", 3, [[("a&b", 3)]]),
+        ("a|b", 2, [[("a|b", 2)]]),
+        ("[a|b]", 1, [[("[a|b]", 1)]]),
+        ("[a|b]", 2, [[("a", 2)], [("b", 2)]]),
+        ("[(a&b)|c]", 2, [[("a&b", 2)], [("c", 2)]]),
+        ("a*2", 1, [[("a", 2)]]),
+        ("a*2", 3, [[("a", 2), ("", 1)]]),
+        ("[a*2]", 3, [[("a", 2), ("(a)", 1)]]),
+        ("[a*2&b*1]", 1, [[("a", 2), ("b", 1)]]),
+        ("[a*2&b*1]", 5, [[("a", 2), ("b", 1), ("(a|b)", 2)]]),
+        ("[(a&b)*4&c*1]", 5, [[("a&b", 4), ("c", 1)]]),
+        ("a*1&b", 2, [[("a&b", 1), ("b", 1)]]),
+    ],
+)
+def test_layouts(expression: str, nodes: int, expected: list[list[tuple[str, int]]]) -> None:
+    assert [list(layout) for layout in layouts(expression, nodes)] == expected
+
+
+@pytest.mark.parametrize("expression", ["a*", "a*b", "a*0", "(a*2|b)&c", "a|b*2", "[a|b", "(a*2)*3"])
+def test_layouts_that_cannot_be_read(expression: str) -> None:
+    with pytest.raises(UnreadableConstraint):
+        layouts(expression, 2)
+
+
 @pytest.mark.parametrize("expression", ["a*2", "[a*2&b*1]", "a&", "&a", "(a", "a)", "a b", "a||b", "a!b", "[a)"])
 def test_what_cannot_be_asked_of_one_node_is_refused(expression: str) -> None:
     with pytest.raises(UnreadableConstraint):
@@ -41,3 +69,17 @@ def test_any_text_is_read_or_refused(expression: str) -> None:
     except UnreadableConstraint:
         return
     assert constraint(("a", "b")) in (True, False)
+
+
+@given(st.text(alphabet="abc12&|()[]*", max_size=20), st.integers(1, 9))
+def test_every_layout_has_a_readable_constraint_for_all_nodes(expression: str, nodes: int) -> None:
+    try:
+        found = layouts(expression, nodes)
+    except UnreadableConstraint:
+        return
+    assert found
+    for layout in found:
+        assert sum(count for _, count in layout) >= nodes
+        for constraint, count in layout:
+            parse(constraint)
+            assert count > 0

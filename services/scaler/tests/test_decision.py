@@ -14,6 +14,11 @@ def wanted(decision: Decision) -> dict[str, int]:
     return {target.shape: target.replicas for target in decision.state.targets}
 
 
+def used_and_new(decision: Decision) -> tuple[set[str], dict[str, int]]:
+    assert decision.plan is not None
+    return set(decision.plan.needed), dict(decision.plan.new)
+
+
 def first(view: Seen, before: FleetState | None = None) -> Decision:
     return decide(view, before or FleetState.undecided(START), Sightings())
 
@@ -55,6 +60,70 @@ def test_what_is_idle_booting_or_ordered_is_not_bought_again() -> None:
     assert decision.plan is not None
     assert decision.plan.needed == {"compute-xs-1", "compute-xs-2"}
     assert decision.plan.ordered == {"compute-xs": 1}
+
+
+def test_a_job_of_different_nodes_is_placed_whole() -> None:
+    pending = (group("1", cpus=3, nodes=3, features="[general*2&compute*1]", memory_per_node_mib=1024),)
+    assert wanted(first(seen(snapshot(pending)))) == {"compute-xs": 1, "general-xs": 2}
+    there = snapshot(pending, nodes=(node("general-xs-1"),))
+    decision = first(seen(there, edge(worker("general-xs-1"))))
+    assert wanted(decision) == {"compute-xs": 1, "general-xs": 2}
+    assert used_and_new(decision) == ({"general-xs-1"}, {"compute-xs": 1, "general-xs": 1})
+
+
+def test_no_part_of_a_job_is_bought_without_the_others() -> None:
+    pending = (
+        group("1", het_job_id="1", cpus=2),
+        group("2", het_job_id="1", het_offset=1, features="spot"),
+        group("3", cpus=3, nodes=3, features="general*2"),
+    )
+    decision = first(seen(snapshot(pending), max_workers=2))
+    assert not decision.changes
+    assert decision.plan is not None
+    assert {unmet.demand.job_ids: unmet.reason for unmet in decision.plan.unmet} == {
+        ("1", "2"): "no shape has the features 'spot'",
+        ("3",): "the cluster has as many workers as it may have",
+    }
+
+
+def test_components_go_to_different_nodes() -> None:
+    pending = (group("1", het_job_id="1"), group("2", het_job_id="1", het_offset=1))
+    assert wanted(first(seen(snapshot(pending)))) == {"compute-xs": 2}
+
+
+def test_a_named_node_is_waited_for_and_never_bought() -> None:
+    before = state(target("compute-xs", 2), generation=1)
+    nodes = (node("compute-xs-1"), node("compute-xs-2"))
+    workers = edge(worker("compute-xs-1"), worker("compute-xs-2"), applied=1)
+    for named, needed in (("compute-xs-2", {"compute-xs-2"}), ("compute-xs-3", set[str]())):
+        decision = first(seen(snapshot((group("1", required_nodes=(named,)),), nodes=nodes), workers), before)
+        assert used_and_new(decision) == (needed, {})
+    pair = group("1", cpus=2, nodes=2, required_nodes=("compute-xs-1",))
+    decision = first(seen(snapshot((pair,), nodes=nodes[:1]), edge(worker("compute-xs-1")), max_workers=9))
+    assert used_and_new(decision) == ({"compute-xs-1"}, {"compute-xs": 1})
+
+
+def test_an_excluded_node_is_no_room() -> None:
+    view = seen(
+        snapshot((group("1", excluded_nodes=("compute-xs-1",)),), nodes=(node("compute-xs-1"),)),
+        edge(worker("compute-xs-1")),
+    )
+    assert wanted(first(view)) == {"compute-xs": 2}
+
+
+def test_nobody_else_s_jobs_join_those_of_one_user() -> None:
+    mine = group("1", "2", exclusive_user=True, memory_per_node_mib=1024)
+    assert wanted(first(seen(snapshot((mine,))))) == {"compute-xs": 1}
+    others = (
+        group("3", uid=20002, exclusive_user=True, memory_per_node_mib=1024),
+        group("4", memory_per_node_mib=1024),
+    )
+    assert wanted(first(seen(snapshot((mine, *others))))) == {"compute-xs": 3}
+
+
+def test_a_job_goes_to_as_few_nodes_as_a_shape_allows() -> None:
+    tasks = group("1", cpus=40, tasks=40, max_nodes=40, memory_per_node_mib=1024)
+    assert wanted(first(seen(snapshot((tasks,))))) == {"compute-xlarge": 2}
 
 
 def test_a_worker_that_does_not_register_in_time_is_no_supply() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from clusterra_contracts.shapes import Shape
 from clusterra_scaler.planner.demand import Need
+from clusterra_scaler.planner.gres import Gres
 from clusterra_scaler.planner.shapes import FamilyPolicy, NoShape, family_of, holds
 from fleet_examples import CATALOGUE
 from hypothesis import given
@@ -70,8 +71,9 @@ def test_constraints_are_honoured_and_do_not_set_the_size_of_others() -> None:
 def test_why_nothing_fits() -> None:
     assert chosen(Need(33, 1024)) == ["no shape has 33 CPUs and 1024 MiB on one node"]
     assert chosen(Need(1, 1024, "spot")) == ["no shape has the features 'spot'"]
-    assert chosen(Need(1, 1024, gres="gres/gpu:1")) == ["no shape has gres/gpu:1"]
-    assert chosen(Need(1, 1024, "compute*2"))[0].startswith("the constraint cannot be honoured")
+    assert chosen(Need(1, 1024, gres=(Gres("gpu:h100", 1),))) == ["no shape has gpu:h100:1"]
+    assert chosen(Need(1, 1024, node="w1")) == ["it asks for the node w1, which no new worker can be"]
+    assert chosen(Need(1, 0, unreadable="a b")) == ["what it asks for cannot be honoured: a b"]
 
 
 @given(st.lists(needs, max_size=12))

@@ -12,23 +12,50 @@ class PendingJobs(Wire):
 
     job_ids: tuple[JobId, ...]
     """Slurm's job ids; a pending array is one id, whatever its number of tasks."""
-    count: Annotated[int, Field(ge=1)]
-    """How many could run side by side: an array counts min(tasks, its throttle)."""
+    count: Annotated[int, Field(ge=0)]
+    """How many could start side by side: an array counts min(tasks, what its throttle leaves), which may be none."""
     cpus: Annotated[int, Field(ge=1)]
     """CPUs of one job or array task, over all its nodes."""
+    cpus_per_task: Annotated[int, Field(ge=1)] = 1
+    """So many of them are on one node together."""
+    cpus_per_node: Annotated[int, Field(ge=1)] = 1
+    """The fewest on any of its nodes."""
+    tasks: Annotated[int, Field(ge=1)] | None = None
     nodes: Annotated[int, Field(ge=1)] = 1
+    """The fewest it can run on."""
+    max_nodes: Annotated[int, Field(ge=1)] | None = None
+    """None: Slurm sets no bound of its own."""
     memory_per_node_mib: Annotated[int, Field(ge=0)] | None = None
+    """0: all the memory of each node."""
     memory_per_cpu_mib: Annotated[int, Field(ge=0)] | None = None
+    memory_per_gpu_mib: Annotated[int, Field(ge=0)] | None = None
     features: str = ""
     """Slurm's constraint expression."""
     gres: str = ""
+    """Generic resources as `<per>/<name>[:<type>]=<count>`, joined by commas; `<per>` is `node`, `task` or `job`."""
     exclusive: bool = False
+    """Its nodes are its alone."""
+    exclusive_user: bool = False
+    """Its nodes are its user's alone."""
+    required_nodes: tuple[str, ...] = ()
+    """All of these must be among its nodes."""
+    excluded_nodes: tuple[str, ...] = ()
     partition: str
+    """One or several, with commas; any of them will do."""
+    reservation: str = ""
+    het_job_id: JobId | None = None
+    """The first component of the heterogeneous job that it is a component of: they start together or not at all."""
+    het_offset: Annotated[int, Field(ge=0)] = 0
     uid: int
     reason: str
-    """Slurm's own word for why it waits, such as `Resources` or `Dependency`."""
+    """Slurm's own word for why it waits, such as `Resources` or `Dependency`. It is old news for up to a second:
+    Slurm looks at a new job's nodes first, and only then at its dependencies and begin time."""
     held: bool = False
     """Priority 0: Slurm will not consider it."""
+    dependent: bool = False
+    """It waits for other jobs."""
+    begins_at: Moment | None = None
+    """Not before this moment, where that is still to come."""
     time_limit_seconds: float | None = None
     first_submitted_at: Moment
 
@@ -86,7 +113,7 @@ class NodeState(Wire):
 class QueueSnapshot(Wire):
     """One look at a cluster's queue. A list that could not be read is None ("no opinion"); empty is a fact."""
 
-    schema_name: ClassVar[str] = "job.pending.v1"
+    schema_name: ClassVar[str] = "job.pending.v2"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every snapshot of a cluster, over restarts too (milliseconds of the epoch)."""

@@ -1,5 +1,6 @@
 """Slurm's job and node records, in the shape of the newest data parser: what we read of them, no more."""
 
+import re
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Any
@@ -37,6 +38,9 @@ Time = Annotated[datetime | None, BeforeValidator(_moment)]
 Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 type Many[T] = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
 """slurmrestd writes null for some lists that are empty."""
+
+
+_NODES_ASKED = re.compile(r"\bnode=(\d+)")
 
 
 class Record(BaseModel):
@@ -79,18 +83,35 @@ class JobRecord(Record):
     partition: Text = ""
     nodes: Text = ""
     node_count: Number = None
+    """Of a pending job only Slurm's guess: see `min_nodes`."""
+    max_nodes: Number = None
+    required_nodes: Text = ""
+    excluded_nodes: Text = ""
     cpus: Number = None
+    tasks: Number = None
+    cpus_per_task: Number = None
+    minimum_cpus_per_node: Number = None
     memory_per_node: Number = None
+    """MiB; 0 for all of a node. With `memory_per_tres` it is the memory per GPU."""
     memory_per_cpu: Number = None
+    memory_per_tres: Text = ""
     features: Text = ""
+    tres_req_str: Text = ""
+    """What the job asks for in all, such as `cpu=4,mem=4G,node=2,gres/gpu=4`."""
     tres_per_job: Text = ""
     tres_per_node: Text = ""
     tres_per_socket: Text = ""
     tres_per_task: Text = ""
     shared: tuple[str, ...] = ()
+    """`none` and `topo`: not with anybody; `user` and `mcs`: with the same user. Always empty in v0.0.45."""
+    resv_name: Text = ""
+    dependency: Text = ""
+    het_job_id: Number = None
+    het_job_offset: Number = None
     time_limit: Number = None
     """Minutes."""
     submit_time: Time = None
+    eligible_time: Time = None
     start_time: Time = None
     end_time: Time = None
     restart_cnt: int = 0
@@ -120,6 +141,12 @@ class JobRecord(Record):
     def state(self) -> str:
         """The base state."""
         return next((state for state in self.job_state if state in BASE), self.job_state[0])
+
+    @property
+    def min_nodes(self) -> int:
+        """The fewest nodes it can run on."""
+        asked = _NODES_ASKED.search(self.tres_req_str)
+        return max(int(asked[1]) if asked else self.node_count or 1, 1)
 
     @property
     def ended(self) -> bool:

@@ -1,12 +1,15 @@
 """The queue of a cluster as the scaler sees it, made of job and node records."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 
+from clusterra_proxy import hostlist
 from clusterra_proxy.facts import UNKNOWN_UID
+from clusterra_proxy.gres import gres, memory_per_gpu_mib
 from clusterra_proxy.records import JobRecord, NodeRecord
 
 type Owner = Callable[[JobRecord], str]
@@ -14,61 +17,80 @@ type Owner = Callable[[JobRecord], str]
 type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
 
 
-def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks) -> tuple[PendingJobs, ...]:
-    """Pending jobs, identical ones as one, in the order of their first submit."""
+def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: datetime) -> tuple[PendingJobs, ...]:
+    """Pending jobs at a moment, identical ones as one, in the order of their first submit."""
     groups: dict[tuple[object, ...], list[JobRecord]] = {}
+    started: Counter[int] = Counter()
     for record in records:
         if record.state == "PENDING" and not record.on_nodes and record.submit_time is not None:
-            groups.setdefault(_request(record), []).append(record)
+            groups.setdefault(_request(record, at), []).append(record)
+        elif record.array and record.on_nodes:
+            started[record.array] += 1
     return tuple(
         sorted(
-            (_group(alike, waiting_tasks) for alike in groups.values()),
+            (_group(alike, waiting_tasks, started, at) for alike in groups.values()),
             key=lambda group: (group.first_submitted_at, _order(group.job_ids[0])),
         )
     )
 
 
-def _request(record: JobRecord) -> tuple[object, ...]:
+def _request(record: JobRecord, at: datetime) -> tuple[object, ...]:
     """What a job asks for and why it waits: equal for jobs that the scaler need not tell from each other."""
     return (
-        *(record.cpus, record.node_count, record.memory_per_node, record.memory_per_cpu, record.features),
-        *(record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket, record.shared),
-        *(record.partition, record.user_id, record.state_reason, record.hold, record.priority == 0, record.time_limit),
+        *(record.cpus, record.cpus_per_task, record.minimum_cpus_per_node, record.tasks),
+        *(record.min_nodes, record.max_nodes, record.required_nodes, record.excluded_nodes),
+        *(record.memory_per_node, record.memory_per_cpu, record.memory_per_tres, record.features, gres(record)),
+        *(record.shared, record.partition, record.resv_name, record.het_job_id, record.het_job_offset),
+        *(record.user_id, record.state_reason, record.hold, record.priority == 0, bool(record.dependency)),
+        *(_begins_at(record, at), record.time_limit),
     )
 
 
-def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks) -> PendingJobs:
+def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Counter[int], at: datetime) -> PendingJobs:
     record = alike[0]
+    per_gpu = memory_per_gpu_mib(record)
     return PendingJobs(
         job_ids=tuple(sorted((each.id for each in alike), key=_order)),
-        count=sum(_count(each, waiting_tasks) for each in alike),
+        count=sum(_count(each, waiting_tasks, started) for each in alike),
         cpus=max(record.cpus or 1, 1),
-        nodes=max(record.node_count or 1, 1),
-        memory_per_node_mib=record.memory_per_node or None,
+        cpus_per_task=max(record.cpus_per_task or 1, 1),
+        cpus_per_node=max(record.minimum_cpus_per_node or 1, 1),
+        tasks=record.tasks or None,
+        nodes=record.min_nodes,
+        max_nodes=record.max_nodes or None,
+        memory_per_node_mib=record.memory_per_node if per_gpu is None else None,
         memory_per_cpu_mib=record.memory_per_cpu or None,
+        memory_per_gpu_mib=per_gpu,
         features=record.features,
         gres=gres(record),
-        exclusive="none" in record.shared,
+        exclusive=not {"none", "topo"}.isdisjoint(record.shared),
+        exclusive_user=not {"user", "mcs"}.isdisjoint(record.shared),
+        required_nodes=hostlist.expand(record.required_nodes),
+        excluded_nodes=hostlist.expand(record.excluded_nodes),
         partition=record.partition,
+        reservation=record.resv_name,
+        het_job_id=str(record.het_job_id) if record.het_job_id else None,
+        het_offset=record.het_job_offset or 0,
         uid=UNKNOWN_UID if record.user_id is None else record.user_id,
         reason=record.state_reason,
         held=record.hold or record.priority == 0,
+        dependent=bool(record.dependency),
+        begins_at=_begins_at(record, at),
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
         first_submitted_at=min(each.submit_time for each in alike if each.submit_time is not None),
     )
 
 
-def gres(record: JobRecord) -> str:
-    """The generic resources (GPUs) among what a job asks for per node, job, task and socket."""
-    asked = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
-    return ",".join(item for tres in asked for item in tres.split(",") if item.startswith("gres"))
+def _begins_at(record: JobRecord, at: datetime) -> datetime | None:
+    return record.eligible_time if record.eligible_time is not None and record.eligible_time > at else None
 
 
-def _count(record: JobRecord, waiting_tasks: WaitingTasks) -> int:
-    if not record.waiting_tasks:
+def _count(record: JobRecord, waiting_tasks: WaitingTasks, started: Counter[int]) -> int:
+    if record.array is None or not record.waiting_tasks:
         return 1
     waiting = len(waiting_tasks(record)) or 1
-    return min(waiting, record.array_max_tasks) if record.array_max_tasks else waiting
+    throttle = record.array_max_tasks
+    return min(waiting, max(throttle - started[record.array], 0)) if throttle else waiting
 
 
 def running_jobs(records: Iterable[JobRecord], owner: Owner) -> tuple[RunningJob, ...]:

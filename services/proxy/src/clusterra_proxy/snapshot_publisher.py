@@ -72,7 +72,7 @@ class SnapshotPublisher:
         return QueueSnapshot(
             generation=number,
             taken_at=min(read, default=now()),
-            pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks) if jobs_known else None,
+            pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, now()) if jobs_known else None,
             running=running_jobs(cluster.jobs, cluster.owner) if jobs_known else None,
             nodes=node_states(cluster.nodes.values()) if nodes_known else None,
         )

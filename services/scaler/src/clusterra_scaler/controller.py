@@ -20,6 +20,7 @@ from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.demand import unknown_reasons
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.requests import Requests
@@ -70,6 +71,7 @@ class Controller:
         self._news_at = 0.0
         self._traceparent: str | None = None
         self._unmet: tuple[str, ...] = ()
+        self._unknown_reasons: tuple[str, ...] = ()
         self._requests = Requests(client, ref, allowed=holds, answered=self._wake)
 
     def bind(self, binding: ClusterBinding) -> None:
@@ -128,6 +130,7 @@ class Controller:
             recorded = replace(recorded, state=decision.state)
         self._requests.ask(decision.actions)
         self._log(decision)
+        self._log_unknown_reasons(snapshot)
         return recorded
 
     def _with_answers(self, recorded: Recorded) -> Recorded:
@@ -158,3 +161,9 @@ class Controller:
             if unmet != self._unmet:
                 log.info("jobs_without_workers", jobs=unmet[:20], groups=len(unmet))
             self._unmet = unmet
+
+    def _log_unknown_reasons(self, snapshot: QueueSnapshot) -> None:
+        unknown = unknown_reasons(snapshot.pending or ())
+        if unknown and unknown != self._unknown_reasons:
+            log.warning("unknown_job_reasons", reasons=unknown, consequence="no workers are bought for these jobs")
+        self._unknown_reasons = unknown

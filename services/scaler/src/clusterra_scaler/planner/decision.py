@@ -11,12 +11,12 @@ from clusterra_contracts.scale import ShapeTarget
 
 from clusterra_scaler.planner.allowance import Allowance, allowance_of, ceilings
 from clusterra_scaler.planner.changes import changes_of
-from clusterra_scaler.planner.demand import startable
+from clusterra_scaler.planner.demand import Demand, startable
 from clusterra_scaler.planner.ghosts import taken_back
 from clusterra_scaler.planner.plan import Plan, plan
 from clusterra_scaler.planner.retire import Action, Retirement, retire
 from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.shapes import FamilyPolicy, Policy
+from clusterra_scaler.planner.shapes import FamilyPolicy, Policy, fits
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply, supply_of
@@ -81,7 +81,9 @@ def _plan(seen: Seen, supply: Supply, allowance: Allowance) -> Plan | None:
     binding, snapshot = seen.binding, seen.snapshot
     if snapshot.pending is None or snapshot.running is None or snapshot.nodes is None:
         return None
-    demands = startable(snapshot.pending, binding.partition) if binding.state == "active" else []
+    demands: list[Demand] = []
+    if binding.state == "active":
+        demands = startable(snapshot.pending, binding.partition, seen.now, lambda need: fits(need, binding.catalogue))
     return plan(demands, supply, POLICIES[binding.policy.name], binding.catalogue, allowance)
 
 

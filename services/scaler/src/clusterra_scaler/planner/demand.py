@@ -1,32 +1,21 @@
-"""Which pending jobs could start if there were nodes, and what each needs of a node."""
+"""Which pending jobs could start if there were nodes, and what each needs of them."""
 
-import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import PendingJobs
 
+from clusterra_scaler.planner import gres
+from clusterra_scaler.planner.constraints import UnreadableConstraint, layouts
+from clusterra_scaler.planner.gres import Gres, UnreadableGres
+from clusterra_scaler.planner.reasons import cause_of
+
 DEFAULT_MEMORY_MIB_PER_CPU = 2048
 """For a job that names no memory: what a worker of the cheapest family has."""
-
-_CAPACITY_REASONS = (
-    "none",
-    "resources",
-    "priority",
-    "partitionconfig",
-    "reqnodenotavail",
-    "nodesrequiredforjobaredown",
-    "nodedown",
-)
-"""Slurm's reasons that new nodes cure, without case and punctuation; `None` is a job not yet looked at.
-
-Whatever is not listed, such as a dependency, a begin time, a licence, a throttle or a QOS limit, waits for something
-else than nodes.
-"""
-
-_BAD_CONSTRAINTS = "badconstraints"
-"""Slurm holds a job (priority 0) that no registered node fits; it is released when a node that fits registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,55 +25,163 @@ class Need:
     cpus: int
     memory_mib: int
     constraint: str = ""
-    gres: str = ""
+    """Of the features of this node: no counts."""
+    gres: tuple[Gres, ...] = ()
     exclusive: bool = False
     """The node must be empty and is the job's alone."""
+    only_with_uid: int | None = None
+    """Nobody else may have jobs there."""
+    node: str = ""
+    """It must be this very node."""
+    not_nodes: frozenset[str] = frozenset()
+    unreadable: str = ""
+    """Why nobody can tell what it needs, in words; empty where all is understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Nodes of one job that need the same."""
+
+    need: Need
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`count` jobs, each of which needs `nodes` nodes at the same time."""
+    """`count` jobs, each of which needs all the nodes of its parts at the same time, no two the same."""
 
     job_ids: tuple[JobId, ...]
     count: int
-    nodes: int
-    need: Need
+    parts: tuple[Part, ...]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes one job needs."""
+        return sum(part.nodes for part in self.parts)
 
 
-def startable(pending: Iterable[PendingJobs], partition: str) -> list[Demand]:
-    """The demand of the jobs of a partition that wait for nodes and for nothing else."""
-    return [demand_of(group) for group in pending if partition in group.partition.split(",") and waits_for_nodes(group)]
+type Fits = Callable[[Need], bool]
+"""Whether a new worker could have what is needed of a node."""
 
 
-def waits_for_nodes(group: PendingJobs) -> bool:
-    """Whether Slurm would start these jobs if there were nodes."""
-    reason = re.sub(r"[^a-z]", "", group.reason.lower())
-    if reason.startswith(_BAD_CONSTRAINTS):
-        return True
-    return not group.held and (not reason or reason.startswith(_CAPACITY_REASONS))
+def startable(pending: Iterable[PendingJobs], partition: str, now: datetime, fits: Fits) -> list[Demand]:
+    """The demand of the jobs of a partition that wait for nodes and for nothing else.
+
+    The components of a heterogeneous job are one demand, and none while one of them waits for something else.
+    """
+    demands: list[Demand] = []
+    components: defaultdict[tuple[JobId, int], list[PendingJobs]] = defaultdict(list)
+    for group in pending:
+        if group.het_job_id is not None:
+            components[group.het_job_id, group.uid].append(group)
+        elif _could_start(group, partition, now):
+            demands.append(demand_of([group], fits))
+    for groups in components.values():
+        if all(_could_start(group, partition, now) for group in groups):
+            demands.append(demand_of(sorted(groups, key=lambda group: group.het_offset), fits))
+    return demands
 
 
-def demand_of(group: PendingJobs) -> Demand:
-    """What a group of equal jobs asks for, node by node."""
-    cpus = -(-group.cpus // group.nodes)
+def waits_for_nodes(group: PendingJobs, now: datetime) -> bool:
+    """Whether Slurm would start these jobs if there were nodes.
+
+    A reservation has its nodes already. A job that Slurm holds for want of a fitting node is released by one that
+    registers.
+    """
+    if group.dependent or group.reservation or (group.begins_at is not None and group.begins_at > now):
+        return False
+    cause = cause_of(group.reason)
+    return cause == "fitting node" or (cause == "nodes" and not group.held)
+
+
+def unknown_reasons(pending: Iterable[PendingJobs]) -> tuple[str, ...]:
+    """Reasons of Slurm that nothing is known of: their jobs are taken to wait for something else than nodes."""
+    return tuple(sorted({group.reason for group in pending if cause_of(group.reason) is None}))
+
+
+def demand_of(groups: Sequence[PendingJobs], fits: Fits) -> Demand:
+    """What equal jobs ask for, or the components of one heterogeneous job.
+
+    A job that may run on few nodes or many is asked for on as few as new workers could be; where none could, on the
+    fewest it allows.
+    """
     return Demand(
-        job_ids=group.job_ids,
-        count=group.count,
-        nodes=group.nodes,
-        need=Need(
-            cpus=cpus,
-            memory_mib=_memory_mib(group, cpus),
-            constraint=group.features,
-            gres=group.gres,
-            # --mem=0 asks for all the memory of a node.
-            exclusive=group.exclusive or group.memory_per_node_mib == 0,
-        ),
+        job_ids=tuple(job_id for group in groups for job_id in group.job_ids),
+        count=min(group.count for group in groups),
+        parts=tuple(part for group in groups for part in _parts(group, fits)),
     )
 
 
-def _memory_mib(group: PendingJobs, cpus: int) -> int:
+def _could_start(group: PendingJobs, partition: str, now: datetime) -> bool:
+    return group.count > 0 and partition in group.partition.split(",") and waits_for_nodes(group, now)
+
+
+def _parts(group: PendingJobs, fits: Fits) -> tuple[Part, ...]:
+    least = group.nodes
+    try:
+        asked = gres.read(group.gres)
+        fewest = _alternatives(group, asked, least)
+    except (UnreadableConstraint, UnreadableGres) as error:
+        return (Part(Need(group.cpus, 0, unreadable=str(error)), least),)
+
+    def fitting(nodes: int) -> tuple[Part, ...] | None:
+        return next((parts for parts in _alternatives(group, asked, nodes) if _fit(parts, fits)), None)
+
+    # More nodes need less of each: the fewest that fit are found by halving.
+    range_of_nodes = range(least, _most(group, asked) + 1)
+    index = bisect_left(range_of_nodes, True, key=lambda nodes: fitting(nodes) is not None)
+    found = fitting(range_of_nodes[index]) if index < len(range_of_nodes) else None
+    return found or fewest[0]
+
+
+def _most(group: PendingJobs, asked: Iterable[gres.Asked]) -> int:
+    """Each node runs a task, or has one of the GPUs that the job asked for as a whole."""
+    of_the_job = (each.gres.count for each in asked if each.per == "job")
+    return max(group.nodes, group.max_nodes or max(group.tasks or 1, *of_the_job, 1))
+
+
+def _fit(parts: Iterable[Part], fits: Fits) -> bool:
+    return all(part.need.node or fits(part.need) for part in parts)
+
+
+def _alternatives(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int) -> list[tuple[Part, ...]]:
+    """What the nodes need where the job runs on so many, in the order of preference."""
+    return [tuple(_laid_out(group, asked, layout)) for layout in layouts(group.features, nodes)]
+
+
+def _laid_out(group: PendingJobs, asked: tuple[gres.Asked, ...], layout: Iterable[tuple[str, int]]) -> Iterator[Part]:
+    layout = tuple(layout)
+    nodes = sum(count for _, count in layout)
+    required = list(group.required_nodes)
+    for constraint, count in layout:
+        named = [required.pop(0) for _ in range(min(count, len(required)))]
+        yield from (Part(_need(group, asked, nodes, constraint, node)) for node in named)
+        if count > len(named):
+            yield Part(_need(group, asked, nodes, constraint), count - len(named))
+
+
+def _need(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int, constraint: str, node: str = "") -> Need:
+    """The share of the busiest of `nodes` nodes: tasks and GPUs are dealt out evenly, and no task is split."""
+    in_one_piece = -(-group.cpus // group.cpus_per_task)
+    cpus = max(-(-in_one_piece // nodes) * group.cpus_per_task, group.cpus_per_node)
+    resources = gres.on_node(asked, -(-(group.tasks or 1) // nodes), nodes)
+    return Need(
+        cpus=cpus,
+        memory_mib=_memory_mib(group, cpus, gres.gpus(resources)),
+        constraint=constraint,
+        gres=resources,
+        exclusive=group.exclusive or group.memory_per_node_mib == 0,
+        only_with_uid=group.uid if group.exclusive_user else None,
+        node=node,
+        not_nodes=frozenset(group.excluded_nodes),
+    )
+
+
+def _memory_mib(group: PendingJobs, cpus: int, gpus: int) -> int:
     if group.memory_per_node_mib:
         return group.memory_per_node_mib
+    if group.memory_per_gpu_mib:
+        return group.memory_per_gpu_mib * gpus
     if group.memory_per_cpu_mib:
         return group.memory_per_cpu_mib * cpus
     return DEFAULT_MEMORY_MIB_PER_CPU * cpus

@@ -10,7 +10,7 @@ from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue, Shape
 
 from clusterra_scaler.planner.allowance import Allowance
-from clusterra_scaler.planner.constraints import UnreadableConstraint, parse
+from clusterra_scaler.planner.constraints import parse
 from clusterra_scaler.planner.demand import Demand, Need
 from clusterra_scaler.planner.shapes import NoShape, Policy
 from clusterra_scaler.planner.supply import Bin, Kind, Supply, best_fit, spec_bin
@@ -68,14 +68,15 @@ def plan(demands: Sequence[Demand], supply: Supply, policy: Policy, catalogue: C
     What is bought is placed again as supply, and what then stays unused is given back, until nothing changes any
     more: so the next decision, which finds it ordered, comes to the same.
     """
-    shapes = policy.choose([demand.need for demand in demands], catalogue)
+    chosen = iter(policy.choose([part.need for demand in demands for part in demand.parts], catalogue))
+    shapes = [[next(chosen) for _ in demand.parts] for demand in demands]
     decreasing = sorted(zip(demands, shapes, strict=True), key=_decreasing)
     jobs: dict[ShapeName, dict[JobId, None]] = {}
     bought: Counter[ShapeName] = Counter()
     for _ in range(_ROUNDS):
         filling = _Filling(_bins(supply, bought), allowance.after(bought), jobs)
-        for demand, shape in decreasing:
-            _place(demand, shape, filling)
+        for demand, choices in decreasing:
+            _place(demand, choices, filling)
         needed = Counter(each.shape for each in filling.used("ordered"))
         more = Counter(each.shape for each in filling.used("new"))
         before, bought = bought, bought + more if more else needed - Counter(supply.ordered)
@@ -97,45 +98,81 @@ def _bins(supply: Supply, bought: Counter[ShapeName]) -> list[Bin]:
     return sorted([*bins, *(spec_bin("ordered", "", shape, supply.specs[shape]) for shape in ordered)], key=best_fit)
 
 
-def _decreasing(entry: tuple[Demand, Shape | NoShape]) -> tuple[object, ...]:
+def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ...]:
     demand, _ = entry
-    need = demand.need
+    needs = [part.need for part in demand.parts]
+    free = all(not (need.constraint or need.node or need.not_nodes) for need in needs)
+    shared = all(not need.exclusive and need.only_with_uid is None for need in needs)
+    cpus, memory_mib = max(need.cpus for need in needs), max(need.memory_mib for need in needs)
     # Jobs that can use few of the workers choose first.
-    return (-demand.nodes, -need.cpus, -need.memory_mib, not need.constraint, not need.exclusive, demand.job_ids)
+    return (-demand.nodes, -cpus, -memory_mib, free, shared, demand.job_ids)
 
 
-def _place(demand: Demand, shape: Shape | NoShape, filling: _Filling) -> None:
-    accepting = _accepting(filling.bins, demand.need, shape)
-    place = _place_singles if demand.nodes == 1 else _place_gangs
-    left = demand.count - place(demand, shape, filling, accepting)
+def _place(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling) -> None:
+    accepting = [_accepting(filling.bins, part.need, shape) for part, shape in zip(demand.parts, shapes, strict=True)]
+    if demand.nodes == 1:
+        placed = _place_singles(demand, shapes[0], filling, accepting[0])
+    else:
+        placed = _place_gangs(demand, shapes, filling, accepting)
+    left = demand.count - placed
     if left:
-        reason = shape.reason if isinstance(shape, NoShape) else "the cluster has as many workers as it may have"
+        refusals = [shape.reason for shape in shapes if isinstance(shape, NoShape)]
+        reason = refusals[0] if refusals else "the cluster has as many workers as it may have"
         filling.unmet.append(Unmet(demand, left, reason))
 
 
 def _place_singles(demand: Demand, shape: Shape | NoShape, filling: _Filling, accepting: list[Bin]) -> int:
+    need = demand.parts[0].need
     left = demand.count
     for each in accepting:
-        left -= _take(each, demand.need, left)
+        left -= _take(each, need, left)
     if isinstance(shape, Shape):
         while left and filling.allowance.of(shape.name):
-            left -= _take(_buy(demand, shape, filling), demand.need, left)
+            left -= _take(_buy(demand, shape, filling), need, left)
     return demand.count - left
 
 
-def _place_gangs(demand: Demand, shape: Shape | NoShape, filling: _Filling, accepting: list[Bin]) -> int:
+def _place_gangs(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling, accepting: list[list[Bin]]) -> int:
     for placed in range(demand.count):
-        nodes = [each for each in accepting if _slots(each, demand.need)][: demand.nodes]
-        missing = demand.nodes - len(nodes)
-        if missing:
-            if isinstance(shape, NoShape) or missing > filling.allowance.of(shape.name):
-                return placed
-            bought = [_buy(demand, shape, filling) for _ in range(missing)]
-            nodes += bought
-            accepting += bought
-        for each in nodes:
-            _take(each, demand.need, 1)
+        gang = _gang(demand, accepting)
+        missing = [
+            shape
+            for part, shape, found in zip(demand.parts, shapes, gang, strict=True)
+            for _ in range(part.nodes - len(found))
+        ]
+        if not _affordable(missing, filling.allowance):
+            return placed
+        for part, shape, found in zip(demand.parts, shapes, gang, strict=True):
+            while isinstance(shape, Shape) and len(found) < part.nodes:
+                bought = _buy(demand, shape, filling)
+                found.append(bought)
+                for other, choice, candidates in zip(demand.parts, shapes, accepting, strict=True):
+                    candidates += _accepting([bought], other.need, choice)
+            for each in found:
+                _take(each, part.need, 1)
     return demand.count
+
+
+def _gang(demand: Demand, accepting: list[list[Bin]]) -> list[list[Bin]]:
+    """For each part of one job the nodes that there are for it, or not enough of them; no node twice."""
+    taken: set[int] = set()
+    gang: list[list[Bin]] = [[] for _ in demand.parts]
+    # Parts that can use few of the workers choose first.
+    for index in sorted(range(len(gang)), key=lambda index: (not demand.parts[index].need.node, len(accepting[index]))):
+        part = demand.parts[index]
+        free = (each for each in accepting[index] if id(each) not in taken and _slots(each, part.need))
+        gang[index] = list(islice(free, part.nodes))
+        taken.update(map(id, gang[index]))
+    return gang
+
+
+def _affordable(missing: list[Shape | NoShape], allowance: Allowance) -> bool:
+    left = allowance.after(Counter())
+    for shape in missing:
+        if isinstance(shape, NoShape) or not left.of(shape.name):
+            return False
+        left.take(shape.name)
+    return True
 
 
 def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
@@ -154,12 +191,9 @@ def _accepting(bins: list[Bin], need: Need, shape: Shape | NoShape) -> list[Bin]
     A node takes any job. A worker that is still to come is for jobs of its own family, whoever it was bought for:
     which of them will register first is not known.
     """
-    if need.gres:
+    if need.gres or need.unreadable:
         return []
-    try:
-        allows = parse(need.constraint)
-    except UnreadableConstraint:
-        return []
+    allows = parse(need.constraint)
     family = shape.family if isinstance(shape, Shape) else None
     return [
         each
@@ -167,13 +201,15 @@ def _accepting(bins: list[Bin], need: Need, shape: Shape | NoShape) -> list[Bin]
         if each.cpus >= need.cpus
         and each.memory_mib >= need.memory_mib
         and (each.kind not in _COMING or family in each.features)
+        and need.node in ("", each.name)
+        and each.name not in need.not_nodes
         and allows(each.features)
     ]
 
 
 def _slots(candidate: Bin, need: Need) -> int:
     """How many jobs of this need have room side by side."""
-    if need.exclusive and not candidate.empty:
+    if (need.exclusive or need.only_with_uid != candidate.only_for_uid) and not candidate.empty:
         return 0
     side_by_side = min(candidate.cpus // need.cpus, candidate.memory_mib // max(need.memory_mib, 1))
     return min(side_by_side, 1) if need.exclusive else max(side_by_side, 0)
@@ -184,6 +220,7 @@ def _take(candidate: Bin, need: Need, wanted: int) -> int:
     if count:
         candidate.used = True
         candidate.empty = False
+        candidate.only_for_uid = need.only_with_uid
         candidate.cpus -= candidate.cpus if need.exclusive else count * need.cpus
         candidate.memory_mib -= candidate.memory_mib if need.exclusive else count * need.memory_mib
     return count

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from clusterra_contracts.shapes import Catalogue, Family, Shape
 
-from clusterra_scaler.planner.constraints import UnreadableConstraint, parse
+from clusterra_scaler.planner.constraints import parse
 from clusterra_scaler.planner.demand import Need
 
 COMPUTE_UP_TO_MIB_PER_CPU = 3 * 1024
@@ -70,6 +70,14 @@ def holds(shape: Shape, need: Need) -> bool:
     return need.cpus <= shape.worker.cpus and need.memory_mib <= shape.worker.memory_mib
 
 
+def fits(need: Need, catalogue: Catalogue) -> bool:
+    """Whether a new worker of any shape could have what is needed."""
+    if need.gres:
+        return False
+    allows = parse(need.constraint)
+    return any(holds(shape, need) and allows(shape.worker.features) for shape in catalogue.shapes)
+
+
 def _size(shape: Shape) -> tuple[int, int]:
     return (shape.vcpu, shape.memory_mib)
 
@@ -84,12 +92,13 @@ def _that_hold(need: Need, shapes: Iterable[Shape]) -> list[Shape]:
 
 def _candidates(need: Need, families: dict[Family, list[Shape]]) -> list[Shape] | NoShape:
     """The shapes of one family that can run it, smallest first; never an empty list."""
+    if need.unreadable:
+        return NoShape(f"what it asks for cannot be honoured: {need.unreadable}")
+    if need.node:
+        return NoShape(f"it asks for the node {need.node}, which no new worker can be")
     if need.gres:
-        return NoShape(f"no shape has {need.gres}")
-    try:
-        allows = parse(need.constraint)
-    except UnreadableConstraint as error:
-        return NoShape(f"the constraint cannot be honoured: {error}")
+        return NoShape(f"no shape has {', '.join(map(str, need.gres))}")
+    allows = parse(need.constraint)
     first = _BY_MEMORY.index(family_of(need))
     # Families with more memory hold whatever their own smaller sizes miss; those with less come last.
     for family in (*_BY_MEMORY[first:], *reversed(_BY_MEMORY[:first])):

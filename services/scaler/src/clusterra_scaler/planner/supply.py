@@ -46,6 +46,8 @@ class Bin:
     cpus: int
     memory_mib: int
     empty: bool
+    only_for_uid: int | None = None
+    """Nobody else's jobs may go there."""
     used: bool = False
 
 
