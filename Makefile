@@ -12,7 +12,7 @@ SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-histories test-chaos lint bench-latency bench-edge docs lock clean prepare prepare-kubernetes
+.PHONY: help demo up down status test test-histories test-chaos record-jobs lint bench-latency bench-edge docs lock clean prepare prepare-kubernetes
 .DEFAULT_GOAL := help
 
 help: ## Say what there is
@@ -60,6 +60,9 @@ test-histories: prepare ## The scale-down rule against 200 random queues, on a m
 test-chaos: prepare-kubernetes ## The Kubernetes edge in random trouble (CHAOS_SEED=N, CHAOS_STEPS=N)
 	@$(BIN)/pytest -q -s services/edge-agent/tests/test_kubernetes_chaos.py
 
+record-jobs: prepare ## What Slurm says of each kind of waiting job, again, into tests/recorded/jobs.json (2 minutes)
+	@$(BIN)/python tests/record_jobs.py
+
 bench-latency: prepare ## Time from a submit to its worker and its run, against Slurm's own power saving
 	@$(BIN)/python bench/latency.py
 
@@ -68,7 +71,7 @@ bench-edge: prepare-kubernetes ## The Kubernetes edge: time to acceptance, memor
 
 else
 
-prepare prepare-kubernetes demo up down status test test-histories test-chaos bench-latency bench-edge:
+prepare prepare-kubernetes demo up down status test test-histories test-chaos record-jobs bench-latency bench-edge:
 	@lab/in-container $@
 
 endif

@@ -147,6 +147,7 @@ async def slurm_cluster(
     power_saving: PowerSaving | None = None,
     address: str = "127.0.0.1",
     one_host: bool = True,
+    settings: Sequence[str] = (),
     provider: Provider = first_possible,
     progress: Progress = silent,
 ) -> AsyncIterator[OwnedSlurmCluster]:
@@ -155,12 +156,13 @@ async def slurm_cluster(
     slurmctld and slurmdbd listen on `address` of this machine, slurmrestd on 127.0.0.1. With `one_host` workers are
     processes of this machine, too, else pods with folders of their own.
     Jobs that a worker of one of the `shapes` could run are accepted while there is none. With `power_saving`, Slurm's
-    own scaling from zero is on and there is no accounting. Needs root. Raises LabProblem, TimeoutError.
+    own scaling from zero is on and there is no accounting. `settings` are more lines of slurm.conf. Needs root.
+    Raises LabProblem, TimeoutError.
     """
     open_namespaces = await provider(progress)
     progress("Slurm")
     folders = SlurmDirectory(directory.resolve())
-    config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving, address, one_host)
+    config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving, address, one_host, settings)
     folders.prepare(config)
     async with AsyncExitStack() as running:
         inside = await running.enter_async_context(open_namespaces(folders))

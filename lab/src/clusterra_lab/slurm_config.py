@@ -97,6 +97,8 @@ class SlurmConfig:
     """Where slurmctld and slurmdbd listen; workers call slurmctld there."""
     one_host: bool = True
     """Whether all slurmd share one machine, and so its spool folder."""
+    settings: Sequence[str] = ()
+    """More lines of slurm.conf, such as `Licenses=matlab:2`."""
 
     def __post_init__(self) -> None:
         words = [self.name, self.address, *(self.power_saving.features if self.power_saving else ())]
@@ -174,7 +176,7 @@ ReturnToService=2
 {_accounting(config)}
 {_nodes(config)}
 PartitionName=main Default=YES Nodes=ALL State=UP
-"""
+{_lines(config.settings)}"""
 
 
 def slurmdbd_conf(config: SlurmConfig) -> str:
@@ -221,6 +223,10 @@ def _nodes(config: SlurmConfig) -> str:
         return _cloud(config.power_saving)
     # FUTURE records are never shown and never allocated, but count when a job is admitted.
     return "".join(f"NodeName=placeholder-{shape.name} {_resources(shape)} State=FUTURE\n" for shape in config.shapes)
+
+
+def _lines(settings: Sequence[str]) -> str:
+    return "".join(f"{setting}\n" for setting in settings)
 
 
 def _cloud(saving: PowerSaving) -> str:

@@ -1,0 +1,48 @@
+"""The Slurm that the job cases are recorded on: what its workers would be, and what its accounts may do."""
+
+from clusterra_lab.slurm_config import NodeShape
+from clusterra_scaler.planner.constraints import parse
+from clusterra_scaler.planner.demand import Need
+
+_KINDS = (
+    NodeShape("general", 16, 65536, ("general", "general-large")),
+    NodeShape("compute", 8, 16384, ("compute", "compute-medium")),
+    NodeShape("gpu", 32, 262144, ("gpu", "h100"), "gpu:h100:8"),
+    NodeShape("plain", 8, 32768, ("gpu", "plain"), "gpu:4"),
+)
+SHAPES = [kind._replace(name=f"{kind.name}-{number}") for kind in _KINDS for number in range(1, 5)]
+
+SETTINGS = (
+    "AccountingStorageEnforce=associations,limits,qos",
+    "Licenses=matlab:2",
+    "PartitionName=debug Nodes=ALL State=UP",
+    "PartitionName=closed Nodes=ALL State=DOWN",
+)
+
+ACCOUNTING = (
+    "add account name=lab",
+    "add account name=idle maxjobs=0",
+    "add qos name=two",
+    "modify qos two set GrpTRES=cpu=2",
+    "add qos name=none",
+    "modify qos none set MaxJobsPerUser=0",
+    "add user name=alice account=lab,idle defaultaccount=lab qos=normal,two,none defaultqos=normal",
+)
+
+
+def fits(need: Need) -> bool:
+    """Whether one of the placeholders has what is needed of a node."""
+    allows = parse(need.constraint)
+    return any(
+        need.cpus <= kind.cpus
+        and need.memory_mib <= kind.memory_mib
+        and allows(kind.features)
+        and all(each.count <= _count(kind.gres, each.name) for each in need.gres)
+        for kind in _KINDS
+    )
+
+
+def _count(gres: str, name: str) -> int:
+    """GPUs of one type, or of any where no type is asked for."""
+    kind, _, count = gres.rpartition(":")
+    return int(count) if kind.split(":")[: len(name.split(":"))] == name.split(":") else 0
