@@ -16,7 +16,7 @@ from clusterra_scaler.planner.ghosts import taken_back
 from clusterra_scaler.planner.plan import Plan, plan
 from clusterra_scaler.planner.retire import Action, Retirement, retire
 from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.shapes import FamilyPolicy, Policy, fits
+from clusterra_scaler.planner.shapes import FamilyPolicy, Policy, new_workers
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply, supply_of
@@ -83,7 +83,7 @@ def _plan(seen: Seen, supply: Supply, allowance: Allowance) -> Plan | None:
         return None
     demands: list[Demand] = []
     if binding.state == "active":
-        demands = startable(snapshot.pending, binding.partition, seen.now, lambda need: fits(need, binding.catalogue))
+        demands = startable(snapshot.pending, binding.partition, seen.now, new_workers(binding.catalogue))
     return plan(demands, supply, POLICIES[binding.policy.name], binding.catalogue, allowance)
 
 

@@ -127,10 +127,11 @@ def _parts(group: PendingJobs, fits: Fits) -> tuple[Part, ...]:
     def fitting(nodes: int) -> tuple[Part, ...] | None:
         return next((parts for parts in _alternatives(group, asked, nodes) if _fit(parts, fits)), None)
 
-    # More nodes need less of each: the fewest that fit are found by halving.
-    range_of_nodes = range(least, _most(group, asked) + 1)
-    index = bisect_left(range_of_nodes, True, key=lambda nodes: fitting(nodes) is not None)
-    found = fitting(range_of_nodes[index]) if index < len(range_of_nodes) else None
+    found = fitting(least)
+    most = _most(group, asked)
+    if found is None and most > least and fitting(most) is not None:
+        # More nodes need less of each: the fewest that fit are found by halving.
+        found = fitting(bisect_left(range(most), True, lo=least, key=lambda nodes: fitting(nodes) is not None))
     return found or fewest[0]
 
 

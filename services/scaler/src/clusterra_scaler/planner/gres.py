@@ -39,6 +39,8 @@ def read(text: str) -> tuple[Asked, ...]:
 
 def on_node(asked: tuple[Asked, ...], tasks: int, nodes: int) -> tuple[Gres, ...]:
     """What one of `nodes` nodes must have at most, where it runs `tasks` tasks, in the order of the names."""
+    if not asked:
+        return ()
     counts: Counter[str] = Counter()
     for per, each in asked:
         shares = {"node": each.count, "task": each.count * tasks, "job": -(-each.count // nodes)}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 type Cause = Literal[
@@ -62,6 +63,7 @@ _CAUSES: Mapping[str, Cause] = {
 }
 
 
+@lru_cache(maxsize=1024)
 def cause_of(reason: str) -> Cause | None:
     """What a job waits for; None for a reason that no Slurm we know has.
 

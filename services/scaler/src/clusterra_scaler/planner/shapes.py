@@ -7,7 +7,7 @@ from typing import Protocol
 from clusterra_contracts.shapes import Catalogue, Family, Shape
 
 from clusterra_scaler.planner.constraints import parse
-from clusterra_scaler.planner.demand import Need
+from clusterra_scaler.planner.demand import Fits, Need
 
 COMPUTE_UP_TO_MIB_PER_CPU = 3 * 1024
 GENERAL_UP_TO_MIB_PER_CPU = 6 * 1024
@@ -70,12 +70,20 @@ def holds(shape: Shape, need: Need) -> bool:
     return need.cpus <= shape.worker.cpus and need.memory_mib <= shape.worker.memory_mib
 
 
-def fits(need: Need, catalogue: Catalogue) -> bool:
-    """Whether a new worker of any shape could have what is needed."""
-    if need.gres:
-        return False
-    allows = parse(need.constraint)
-    return any(holds(shape, need) and allows(shape.worker.features) for shape in catalogue.shapes)
+def new_workers(catalogue: Catalogue) -> Fits:
+    """Whether a new worker of any shape could have what is needed of a node."""
+    workers = [shape.worker for shape in catalogue.shapes]
+
+    def fits(need: Need) -> bool:
+        if need.gres:
+            return False
+        allows = parse(need.constraint)
+        return any(
+            need.cpus <= worker.cpus and need.memory_mib <= worker.memory_mib and allows(worker.features)
+            for worker in workers
+        )
+
+    return fits
 
 
 def _size(shape: Shape) -> tuple[int, int]:
