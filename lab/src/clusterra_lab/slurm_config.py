@@ -54,6 +54,8 @@ AuthType=auth/slurm
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={ETC}/{JWT_KEY},use_jwt_client_ids_only"""
 
+_SCHEDULER = "bf_interval=1,sched_interval=1,batch_sched_delay=0,max_sched_time=1,requeue_delay=1,extra_constraints"
+
 _WORD = re.compile(r"[A-Za-z0-9_.:,-]+")
 
 
@@ -162,7 +164,8 @@ PropagateResourceLimits=NONE
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=1024
-SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,max_sched_time=1,requeue_delay=1
+SchedulerParameters={_SCHEDULER}
+EnforcePartLimits=ANY
 MinJobAge=300
 MaxJobCount=20000
 MaxArraySize=10001

@@ -19,7 +19,10 @@ async def slurm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Slurm
 
 @pytest.fixture(scope="session")
 async def workers(slurm: SlurmWorld) -> AsyncIterator[None]:
-    async with slurm.worker("w1", cpus=8, memory_mib=16000, features="general"), slurm.worker("w2", features="memory"):
+    async with (
+        slurm.worker("w1", cpus=8, memory_mib=16000, features="general,general-xlarge"),
+        slurm.worker("w2", features="memory,memory-small"),
+    ):
         yield
 
 

@@ -12,12 +12,14 @@ from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import start, until
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
-from clusterra_lab.slurm_config import NodeShape
 from clusterra_proxy.controller import Controller
 from clusterra_proxy.errors import NotFound
 from clusterra_proxy.slurmrestd import Slurmrestd
 
-FEATURES = ("general", "memory")
+SHAPES = (
+    Shape(name="general-xlarge", family="general", size="xlarge", vcpu=64, memory_gib=256, usd_per_hour=1),
+    Shape(name="memory-small", family="memory", size="small", vcpu=4, memory_gib=32, usd_per_hour=0.2),
+)
 
 
 @dataclass
@@ -78,13 +80,27 @@ class SlurmWorld:
         finally:
             await self._configure("MinJobAge=2", "MinJobAge=300")
 
+    async def reconfigure(self) -> None:
+        """Let slurmctld read its configuration again."""
+        done = await self.cluster.run("scontrol", "reconfigure")
+        assert done.returncode == 0, done
+
+    async def kill_slurmctld(self) -> None:
+        """kill -9, and start it again."""
+        await self.cluster["slurmctld"].kill()
+        await self.cluster["slurmctld"].start()
+
+    async def forget_node(self, name: str) -> None:
+        """Delete the record of a worker that is gone."""
+        done = await self.cluster.run("scontrol", "delete", f"nodename={name}")
+        assert done.returncode == 0, done
+
     async def _configure(self, before: str, after: str) -> None:
         conf = self.directory / "slurm" / "etc" / "slurm.conf"
         text = conf.read_text()
         assert before in text
         conf.write_text(text.replace(before, after))
-        done = await self.cluster.run("scontrol", "reconfigure")
-        assert done.returncode == 0, done
+        await self.reconfigure()
 
     @asynccontextmanager
     async def worker(
@@ -111,20 +127,18 @@ class SlurmWorld:
 
     def binding(self, name: str) -> ClusterBinding:
         """The cluster as the registry holds it."""
-        shape = Shape(name="general-xlarge", family="general", size="xlarge", vcpu=64, memory_gib=256, usd_per_hour=1)
         return ClusterBinding(
             name=name,
             slurmrestd_url=self.cluster.slurmrestd_url,
             jwt_key=f"file:{self.cluster.jwt_key_file}",
             operator=self.operator,
             shared_path=self.shared_path,
-            catalogue=Catalogue(shapes=(shape,)),
+            catalogue=Catalogue(shapes=SHAPES),
         )
 
 
 @asynccontextmanager
 async def slurm_world(directory: Path) -> AsyncIterator[SlurmWorld]:
-    """A control plane with no node yet, whose jobs may ask for the features and GPUs of workers to come."""
-    shapes = [NodeShape("large", 64, 256_000, FEATURES, "gpu:h100:8")]
-    async with slurm_cluster(directory / "slurm", shapes=shapes) as cluster:
+    """A control plane with no node yet."""
+    async with slurm_cluster(directory / "slurm") as cluster:
         yield SlurmWorld(cluster, directory)

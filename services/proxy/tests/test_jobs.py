@@ -73,20 +73,30 @@ async def test_scripts_that_sbatch_would_not_take(proxy: ProxyWorld, alice: Slur
 
 
 async def test_what_can_never_run_is_refused(proxy: ProxyWorld, alice: SlurmUser) -> None:
-    too_wide = await proxy.refusal("submit", submission(alice, cpus_per_task=65))
-    assert (too_wide.kind, "64" in too_wide.detail) == ("invalid", True)
-    too_many = await proxy.refusal("submit", submission(alice, "#!/bin/sh\n#SBATCH -N 101\n"))
-    assert (too_many.kind, "100" in too_many.detail) == ("invalid", True)
-    unknown = await proxy.refusal("submit", submission(alice, constraints="nothing-has-this"))
-    assert (unknown.kind, unknown.code) == ("rejected", 2029)
+    for script, job, words in (
+        ("", {"cpus_per_task": 65}, "64 (general-xlarge)"),
+        ("#SBATCH -c 65", {}, "64 (general-xlarge)"),
+        ("#SBATCH -C memory -c 5", {}, "4 (memory-small)"),
+        ("#SBATCH -N 101", {}, "100 workers"),
+        ("#SBATCH --mem=257G", {}, "262144 (general-xlarge)"),
+        ("#SBATCH -C nothing-has-this", {}, "nothing-has-this"),
+        ("#SBATCH -C nothing|never", {}, "Invalid feature"),
+        ("#SBATCH --gres=gpu:1", {}, "0 (general-xlarge)"),
+        ("", {"required_nodes": ("placeholder-x-1",)}, "placeholder"),
+    ):
+        error = await proxy.refusal("submit", submission(alice, f"#!/bin/sh\n{script}\n", **job))
+        assert error.kind == "rejected", error
+        assert words in error.detail, error
+        assert error.hint, error
 
 
 async def test_a_job_that_no_worker_can_run_yet_is_accepted_without_warning(
     proxy: ProxyWorld, alice: SlurmUser
 ) -> None:
-    submitted = await proxy.submit(alice, tres_per_node="gres/gpu:h100:2", cpus_per_task=60)
-    assert submitted.warnings == ()
-    await cancel(proxy, alice, submitted.job_id)
+    for job in ({"cpus_per_task": 60}, {"nodes": "100", "cpus_per_task": 60}, {"nodes": "3", "constraints": "memory"}):
+        submitted = await proxy.submit(alice, **job)
+        assert submitted.warnings == ()
+        await cancel(proxy, alice, submitted.job_id)
 
 
 async def test_a_key_makes_one_job(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:

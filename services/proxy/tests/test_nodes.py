@@ -14,6 +14,7 @@ from clusterra_contracts.slurm_rpc import (
     Undrain,
 )
 from clusterra_lab.process import until
+from clusterra_proxy.placeholders import PREFIX
 from proxy_world import ProxyWorld
 from slurm_world import SlurmWorld
 
@@ -36,7 +37,6 @@ async def test_a_worker_from_its_start_to_its_end(proxy: ProxyWorld, slurm: Slur
         page = await proxy.call("nodes", ListNodes(), NodePage)
         (node,) = [node for node in page.nodes if node.name == "life"]
         assert (node.cpus, node.memory_mib, node.features, node.reason) == (4, 8000, ("memory",), "")
-        assert not any(node.name.startswith("placeholder") for node in page.nodes)
 
         drained = await proxy.call("drain", Drain(node="life", reason="idle for 150 s"), Drained)
         snapshot = await proxy.until_snapshot(
@@ -105,9 +105,18 @@ async def test_nodes_that_are_not_there(proxy: ProxyWorld) -> None:
         assert (await proxy.refusal("delete-node", DeleteNode(node=name))).kind == "invalid"
 
 
-async def test_records_of_slurm_conf_stay(proxy: ProxyWorld) -> None:
-    # A placeholder is shown to nobody, so to us it does not exist.
-    await proxy.call("delete-node", DeleteNode(node="placeholder-large"), Done)
+async def test_placeholders_are_there_and_nobody_sees_them(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
+    shown = await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", "--format=%N")
+    names = [name.strip() for name in shown.stdout.split() if name.startswith(PREFIX)]
+    assert len(names) == 200
+    # To us it does not exist, so there is nothing to delete or drain.
+    await proxy.call("delete-node", DeleteNode(node=names[0]), Done)
+    assert (await proxy.refusal("drain", Drain(node=names[0], reason="x"))).kind == "not_found"
+    page = await proxy.call("nodes", ListNodes(), NodePage)
+    snapshot = await proxy.until_snapshot(lambda snapshot: snapshot.nodes is not None)
+    for name in (*(node.name for node in page.nodes), *(node.name for node in snapshot.nodes or ())):
+        assert not name.startswith(PREFIX)
+    assert (await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", f"--nodes={names[0]}")).stdout
 
 
 async def test_how_it_is(proxy: ProxyWorld) -> None:

@@ -88,6 +88,30 @@ class Nodes(Answer):
     last_update: Number = None
 
 
+class FutureNode(Record):
+    """A node with what it would have, as a list with `flags=FUTURE` shows it."""
+
+    name: str
+    state: tuple[str, ...] = ()
+    gres: Text = ""
+
+    @property
+    def future(self) -> bool:
+        """Whether no slurmd stands for it."""
+        return "FUTURE" in self.state
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether it was made by a request, not by slurm.conf."""
+        return "DYNAMIC_NORM" in self.state
+
+
+class FutureNodes(Answer):
+    """`GET nodes/?flags=FUTURE` and `GET node/{name}?flags=FUTURE`."""
+
+    nodes: Many[FutureNode] = ()
+
+
 class SubmitAnswer(Answer):
     """`POST job/submit`."""
 

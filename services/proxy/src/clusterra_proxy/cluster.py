@@ -13,10 +13,13 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.secrets import SecretUnavailable, read_secret
 
 from clusterra_proxy.accounting import Accounting
+from clusterra_proxy.admission import ROOM, Admission
 from clusterra_proxy.controller import Controller
 from clusterra_proxy.errors import SlurmFailed, Unavailable
+from clusterra_proxy.future_nodes import FutureRecords
 from clusterra_proxy.idempotency import IdempotencyKeys
 from clusterra_proxy.job_table import JobTable
+from clusterra_proxy.placeholders import wanted
 from clusterra_proxy.records import JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd import Slurmrestd
 from clusterra_proxy.tokens import Names, TokenMint
@@ -49,6 +52,7 @@ class Cluster:
     binding: ClusterBinding
     controller: Controller
     accounting: Accounting
+    admission: Admission
     mint: TokenMint
     names: Names
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
@@ -140,13 +144,15 @@ class Cluster:
 
 
 @asynccontextmanager
-async def open_cluster(ref: ClusterRef, binding: ClusterBinding) -> AsyncIterator[Cluster]:
-    """A cluster with its connections."""
+async def open_cluster(ref: ClusterRef, binding: ClusterBinding, *, placeholders: int = ROOM) -> AsyncIterator[Cluster]:
+    """A cluster with its connections, and so many placeholders at most."""
     async with Slurmrestd(binding.slurmrestd_url) as slurmrestd:
         controller = Controller(slurmrestd)
         names = Names()
         mint = TokenMint(lambda: _key(binding), binding.operator, home=binding.shared_path, names=names)
-        cluster = Cluster(ref, binding, controller, Accounting(slurmrestd, controller.version), mint, names)
+        records = FutureRecords(slurmrestd, controller.version)
+        admission = Admission(records, wanted(binding, placeholders), mint.operator)
+        cluster = Cluster(ref, binding, controller, Accounting(slurmrestd, controller.version), admission, mint, names)
         try:
             yield cluster
         finally:

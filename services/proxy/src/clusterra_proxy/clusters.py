@@ -51,9 +51,11 @@ class Clusters:
             await asyncio.wait([former])
         with structlog.contextvars.bound_contextvars(tenant=ref.tenant, cluster=ref.cluster):
             log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
-            async with open_cluster(ref, binding) as cluster, asyncio.TaskGroup() as tasks:
+            opened = open_cluster(ref, binding, placeholders=self._settings.placeholders)
+            async with opened as cluster, asyncio.TaskGroup() as tasks:
                 tasks.create_task(cluster.keep_privileged())
                 tasks.create_task(self._turn.during(lambda: self._watch(cluster)))
+                tasks.create_task(self._turn.during(cluster.admission.keep))
                 async with handlers.serve(self._client, cluster):
                     await asyncio.Event().wait()
 

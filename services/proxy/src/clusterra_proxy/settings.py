@@ -5,6 +5,8 @@ from typing import Annotated
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field
 
+from clusterra_proxy.admission import ROOM
+
 
 class Settings(ServiceSettings):
     """Settings of the proxy. Which clusters it serves and how to reach them stands in the registry."""
@@ -13,3 +15,6 @@ class Settings(ServiceSettings):
     """Between two looks at a cluster; a job of plain sbatch is seen within this and a few milliseconds."""
     snapshot_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
     """How often the queue is published though nothing changes, while nothing waits or drains."""
+    placeholders: Annotated[int, Field(ge=1)] = ROOM
+    """Node records at most that make a cluster's Slurm admit jobs for workers to come; its MaxNodeCount must hold them
+    besides the workers."""

@@ -23,6 +23,15 @@ ACCESS_DENIED = 2002
 ALREADY_DONE = 2021
 NODES_BUSY = 2016
 INVALID_NODE_STATE = 2028
+TOO_MANY_CPUS = 2005
+INVALID_NODE_COUNT = 2006
+NODES_UNAVAILABLE = 2014
+PARTITION_UNAVAILABLE = 2015
+INVALID_FEATURE = 2029
+NODE_TABLE_FULL = 2169
+
+ADMISSION = frozenset({TOO_MANY_CPUS, INVALID_NODE_COUNT, NODES_UNAVAILABLE, PARTITION_UNAVAILABLE, INVALID_FEATURE})
+"""What Slurm says of a job that its records of nodes do not admit, for good or because they are not there yet."""
 
 _AWAY_HINT = "the cluster's Slurm does not answer; try again in a moment"
 _KEY_HINT = "check that the cluster's JWT key is the one its slurmctld, slurmdbd and slurmrestd use"
@@ -35,13 +44,15 @@ _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     2000: (Rejected, "name a partition that the cluster has, or none"),
     ACCESS_DENIED: (Forbidden, "it belongs to somebody else"),
     2010: (Forbidden, "this needs rights that the user does not have"),
-    2014: (Rejected, "no shape of worker is large enough: ask for fewer CPUs, memory or GPUs per node"),
+    TOO_MANY_CPUS: (Rejected, "the cluster never has so many CPUs: ask for fewer in all"),
+    INVALID_NODE_COUNT: (Rejected, "the cluster never has so many nodes, or not so few: ask for another number"),
+    NODES_UNAVAILABLE: (Rejected, "no shape of worker is large enough: ask for fewer CPUs, memory or GPUs per node"),
     NODES_BUSY: (Conflict, "drain the node and wait until it is idle"),
     INVALID_JOB: (NotFound, ""),
     INVALID_NODE: (NotFound, ""),
     ALREADY_DONE: (Conflict, "it is over"),
     INVALID_NODE_STATE: (Conflict, "a node of slurm.conf, or one in another state than this needs"),
-    2029: (Rejected, "ask for a feature that the cluster's shapes have"),
+    INVALID_FEATURE: (Rejected, "ask for a feature that the cluster's shapes have"),
     2063: (Rejected, "give current_working_directory"),
     2127: (Rejected, 'give an environment, at least ["PATH=/usr/bin:/bin"]'),
     6010: (Unauthenticated, _IDS_HINT),

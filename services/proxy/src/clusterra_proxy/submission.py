@@ -1,29 +1,35 @@
 """Submitting jobs: the script's directives, what every job is given, and once only per idempotency key."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.slurm_rpc import JobDescription, Submit, Submitted
 
-from clusterra_proxy import directives
+from clusterra_proxy import directives, job_limits
 from clusterra_proxy.cancellation import look_again
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.comment import Comment
-from clusterra_proxy.errors import Invalid, Unavailable
+from clusterra_proxy.errors import Invalid, Rejected, Unavailable
 from clusterra_proxy.idempotency import KnownJob
 from clusterra_proxy.sbatch_environment import DEFAULT_PATH
+from clusterra_proxy.slurm_errors import ADMISSION
 
 SHELL = "/bin/sh"
 REPEATS = timedelta(hours=1)
 """How far back accounting is asked for the job of a key whose first submit had no answer."""
+ADMISSION_SECONDS = 10.0
+"""How long a submit waits for placeholders that are missing; making all of them takes some 3 s."""
 
 _NOT_YET = ("Required node not available", "Requested partition configuration not available now")
 """Warnings that only say that no worker is there yet, which is how every job begins here."""
 
 
 async def submit(cluster: Cluster, request: Submit) -> Submitted:
-    """Submit a job as its user. Raises the errors of `clusterra_proxy.errors`."""
+    """Submit a job as its user. Raises the errors of `clusterra_proxy.errors`.
+
+    Invalid names the line of what sbatch would not take, Rejected the limit of what no worker could run.
+    """
     if request.idempotency_key is None:
         return await _submit(cluster, request)
     uid, key = request.user.uid, request.idempotency_key
@@ -43,7 +49,17 @@ async def submit(cluster: Cluster, request: Submit) -> Submitted:
 
 async def _submit(cluster: Cluster, request: Submit) -> Submitted:
     token = await cluster.user_token(request.user)
-    answer = await cluster.controller.submit(token, request.script, describe(cluster, request, now()))
+    _check_script(request.script)
+    job = directives.apply(request.script, request.job, now=now())
+    await _check_size(cluster, job)
+    described = describe(cluster, request, job)
+    try:
+        answer = await cluster.controller.submit(token, request.script, described)
+    except Rejected as error:
+        if error.error.code not in ADMISSION:
+            raise
+        await _await_admission(cluster, error)
+        answer = await cluster.controller.submit(token, request.script, described)
     accepted_at = now()
     job_id = str(answer.job_id)
     cluster.soon(look_again(cluster, job_id))
@@ -62,11 +78,8 @@ async def _ask_for_keys(cluster: Cluster, user: SlurmUser) -> None:
     cluster.keys.learn(await cluster.accounting.submitted(token, after=now() - REPEATS, uid=user.uid))
 
 
-def describe(cluster: Cluster, request: Submit, at: datetime) -> dict[str, Any]:
-    """The job as slurmrestd takes it. Raises Invalid for what sbatch would not take, naming the line."""
-    _check_script(request.script)
-    job = directives.apply(request.script, request.job, now=at)
-    _check_size(cluster, job)
+def describe(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:
+    """The job as slurmrestd takes it."""
     shared = cluster.binding.shared_path
     described = job.model_dump(mode="json", exclude_none=True)
     described.setdefault("current_working_directory", shared)
@@ -108,19 +121,30 @@ def _check_script(script: str) -> None:
         raise Invalid("the script holds a zero byte", hint="a script is text")
 
 
-def _check_size(cluster: Cluster, job: JobDescription) -> None:
-    """Slurm accepts more CPUs or nodes than there can ever be while no worker exists, and the job waits for ever."""
-    shapes = cluster.binding.catalogue.shapes
-    most = max((shape.vcpu for shape in shapes), default=None)
-    if most is not None and job.cpus_per_task is not None and job.cpus_per_task > most:
-        raise Invalid(
-            f"cpus_per_task is {job.cpus_per_task}, but the largest worker has {most} CPUs",
-            hint=f"ask for at most {most} CPUs per task",
-        )
-    fewest = (job.nodes or "").partition("-")[0]
-    nodes = int(fewest) if fewest.isdecimal() else job.minimum_nodes or 1
-    if nodes > cluster.binding.policy.max_workers:
-        raise Invalid(
-            f"the job asks for {nodes} nodes, but the cluster may have {cluster.binding.policy.max_workers} workers",
-            hint="ask for fewer nodes",
-        )
+async def _check_size(cluster: Cluster, job: JobDescription) -> None:
+    """Refuse what no worker could run. Where there are nodes that are no workers of ours, Slurm decides alone."""
+    try:
+        job_limits.check(cluster.binding, job)
+    except Rejected:
+        shapes = {shape.name for shape in cluster.binding.catalogue.shapes}
+        listed = None if cluster.nodes_fresh else await cluster.controller.nodes(cluster.mint.operator())
+        nodes = listed[0] if listed else cluster.nodes.values()
+        if all(shapes & set(node.features) for node in nodes):
+            raise
+
+
+async def _await_admission(cluster: Cluster, refused: Rejected) -> None:
+    """Wait for the placeholders: without them Slurm refuses what it would take with them.
+
+    Raises the refusal itself when they are there, Unavailable when they do not come.
+    """
+    if await cluster.admission.sound():
+        refusal = refused.error
+        raise Rejected(
+            refusal.detail, hint=f"{refusal.hint}; {job_limits.largest(cluster.binding)}", code=refusal.code
+        ) from refused
+    if not await cluster.admission.becomes_sound(ADMISSION_SECONDS):
+        raise Unavailable(
+            "the cluster's Slurm cannot take jobs for workers to come yet",
+            hint="try again in a moment; an operator finds the reason in the proxy's log",
+        ) from refused

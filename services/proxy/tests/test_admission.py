@@ -1,0 +1,211 @@
+"""Admission on a real Slurm: what some shape could run is taken and keeps its place, whatever is there."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from clusterra_contracts.shapes import WorkerSpec
+from clusterra_lab.process import until
+from clusterra_lab.slurm import CommandFailed
+from clusterra_proxy.admission import Admission
+from clusterra_proxy.controller import Controller
+from clusterra_proxy.future_nodes import FutureRecords
+from clusterra_proxy.placeholders import PREFIX, Placeholder
+from clusterra_proxy.slurmrestd import Slurmrestd
+from slurm_world import SlurmWorld, slurm_world
+
+SMALL = Placeholder("general-small", WorkerSpec(cpus=4, memory_mib=8000, features=("general", "general-small")), 4)
+LARGE = Placeholder("general-large", WorkerSpec(cpus=16, memory_mib=64000, features=("general", "general-large")), 3)
+GPU = Placeholder("gpu-large", WorkerSpec(cpus=16, memory_mib=64000, features=("gpu",), gres="gpu:h100:4"), 3)
+SHAPES = (SMALL, LARGE, GPU)
+
+NEEDS_A_SHAPE: Sequence[tuple[str, ...]] = (
+    ("--cpus-per-task=16",),
+    ("--mem=64000",),
+    ("--constraint=general-large",),
+    ("--nodes=3", "--constraint=general-large"),
+    ("--nodes=3", "--ntasks-per-node=16"),
+    ("--gres=gpu:1",),
+    ("--gres=gpu:h100:4",),
+    ("--nodes=3", "--gres=gpu:h100:1"),
+)
+"""Each fits some shape, and neither a cluster without any record nor one with a small worker alone."""
+
+
+@pytest.fixture(scope="module")
+async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmWorld]:
+    async with slurm_world(tmp_path_factory.mktemp("bare")) as world:
+        yield world
+
+
+@asynccontextmanager
+async def kept(slurm: SlurmWorld, *shapes: Placeholder) -> AsyncIterator[Admission]:
+    """Placeholders that are kept within the block, and gone after it."""
+    async with Slurmrestd(slurm.cluster.slurmrestd_url) as slurmrestd:
+        records = FutureRecords(slurmrestd, Controller(slurmrestd).version)
+
+        def token() -> str:
+            return slurm.token(slurm.operator)
+
+        admission = Admission(records, shapes, token)
+        keeping = asyncio.create_task(admission.keep())
+        try:
+            assert await admission.becomes_sound(20)
+            yield admission
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def until_records(slurm: SlurmWorld, count: int) -> list[str]:
+    """The names of all placeholders, once there are so many."""
+
+    async def found() -> tuple[list[str]] | None:
+        shown = await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", "--format=%N")
+        names = [name for name in shown.stdout.split() if name.startswith(PREFIX)]
+        return (names,) if len(names) == count else None
+
+    (names,) = await until(found, seconds=20, what=f"{count} placeholders", every=0.1)
+    return names
+
+
+async def priorities(slurm: SlurmWorld, *job_ids: str) -> dict[str, int]:
+    shown = await slurm.cluster.run("squeue", "--noheader", "--format=%i %Q", f"--jobs={','.join(job_ids)}")
+    return {job_id: int(priority) for job_id, priority in (line.split() for line in shown.stdout.splitlines())}
+
+
+async def cancel(slurm: SlurmWorld, *job_ids: str) -> None:
+    done = await slurm.cluster.run("scancel", *job_ids)
+    assert done.returncode == 0, done
+
+
+async def refused(slurm: SlurmWorld, *options: str) -> str:
+    with pytest.raises(CommandFailed) as failed:
+        await slurm.cluster.sbatch(slurm.new_user(), "#!/bin/sh\ntrue\n", *options)
+    return str(failed.value)
+
+
+async def accepted(slurm: SlurmWorld, *options: str) -> str:
+    return await slurm.cluster.sbatch(slurm.new_user(), "#!/bin/sh\ntrue\n", *options)
+
+
+async def scheduled(slurm: SlurmWorld) -> None:
+    """Wait until the scheduler has been over the whole queue twice, so that it has judged what waits."""
+
+    async def cycles() -> int:
+        shown = (await slurm.cluster.run("sdiag")).stdout
+        return sum(int(line.split(":")[1]) for line in shown.splitlines() if line.strip().startswith("Total cycles:"))
+
+    before = await cycles()
+
+    async def went_on() -> bool:
+        return await cycles() >= before + 4
+
+    await until(went_on, seconds=30, what="the scheduler to look at the queue", every=0.1)
+
+
+async def test_without_placeholders_slurm_refuses_and_holds(bare: SlurmWorld) -> None:
+    """What all this is for."""
+    await refused(bare, "--constraint=general-large")
+    async with kept(bare, *SHAPES):
+        waiting = await accepted(bare, "--mem=64000")
+        before = await priorities(bare, waiting)
+        assert before[waiting] > 0
+    async with bare.worker("plain-a", features="general,general-small"), kept(bare):
+        await until_records(bare, 0)
+        for options in NEEDS_A_SHAPE:
+            await refused(bare, *options)
+
+        async def held() -> bool:
+            return (await priorities(bare, waiting))[waiting] == 0
+
+        await until(held, seconds=30, what="the job to be held", every=0.2)
+        await cancel(bare, waiting)
+    await bare.forget_node("plain-a")
+
+
+@pytest.mark.parametrize("options", NEEDS_A_SHAPE, ids=" ".join)
+async def test_what_a_shape_fits_is_accepted_with_no_worker(bare: SlurmWorld, options: tuple[str, ...]) -> None:
+    async with kept(bare, *SHAPES):
+        job_id = await accepted(bare, *options)
+        await scheduled(bare)
+        assert (await priorities(bare, job_id))[job_id] > 0
+        await cancel(bare, job_id)
+
+
+async def test_what_waits_keeps_its_place_when_a_worker_of_another_shape_comes(bare: SlurmWorld) -> None:
+    async with kept(bare, *SHAPES):
+        waiting = [await accepted(bare, *options) for options in NEEDS_A_SHAPE]
+        before = await priorities(bare, *waiting)
+        async with bare.worker("plain-b", features="general,general-small"):
+            more = [await accepted(bare, *options) for options in NEEDS_A_SHAPE]
+            await scheduled(bare)
+            assert await priorities(bare, *waiting) == before
+            assert all((await priorities(bare, *more)).values())
+        await cancel(bare, *waiting, *more)
+        await bare.forget_node("plain-b")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--cpus-per-task=17",),
+        ("--mem=64001",),
+        ("--constraint=general-small", "--cpus-per-task=5"),
+        ("--nodes=4", "--constraint=general-large"),
+        ("--nodes=11",),
+        ("--ntasks=1000",),
+        ("--gres=gpu:5",),
+        ("--gres=gpu:a100:1",),
+        ("--constraint=nowhere",),
+    ],
+    ids=" ".join,
+)
+async def test_what_no_shape_fits_is_refused_from_a_login_node(bare: SlurmWorld, options: tuple[str, ...]) -> None:
+    async with kept(bare, *SHAPES):
+        await refused(bare, *options)
+
+
+async def test_after_a_reconfigure_and_a_kill_all_is_as_before(bare: SlurmWorld) -> None:
+    typed = ("--gres=gpu:h100:2",)
+    async with kept(bare, *SHAPES) as admission, bare.worker("plain-c", features="general,general-small"):
+        waiting = [await accepted(bare, *options) for options in NEEDS_A_SHAPE]
+        before = await priorities(bare, *waiting)
+        for disturb in (bare.reconfigure, bare.kill_slurmctld, bare.reconfigure):
+            await disturb()
+            assert await admission.becomes_sound(20)
+            more = await accepted(bare, *typed)
+            await scheduled(bare)
+            assert await priorities(bare, *waiting) == before
+            await cancel(bare, more)
+        await cancel(bare, *waiting)
+    await bare.forget_node("plain-c")
+
+
+async def test_lost_records_are_made_again_and_strange_ones_go(bare: SlurmWorld) -> None:
+    async with kept(bare, *SHAPES):
+        names = await until_records(bare, 10)
+        done = await bare.cluster.run("scontrol", "delete", f"nodename={','.join(names)}")
+        assert done.returncode == 0, done
+        assert await until_records(bare, 10) == names
+        strange = f"{PREFIX}gone-000000-[1-2]"
+        await bare.cluster.run("scontrol", "create", f"nodename={strange}", "cpus=1", "state=FUTURE")
+        await until_records(bare, 12)
+    async with kept(bare, *SHAPES):
+        assert await until_records(bare, 10) == names
+
+
+async def test_a_changed_catalogue_leaves_no_moment_without_records(bare: SlurmWorld) -> None:
+    async with kept(bare, *SHAPES):
+        waiting = await accepted(bare, "--constraint=general-large")
+        before = await priorities(bare, waiting)
+    bigger = Placeholder("general-large", LARGE.worker.model_copy(update={"cpus": 32}), 3)
+    async with bare.worker("plain-d", features="general,general-small"), kept(bare, SMALL, bigger):
+        await until_records(bare, 7)
+        more = await accepted(bare, "--cpus-per-task=32")
+        await scheduled(bare)
+        assert await priorities(bare, waiting) == before
+        assert "not available" in await refused(bare, "--gres=gpu:1")
+        await cancel(bare, waiting, more)
+    await bare.forget_node("plain-d")

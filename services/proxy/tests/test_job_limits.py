@@ -1,0 +1,107 @@
+"""What of a job no worker could ever have: pure."""
+
+from typing import Any
+
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.shapes import Catalogue, Shape, WorkerSpec
+from clusterra_contracts.slurm_rpc import JobDescription
+from clusterra_proxy.errors import Rejected
+from clusterra_proxy.job_limits import check, needed
+
+MOST = 10
+
+
+class GpuShape(Shape):
+    """A shape with GPUs."""
+
+    @property
+    def worker(self) -> WorkerSpec:
+        return super().worker.model_copy(update={"gres": "gpu:h100:4"})
+
+
+SHAPES = (
+    Shape(name="compute-large", family="compute", size="large", vcpu=32, memory_gib=64, usd_per_hour=1),
+    Shape(name="memory-small", family="memory", size="small", vcpu=4, memory_gib=128, usd_per_hour=1),
+    GpuShape(name="general-gpu", family="general", size="medium", vcpu=8, memory_gib=32, usd_per_hour=1),
+)
+BINDING = ClusterBinding(
+    name="c1",
+    slurmrestd_url="http://127.0.0.1:1",
+    jwt_key="file:/nowhere",
+    operator=SlurmUser(name="operator", uid=2001, gid=2001),
+    catalogue=Catalogue(shapes=SHAPES),
+    policy=ScalingPolicy(max_workers=MOST),
+)
+
+
+def job(**fields: Any) -> JobDescription:
+    return JobDescription.model_validate({"environment": ("PATH=/bin",), **fields})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"cpus_per_task": 32},
+        {"tasks": 320},
+        {"tasks": 64, "nodes": "2"},
+        {"tasks": 64, "nodes": "1-2"},
+        {"nodes": "10", "tasks_per_node": 32},
+        {"nodes": "1-100"},
+        {"memory_per_node": 128 * 1024},
+        {"memory_per_cpu": 2048, "cpus_per_task": 32},
+        {"memory_per_node": 128 * 1024, "cpus_per_task": 4},
+        {"tres_per_node": "gres/gpu:4"},
+        {"tres_per_node": "gres/gpu:h100:4", "cpus_per_task": 8},
+        {"tres_per_task": "gres/gpu=1", "tasks": 40},
+        {"tres_per_job": "gres/gpu:h100:40"},
+        {"constraints": "memory&memory-small"},
+        {"constraints": "compute|nothing"},
+        {"constraints": "[compute|memory]", "nodes": "2"},
+        {"required_nodes": ("w1",)},
+    ],
+    ids=str,
+)
+def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None:
+    check(BINDING, job(**fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cpus_per_task": 33}, "33 CPUs on each node, but the largest worker has 32 (compute-large)"),
+        ({"tasks": 321}, "33 CPUs"),
+        ({"tasks": 65, "nodes": "2"}, "33 CPUs"),
+        ({"minimum_cpus": 1000}, "100 CPUs"),
+        ({"nodes": "2", "tasks_per_node": 33}, "33 CPUs"),
+        ({"nodes": "11"}, "11 nodes, but the cluster may have 10 workers"),
+        ({"nodes": "1k"}, "1024 nodes"),
+        ({"minimum_nodes": 11}, "11 nodes"),
+        ({"tasks": 11, "tasks_per_node": 1}, "11 nodes"),
+        ({"memory_per_node": 128 * 1024 + 1}, "131072 (memory-small)"),
+        ({"memory_per_cpu": 8192, "cpus_per_task": 32}, "262144 MiB of memory"),
+        ({"memory_per_node": 128 * 1024, "cpus_per_task": 5}, "no shape has all of that at once"),
+        ({"tres_per_node": "gres/gpu:5"}, "5 gres/gpu on each node, but the largest worker has 4 (general-gpu)"),
+        ({"tres_per_node": "gres/gpu:a100:1"}, "has 0"),
+        ({"tres_per_task": "gres/gpu:h100=3", "tasks": 2, "nodes": "1"}, "6 gres/gpu:h100"),
+        ({"tres_per_job": "gres/gpu:41"}, "5 gres/gpu"),
+        ({"tres_per_node": "gres/gpu:1", "cpus_per_task": 9}, "no shape has all of that at once"),
+        ({"constraints": "memory", "cpus_per_task": 5}, "among those with memory has 4 (memory-small)"),
+        ({"constraints": "memory&compute"}, "all the features compute, memory"),
+        ({"constraints": "nothing"}, "no worker has the feature nothing"),
+        ({"required_nodes": ("placeholder-x-1",)}, "placeholder"),
+    ],
+    ids=str,
+)
+def test_what_none_could_run_is_refused_with_the_limit(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        check(BINDING, job(**fields))
+    assert words in refused.value.error.detail
+    assert refused.value.error.hint
+
+
+def test_without_a_number_of_nodes_a_job_may_be_spread_over_all() -> None:
+    assert needed(job(tasks=100), MOST).cpus == 10
+    assert needed(job(tasks=100, maximum_nodes=4), MOST).cpus == 25
