@@ -26,7 +26,7 @@ from clusterra_lab.slurm import (
     attach,
     slurm_cluster,
 )
-from clusterra_lab.slurm_config import NodeShape, PowerSaving
+from clusterra_lab.slurm_config import PowerSaving
 from clusterra_lab.slurm_daemon import listening
 from clusterra_lab.slurm_provider import in_container, native
 
@@ -34,7 +34,6 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces ca
 
 ALICE = SlurmUser(name="alice", uid=5001, gid=5001, groups=(6001,))
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
-SHAPES = [NodeShape("memory-large", 16, 131072, ("memory", "memory-large"))]
 JOB_SECONDS = 30.0
 
 
@@ -44,8 +43,13 @@ async def cluster(
 ) -> AsyncIterator[OwnedSlurmCluster]:
     if request.param is in_container and not await engine_answers():
         pytest.skip("no container engine answers")
-    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), shapes=SHAPES, provider=request.param) as cluster:
+    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), provider=request.param) as cluster:
         yield cluster
+
+
+async def admit_large(cluster: SlurmCluster) -> None:
+    """Let jobs wait for a worker that is not there."""
+    await cluster.admit("large", cpus=16, memory_mib=131072, features=("memory", "memory-large"))
 
 
 @asynccontextmanager
@@ -141,6 +145,7 @@ async def test_each_user_has_a_home_that_nobody_else_can_enter_or_make(cluster: 
 
 
 async def test_a_job_for_a_known_shape_waits_when_there_is_no_worker(cluster: SlurmCluster) -> None:
+    await admit_large(cluster)
     known = await submit(cluster, ALICE, "true", constraints="memory-large", cpus_per_task=16)
     assert await state(cluster, known["job_id"]) == "PENDING"
     unknown = await submit(cluster, ALICE, "true", constraints="quantum")
@@ -269,7 +274,8 @@ async def test_two_clusters_side_by_side(tmp_path: Path) -> None:
 
 
 async def test_a_folder_keeps_its_queue_and_its_accounting(tmp_path: Path) -> None:
-    async with slurm_cluster(tmp_path, shapes=SHAPES) as first:
+    async with slurm_cluster(tmp_path) as first:
+        await admit_large(first)
         job = await submit(first, ALICE, "true", constraints="memory", comment="kept")
         ended = await submit(first, ALICE, "true", constraints="memory")
         await first.run("scancel", str(ended["job_id"]))
@@ -278,7 +284,7 @@ async def test_a_folder_keeps_its_queue_and_its_accounting(tmp_path: Path) -> No
     with pytest.raises(SlurmNotRunning):
         attach(tmp_path)
     assert not listening(first.slurmctld_port)
-    async with slurm_cluster(tmp_path, shapes=SHAPES) as second:
+    async with slurm_cluster(tmp_path) as second:
         assert await state(second, job["job_id"]) == "PENDING"
         shown = await second.run("sacct", "--noheader", "--parsable2", "--allusers", "--format=JobID,State")
         assert f"{ended['job_id']}|CANCELLED" in shown.stdout.splitlines()
@@ -325,6 +331,7 @@ async def test_a_killed_lab_leaves_no_process_no_mount_and_no_port(tmp_path: Pat
     try:
         await until((tmp_path / "slurm.json").exists, seconds=60, what="the cluster")
         cluster = attach(tmp_path)
+        await admit_large(cluster)
         await cluster.sbatch(ALICE, "#!/bin/bash\ntouch runs; sleep 600\n")
         await until((cluster.shared_dir / "runs").exists, seconds=JOB_SECONDS, what="the job's script")
         pids = [pid for pid in psutil.pids() if namespace_of(pid) == namespace_of(cluster.init_pid)]

@@ -1,23 +1,15 @@
 """What Slurm is told: pure text."""
 
 import pytest
-from clusterra_lab.slurm_config import InvalidConfig, NodeShape, PowerSaving, SlurmConfig, slurm_conf, slurmdbd_conf
+from clusterra_lab.slurm_config import InvalidConfig, PowerSaving, SlurmConfig, slurm_conf, slurmdbd_conf
 from hypothesis import given
 from hypothesis import strategies as st
 
 words = st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True)
-shapes = st.builds(
-    NodeShape,
-    name=words,
-    cpus=st.integers(1, 512),
-    memory_mib=st.integers(1, 10**7),
-    features=st.lists(words, max_size=3).map(tuple),
-    gres=st.sampled_from(["", "gpu:8", "gpu:h100:4"]),
-)
 
 
-def config(*shapes: NodeShape, power_saving: PowerSaving | None = None) -> SlurmConfig:
-    return SlurmConfig("acme", 17000, 17001, shapes, power_saving)
+def config(*, power_saving: PowerSaving | None = None, max_nodes: int | None = None) -> SlurmConfig:
+    return SlurmConfig("acme", 17000, 17001, power_saving, max_nodes=max_nodes)
 
 
 def nodes(text: str) -> list[dict[str, str]]:
@@ -25,23 +17,16 @@ def nodes(text: str) -> list[dict[str, str]]:
     return [dict(pair.split("=", 1) for pair in line.split()) for line in lines]
 
 
-@given(st.lists(shapes, max_size=5))
-def test_each_shape_is_one_placeholder_that_runs_nothing(shapes: list[NodeShape]) -> None:
-    records = nodes(slurm_conf(config(*shapes)))
-    assert [record["NodeName"] for record in records] == [f"placeholder-{shape.name}" for shape in shapes]
-    for record, shape in zip(records, shapes, strict=True):
-        assert record["State"] == "FUTURE"
-        assert (record["CPUs"], record["RealMemory"]) == (str(shape.cpus), str(shape.memory_mib))
-        assert record.get("Feature", "") == ",".join(shape.features)
-        assert record.get("Gres", "") == shape.gres
+def test_what_can_never_be_is_refused_at_submit() -> None:
+    text = slurm_conf(config(max_nodes=100))
+    assert "\nEnforcePartLimits=ANY\n" in text
+    assert "PartitionName=main Default=YES Nodes=ALL MaxNodes=100 State=UP\n" in text
+    assert nodes(text) == []
 
 
 @given(words, st.sampled_from(" \n\t#\\\"'="), words)
 def test_a_name_cannot_bring_settings_of_its_own(head: str, between: str, tail: str) -> None:
     name = head + between + tail
-    for bad in (NodeShape(name, 1, 1), NodeShape("a", 1, 1, (name,)), NodeShape("a", 1, 1, (), name)):
-        with pytest.raises(InvalidConfig):
-            config(bad)
     with pytest.raises(InvalidConfig):
         SlurmConfig(name, 17000, 17001)
     with pytest.raises(InvalidConfig):

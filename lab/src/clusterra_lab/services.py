@@ -9,7 +9,6 @@ from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.permissions import Permissions, control_plane, edge_agent
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_runtime import catalogue
 
 from clusterra_lab.aws import Aws
 from clusterra_lab.fleet import Command
@@ -17,7 +16,6 @@ from clusterra_lab.nats import NatsServer
 from clusterra_lab.oidc import Oidc, Person
 from clusterra_lab.secret_file import secret, write_secret
 from clusterra_lab.slurm import SlurmCluster
-from clusterra_lab.slurm_config import NodeShape
 
 CLUSTER = ClusterRef(tenant="acme", cluster="main")
 EMAIL_DOMAIN = "acme.example"
@@ -37,12 +35,6 @@ NATS_USERS: Mapping[str, Permissions] = {
     **{name: control_plane() for name in ("gateway", "proxy", "scaler", "events", "setup", "lab")},
     "edge-agent": edge_agent(CLUSTER),
 }
-
-
-def shapes() -> list[NodeShape]:
-    """The catalogue, as Slurm needs it to accept jobs while there is no worker."""
-    workers = {shape.name: shape.worker for shape in catalogue.load(CATALOGUE).shapes}
-    return [NodeShape(name, spec.cpus, spec.memory_mib, spec.features, spec.gres) for name, spec in workers.items()]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from clusterra_lab.ports import free_port
 from clusterra_lab.problem import LabProblem
 from clusterra_lab.process import until
 from clusterra_lab.progress import Progress, silent
-from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SHARED_PATH, SLURM_KEY, NodeShape, PowerSaving, SlurmConfig
+from clusterra_lab.slurm_config import JWT_KEY, RESUME_LOG, SHARED_PATH, SLURM_KEY, PowerSaving, SlurmConfig
 from clusterra_lab.slurm_daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening
 from clusterra_lab.slurm_directory import SlurmDirectory
 from clusterra_lab.slurm_namespace import INIT, command_line
@@ -116,6 +116,18 @@ class SlurmCluster(BaseModel):
             raise CommandFailed(f"sbatch: {sbatch.stderr.strip()}")
         return sbatch.stdout.strip().partition(";")[0]
 
+    async def admits(self) -> bool:
+        """Whether there is anything that a job could be accepted for, be it to come."""
+        return bool((await _checked(self, "sinfo", "--future", "--noheader", "--Node", "--format=%N")).strip())
+
+    async def admit(self, name: str, *, cpus: int, memory_mib: int, features: Sequence[str]) -> None:
+        """Have a placeholder, so that jobs for such a worker are accepted while there is none; the proxy keeps its own.
+
+        Raises CommandFailed.
+        """
+        resources = (f"cpus={cpus}", f"realmemory={memory_mib}", f"features={','.join(features)}")
+        await _checked(self, "scontrol", "create", f"nodename={name}", *resources, "state=FUTURE")
+
 
 class OwnedSlurmCluster(SlurmCluster):
     """A cluster in the hands of whoever started it, who may also kill and restart its daemons."""
@@ -143,7 +155,7 @@ async def slurm_cluster(
     directory: Path,
     *,
     name: str = "lab",
-    shapes: Sequence[NodeShape] = (),
+    max_nodes: int | None = None,
     power_saving: PowerSaving | None = None,
     address: str = "127.0.0.1",
     one_host: bool = True,
@@ -155,14 +167,14 @@ async def slurm_cluster(
 
     slurmctld and slurmdbd listen on `address` of this machine, slurmrestd on 127.0.0.1. With `one_host` workers are
     processes of this machine, too, else pods with folders of their own.
-    Jobs that a worker of one of the `shapes` could run are accepted while there is none. With `power_saving`, Slurm's
+    Jobs are accepted once there is a node or a placeholder (`admit`) that fits them. With `power_saving`, Slurm's
     own scaling from zero is on and there is no accounting. `settings` are more lines of slurm.conf. Needs root.
     Raises LabProblem, TimeoutError.
     """
     open_namespaces = await provider(progress)
     progress("Slurm")
     folders = SlurmDirectory(directory.resolve())
-    config = SlurmConfig(name, free_port(), free_port(), shapes, power_saving, address, one_host, settings)
+    config = SlurmConfig(name, free_port(), free_port(), power_saving, address, one_host, max_nodes, settings)
     folders.prepare(config)
     async with AsyncExitStack() as running:
         inside = await running.enter_async_context(open_namespaces(folders))

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 HOST = "slurm"
 """The name of the machine inside the cluster's namespaces."""
@@ -63,16 +62,6 @@ class InvalidConfig(ValueError):
     """A value would not be one value in Slurm's configuration syntax."""
 
 
-class NodeShape(NamedTuple):
-    """What workers of a kind have. A record of it makes Slurm accept jobs that need one while there is no worker."""
-
-    name: str
-    cpus: int
-    memory_mib: int
-    features: Sequence[str] = ()
-    gres: str = ""
-
-
 @dataclass(frozen=True)
 class PowerSaving:
     """Slurm's own scaling from zero: `nodes` cloud nodes, and a ResumeProgram that only notes when it is called.
@@ -93,19 +82,18 @@ class SlurmConfig:
     name: str
     slurmctld_port: int
     slurmdbd_port: int
-    shapes: Sequence[NodeShape] = ()
     power_saving: PowerSaving | None = None
     address: str = "127.0.0.1"
     """Where slurmctld and slurmdbd listen; workers call slurmctld there."""
     one_host: bool = True
     """Whether all slurmd share one machine, and so its spool folder."""
+    max_nodes: int | None = None
+    """What one job may ask for at most: as many as there may be workers."""
     settings: Sequence[str] = ()
     """More lines of slurm.conf, such as `Licenses=matlab:2`."""
 
     def __post_init__(self) -> None:
         words = [self.name, self.address, *(self.power_saving.features if self.power_saving else ())]
-        for shape in self.shapes:
-            words += [shape.name, *shape.features, *filter(None, [shape.gres])]
         for word in words:
             if not _WORD.fullmatch(word):
                 raise InvalidConfig(f"{word!r} cannot be a name in slurm.conf: use letters, digits and _ . : -")
@@ -130,6 +118,8 @@ def slurm_conf(config: SlurmConfig) -> str:
 
     Slurm looks for jobs to start once a second, and again in its backfill thread; the parameters let both do so at
     each of these chances. Several slurmd share one address, each with a port and a spool folder of its own.
+    What the partition and its nodes could never have is refused at submit. Placeholders count as nodes; until there are
+    any that is every job.
     """
     return f"""\
 ClusterName={config.name}
@@ -177,8 +167,8 @@ SlurmdParameters=config_overrides
 SlurmdTimeout=30
 ReturnToService=2
 {_accounting(config)}
-{_nodes(config)}
-PartitionName=main Default=YES Nodes=ALL State=UP
+{_cloud(config.power_saving) if config.power_saving else ""}
+PartitionName=main Default=YES Nodes=ALL MaxNodes={config.max_nodes or "UNLIMITED"} State=UP
 {_lines(config.settings)}"""
 
 
@@ -221,33 +211,17 @@ AccountingStoreFlags=job_comment
 """
 
 
-def _nodes(config: SlurmConfig) -> str:
-    if config.power_saving:
-        return _cloud(config.power_saving)
-    # FUTURE records are never shown and never allocated, but count when a job is admitted.
-    return "".join(f"NodeName=placeholder-{shape.name} {_resources(shape)} State=FUTURE\n" for shape in config.shapes)
-
-
 def _lines(settings: Sequence[str]) -> str:
     return "".join(f"{setting}\n" for setting in settings)
 
 
 def _cloud(saving: PowerSaving) -> str:
-    shape = NodeShape("cloud", saving.cpus, saving.memory_mib, saving.features)
+    features = f" Feature={','.join(saving.features)}" if saving.features else ""
     return f"""\
 ResumeProgram={ETC}/resume
 SuspendProgram={ETC}/suspend
 ResumeTimeout=600
 ResumeRate=0
 SuspendTime=600
-NodeName=cloud-[1-{saving.nodes}] {_resources(shape)} State=CLOUD
+NodeName=cloud-[1-{saving.nodes}] CPUs={saving.cpus} RealMemory={saving.memory_mib}{features} State=CLOUD
 """
-
-
-def _resources(shape: NodeShape) -> str:
-    text = f"CPUs={shape.cpus} RealMemory={shape.memory_mib}"
-    if shape.features:
-        text += f" Feature={','.join(shape.features)}"
-    if shape.gres:
-        text += f" Gres={shape.gres}"
-    return text

@@ -19,9 +19,10 @@ from clusterra_lab.leftovers import end_processes
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.oidc import Oidc, oidc_provider
 from clusterra_lab.ports import kept_port
+from clusterra_lab.process import until
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import write_secret
-from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup, shapes
+from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm_provider import first_possible
 from clusterra_lab.substrate import Substrate, SubstrateName, edge_substrate
@@ -30,6 +31,8 @@ from clusterra_lab.up import opened
 from clusterra_lab.user import User, logged_in
 
 COOKIES = "cookies.txt"
+ADMITS_SECONDS = 60.0
+"""Within this the proxy has made its placeholders."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ async def stack(
             slurm = await running.enter_async_context(
                 slurm_cluster(
                     home.state / "slurm",
-                    shapes=shapes(),
+                    max_nodes=policy.max_workers,
                     address=edge.address,
                     one_host=edge.one_host,
                     progress=progress,
@@ -149,6 +152,7 @@ async def stack(
         async with at_once() as starting:
             starting.create_task(run_setup(setup(parts, policy), home.logs, progress))
             started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
+        await until(slurm.admits, seconds=ADMITS_SECONDS, what="Slurm to accept jobs", every=0.1)
         all_started()
         yield Stack(home, parts, parts.nats, parts.aws, parts.oidc, slurm, edge, started.result(), client, gateway_url)
 

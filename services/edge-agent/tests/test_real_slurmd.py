@@ -19,14 +19,13 @@ from clusterra_edge_agent.slurmd import Slurmd
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import until
 from clusterra_lab.slurm import SlurmCluster, slurm_cluster
-from clusterra_lab.slurm_config import ETC, NodeShape
+from clusterra_lab.slurm_config import ETC
 from pydantic import TypeAdapter
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
 ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
 SPEC = WorkerSpec(cpus=16, memory_mib=131072, features=("memory", "memory-large"))
-SHAPES = [NodeShape("memory-large", SPEC.cpus, SPEC.memory_mib, SPEC.features)]
 JOB_SECONDS = 30.0
 
 
@@ -79,7 +78,8 @@ class Site:
 
 @pytest.fixture(scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmCluster]:
-    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), shapes=SHAPES) as cluster:
+    async with slurm_cluster(tmp_path_factory.mktemp("slurm")) as cluster:
+        await cluster.admit("large", cpus=SPEC.cpus, memory_mib=SPEC.memory_mib, features=SPEC.features)
         yield cluster
 
 
