@@ -14,6 +14,7 @@ from clusterra_lab.process import start, until
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.controller import Controller
 from clusterra_proxy.errors import NotFound
+from clusterra_proxy.placeholders import PREFIX
 from clusterra_proxy.slurmrestd import Slurmrestd
 
 SHAPES = (
@@ -135,6 +136,12 @@ class SlurmWorld:
             shared_path=self.shared_path,
             catalogue=Catalogue(shapes=SHAPES),
         )
+
+
+async def placeholders(slurm: SlurmWorld) -> list[str]:
+    """The names of all placeholders that Slurm has."""
+    shown = await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", "--format=%N")
+    return [name for name in shown.stdout.split() if name.startswith(PREFIX)]
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from clusterra_proxy.controller import Controller
 from clusterra_proxy.future_nodes import FutureRecords
 from clusterra_proxy.placeholders import PREFIX, Placeholder
 from clusterra_proxy.slurmrestd import Slurmrestd
-from slurm_world import SlurmWorld, slurm_world
+from slurm_world import SlurmWorld, placeholders, slurm_world
 
 SMALL = Placeholder("general-small", WorkerSpec(cpus=4, memory_mib=8000, features=("general", "general-small")), 4)
 LARGE = Placeholder("general-large", WorkerSpec(cpus=16, memory_mib=64000, features=("general", "general-large")), 3)
@@ -62,8 +62,7 @@ async def until_records(slurm: SlurmWorld, count: int) -> list[str]:
     """The names of all placeholders, once there are so many."""
 
     async def found() -> tuple[list[str]] | None:
-        shown = await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", "--format=%N")
-        names = [name for name in shown.stdout.split() if name.startswith(PREFIX)]
+        names = await placeholders(slurm)
         return (names,) if len(names) == count else None
 
     (names,) = await until(found, seconds=20, what=f"{count} placeholders", every=0.1)

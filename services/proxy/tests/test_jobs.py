@@ -16,7 +16,7 @@ from clusterra_proxy.comment import Comment
 from clusterra_proxy.facts import UNKNOWN_UID
 from clusterra_runtime.direct import replay
 from proxy_world import ProxyWorld, submission
-from slurm_world import SlurmWorld
+from slurm_world import SlurmWorld, placeholders
 
 LONG = "#!/bin/sh\nsleep 600\n"
 
@@ -97,6 +97,16 @@ async def test_a_job_that_no_worker_can_run_yet_is_accepted_without_warning(
         submitted = await proxy.submit(alice, **job)
         assert submitted.warnings == ()
         await cancel(proxy, alice, submitted.job_id)
+
+
+async def test_a_submit_waits_for_placeholders_that_were_lost(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    done = await slurm.cluster.run("scontrol", "delete", f"nodename={','.join(await placeholders(slurm))}")
+    assert done.returncode == 0, done
+    job_id = (await proxy.submit(alice, cpus_per_task=60)).job_id
+    assert (await proxy.job(alice, job_id)).state == "PENDING"
+    await cancel(proxy, alice, job_id)
 
 
 async def test_a_key_makes_one_job(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:

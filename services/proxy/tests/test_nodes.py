@@ -16,7 +16,7 @@ from clusterra_contracts.slurm_rpc import (
 from clusterra_lab.process import until
 from clusterra_proxy.placeholders import PREFIX
 from proxy_world import ProxyWorld
-from slurm_world import SlurmWorld
+from slurm_world import SlurmWorld, placeholders
 
 
 def states(snapshot: QueueSnapshot, name: str) -> tuple[str, ...]:
@@ -106,8 +106,7 @@ async def test_nodes_that_are_not_there(proxy: ProxyWorld) -> None:
 
 
 async def test_placeholders_are_there_and_nobody_sees_them(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
-    shown = await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", "--format=%N")
-    names = [name.strip() for name in shown.stdout.split() if name.startswith(PREFIX)]
+    names = await placeholders(slurm)
     assert len(names) == 200
     # To us it does not exist, so there is nothing to delete or drain.
     await proxy.call("delete-node", DeleteNode(node=names[0]), Done)
@@ -116,7 +115,7 @@ async def test_placeholders_are_there_and_nobody_sees_them(proxy: ProxyWorld, sl
     snapshot = await proxy.until_snapshot(lambda snapshot: snapshot.nodes is not None)
     for name in (*(node.name for node in page.nodes), *(node.name for node in snapshot.nodes or ())):
         assert not name.startswith(PREFIX)
-    assert (await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", f"--nodes={names[0]}")).stdout
+    assert await placeholders(slurm) == names
 
 
 async def test_how_it_is(proxy: ProxyWorld) -> None:

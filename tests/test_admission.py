@@ -1,0 +1,60 @@
+"""Admission by HTTP: what no shape fits is refused at once with the limit, what one fits is taken with no worker."""
+
+from typing import Any
+
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_lab.slurm import CommandFailed
+from clusterra_lab.stack import Stack
+from clusterra_lab.user import User
+
+GREATEST = "240799 (memory-xlarge)"
+
+
+async def refusal(user: User, script: str, job: dict[str, Any]) -> dict[str, Any]:
+    """The problem that a submit is answered with."""
+    body = {"script": f"#!/bin/sh\n{script}\n", "job": {"environment": ["PATH=/bin"], **job}}
+    async with user.session.post(f"/v1/clusters/{user.cluster}/jobs/submit", json=body) as response:
+        problem: dict[str, Any] = await response.json()
+        assert (response.status, response.content_type) == (422, "application/problem+json"), problem
+        return problem
+
+
+@pytest.mark.parametrize(
+    ("script", "job", "words"),
+    [
+        ("", {"cpus_per_task": 33}, "33 CPUs on each node, but the largest worker has 32"),
+        ("#SBATCH --cpus-per-task=33", {}, "33 CPUs on each node, but the largest worker has 32"),
+        ("#SBATCH -n 66 -N 2", {}, "33 CPUs on each node"),
+        ("#SBATCH -C compute-xs -c 3", {}, "among those with compute-xs has 2 (compute-xs)"),
+        ("", {"memory_per_node": 300_000}, GREATEST),
+        ("#SBATCH --mem=300G", {}, GREATEST),
+        ("#SBATCH -N 101", {}, "101 nodes, but the cluster may have 100 workers"),
+        ("#SBATCH --constraint=quantum", {}, "no worker has the feature quantum"),
+        ("#SBATCH --constraint=quantum|compute&nowhere", {}, "Invalid feature"),
+        ("#SBATCH --gres=gpu:h100:2", {}, "2 gres/gpu:h100 on each node"),
+        ("#SBATCH --gpus=1", {}, "1 gres/gpu on each node"),
+        ("#SBATCH --gres=license:1", {}, "gres/license"),
+    ],
+    ids=str,
+)
+async def test_what_no_shape_fits_is_refused(ada: User, script: str, job: dict[str, Any], words: str) -> None:
+    problem = await refusal(ada, script, job)
+    assert words in problem["detail"], problem
+    assert problem["hint"], problem
+
+
+@pytest.mark.parametrize(
+    "asked", ["-c 32 --mem=200G -C memory", "-N 3 -C general-large", "-N 100 -C compute --mem=1G", "-N 100"]
+)
+async def test_what_a_shape_fits_is_taken_with_no_such_worker(ada: User, asked: str) -> None:
+    job = await ada.submit(f"#!/bin/sh\n#SBATCH {asked}\n", {"hold": True, "name": "admitted"})
+    await ada.cancel(job.job_id)
+
+
+@pytest.mark.parametrize(
+    "options", [("--nodes=101",), ("--cpus-per-task=33",), ("--mem=300G",), ("--constraint=quantum",)], ids=" ".join
+)
+async def test_a_login_node_refuses_it_as_well(lab: Stack, options: tuple[str, ...]) -> None:
+    with pytest.raises(CommandFailed):
+        await lab.slurm.sbatch(SlurmUser(name="ada", uid=7001, gid=7001), "#!/bin/sh\ntrue\n", *options)
