@@ -6,7 +6,7 @@ from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue, Family, Shape, Size, WorkerSpec
 from clusterra_proxy.answers import FutureNode
 from clusterra_proxy.hostlist import expand
-from clusterra_proxy.placeholders import PER_CALL, Difference, Placeholder, difference, sentinels, wanted
+from clusterra_proxy.placeholders import PER_CALL, Difference, Placeholder, difference, same_gres, sentinels, wanted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,3 +125,12 @@ def test_sentinels_are_the_last_record_and_the_last_with_gpus(
     placeholders: tuple[Placeholder, ...], expected: tuple[tuple[str, str], ...]
 ) -> None:
     assert sentinels(placeholders) == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "same"),
+    [("gpu:h100:4(S:0-1)", True), ("gpu:4", False), ("gpu:a100:4", False), ("", False), ("gpu:h100:4,shard:1", False)],
+)
+def test_what_slurm_shows_of_resources(shown: str, same: bool) -> None:
+    assert same_gres(shown, "gpu:h100:4") is same
+    assert same_gres("gpu:1", "gpu")

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import structlog
 
-from clusterra_proxy.errors import NotFound, SlurmFailed
+from clusterra_proxy.errors import NotFound, Rejected, SlurmFailed, Unavailable
 from clusterra_proxy.future_nodes import FutureRecords
 from clusterra_proxy.placeholders import Placeholder, difference, same_gres, sentinels
 from clusterra_proxy.slurm_errors import NODE_TABLE_FULL
@@ -35,6 +35,8 @@ POLL_SECONDS = 0.1
 WHOLE_SECONDS = 300.0
 RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
+LONGEST_AWAY_SECONDS = 4.0
+"""While Slurm does not answer: when it comes back, the types of all GPUs are forgotten."""
 
 
 class Admission:
@@ -46,23 +48,26 @@ class Admission:
         self._token = token
 
     async def keep(self) -> None:
-        """Keep them, for ever. What fails is told in the log and tried again after growing pauses."""
+        """Keep them, for ever. What fails is tried again after growing pauses; the log tells each new reason."""
         whole_at = 0.0
         retry_seconds = RETRY_SECONDS
-        failed = False
+        told = ""
         while True:
             pause = LOOK_SECONDS
             try:
                 if time.monotonic() >= whole_at or not await self.sound():
                     await self._mend()
                     whole_at = time.monotonic() + WHOLE_SECONDS
-                if failed:
+                if told:
                     log.info("placeholders_kept_again")
-                failed, retry_seconds = False, RETRY_SECONDS
+                told, retry_seconds = "", RETRY_SECONDS
             except SlurmFailed as error:
-                log.warning("placeholders_not_kept", reason=str(error), hint=_hint(error), again_in=retry_seconds)
-                failed, whole_at = True, 0.0
-                pause, retry_seconds = retry_seconds, min(2 * retry_seconds, LONGEST_RETRY_SECONDS)
+                if str(error) != told:
+                    log.warning("placeholders_not_kept", reason=str(error), hint=_hint(error))
+                told, whole_at = str(error), 0.0
+                longest = LONGEST_AWAY_SECONDS if isinstance(error, Unavailable) else LONGEST_RETRY_SECONDS
+                pause = min(retry_seconds, longest)
+                retry_seconds = min(2 * retry_seconds, LONGEST_RETRY_SECONDS)
             await asyncio.sleep(pause)
 
     async def sound(self) -> bool:
@@ -93,6 +98,11 @@ class Admission:
             await self._records.create(self._token(), placeholder.line(nodes))
         for nodes in todo.delete:
             await self._records.delete(self._token(), nodes)
+        if not await self.sound():
+            raise Rejected(
+                "Slurm shows other placeholders than it was told to make",
+                hint="compare `sinfo --future` with the catalogue, above all the spelling of GPUs",
+            )
         log.info(
             "placeholders_mended",
             created=[nodes for _, nodes in todo.create],

@@ -111,12 +111,13 @@ def difference(placeholders: Iterable[Placeholder], present: Iterable[FutureNode
 
 
 def same_gres(one: str, other: str) -> bool:
-    """Whether both name the same resources. Slurm adds the sockets in parentheses."""
+    """Whether both name the same resources. Slurm adds the sockets in parentheses, and a count where there is none."""
     return _gres(one) == _gres(other)
 
 
 def _gres(text: str) -> list[str]:
-    return sorted(filter(None, re.sub(r"\([^)]*\)", "", text).split(",")))
+    items = filter(None, re.sub(r"\([^)]*\)", "", text).split(","))
+    return sorted(item if re.search(r":\d+$", item) else f"{item}:1" for item in items)
 
 
 def _largest(shape: Shape, catalogue: Catalogue) -> bool:
