@@ -140,6 +140,7 @@ CASES = (
     JobCase("heterogeneous and held", "-H -n 2", reason="JobHeldUser", components=("-n 1",)),
     # Partitions
     JobCase("several partitions", "-p main,debug", one()),
+    JobCase("several partitions of which one allows it", "-p main,bounded -N 3", alike(3)),
     JobCase("another partition", "-p debug"),
     JobCase("partition that is down", "-p closed", reason="PartitionDown"),
     # What new nodes do not cure
@@ -169,8 +170,17 @@ CASES = (
     JobCase("cores per socket", "--cores-per-socket=4 -n 2", refused="Requested node configuration is not available"),
     JobCase("unknown feature", "-C nosuch", refused="Invalid feature specification"),
     JobCase("counted alternatives", "-C '[general*1|compute*1]' -N 2", refused="Invalid feature specification"),
+    JobCase("extra that is no comparison", "--extra=rack", refused="Invalid extra constraints specification"),
     JobCase("unknown node", "-w nowhere-1", refused="Invalid node name specified"),
     JobCase("unknown partition", "-p nosuch", refused="Invalid partition name specified"),
+    JobCase("more nodes than placeholders", "-N 17", refused="Node count specification invalid"),
+    JobCase("more cpus than all placeholders", "-n 257", refused="More processors requested than permitted"),
+    JobCase("more nodes than the partition allows", "-p bounded -N 3", refused="Node count specification invalid"),
+    JobCase(
+        "more time than the partition allows",
+        "-p bounded -t 120",
+        refused="Requested time limit is invalid (missing or exceeds some limit)",
+    ),
     JobCase("too many licences", "-L matlab:3", refused="Invalid license specification"),
     JobCase("unknown reservation", "--reservation=nosuch", refused="Requested reservation is invalid"),
     JobCase(
@@ -185,6 +195,7 @@ CASES = (
     JobCase("after another job", "-d afterok:{fill}", reason="Dependency", stage="a busy node"),
     JobCase("the only one of its name", "-d singleton -J fill", reason="Dependency", stage="a busy node"),
     JobCase("reservation to come", "--reservation=later", reason="Reservation", stage="a busy node"),
+    JobCase("extra that the node has not", "-t 60 --extra=rack=7", one(), reason="Constraints", stage="a busy node"),
     JobCase("named node", f"-t 60 -w {BUSY} -c 4", one(4, node=BUSY), stage="a busy node"),
     JobCase(
         "named node among several", f"-t 60 -w {BUSY} -N 2 -c 4", (*one(4, node=BUSY), *one(4)), stage="a busy node"

@@ -10,13 +10,14 @@ from typing import Any
 
 import aiohttp
 from clusterra_contracts.identity import SlurmUser
-from clusterra_lab.process import free_port, start, until
+from clusterra_lab.ports import free_port
+from clusterra_lab.process import start, until
 from clusterra_lab.slurm import CommandFailed, OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.connector import SlurmrestdConnector
 from clusterra_proxy.records import JobRecord
 from clusterra_proxy.versions import VERSIONS
 from job_cases import BUSY, UID, JobCase
-from job_site import ACCOUNTING, SETTINGS, SHAPES
+from job_site import ACCOUNTING, SETTINGS
 
 RECORDED = Path(__file__).parent / "recorded" / "jobs.json"
 SUBMITTED_AT = 1_800_000_000
@@ -30,7 +31,9 @@ _SETTLED_SECONDS = 20.0
 _TIMES = ("submit_time", "eligible_time")
 _IDS = ("job_id", "array_job_id", "het_job_id")
 _OUTPUT = {"standard_output", "stdout_expanded", "stderr_expanded", "comment", "exit_code", "start_time", "end_time"}
-_KEPT = sorted(JobRecord.model_fields.keys() - _OUTPUT | {"licenses", "qos", "account", "cpus_per_tres", "prefer"})
+_KEPT = sorted(
+    JobRecord.model_fields.keys() - _OUTPUT | {"licenses", "qos", "account", "cpus_per_tres", "prefer", "extra"}
+)
 """What the proxy reads of a job that waits, and what tells the reader of the file more."""
 
 
@@ -139,7 +142,7 @@ class JobRecorder:
 async def job_recorder(directory: Path) -> AsyncIterator[JobRecorder]:
     """A recorder on a Slurm of its own. Needs root."""
     async with (
-        slurm_cluster(directory, shapes=SHAPES, settings=SETTINGS) as cluster,
+        slurm_cluster(directory, settings=SETTINGS) as cluster,
         aiohttp.ClientSession(cluster.slurmrestd_url, connector=SlurmrestdConnector(limit=2)) as http,
     ):
         recorder = JobRecorder(cluster, http)

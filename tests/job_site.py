@@ -1,22 +1,41 @@
 """The Slurm that the job cases are recorded on: what its workers would be, and what its accounts may do."""
 
-from clusterra_lab.slurm_config import NodeShape
+from typing import NamedTuple
+
 from clusterra_scaler.planner.constraints import parse
 from clusterra_scaler.planner.demand import Need
 
+
+class _Kind(NamedTuple):
+    """What workers of a kind have. Memory in MiB, GPUs as in slurm.conf."""
+
+    name: str
+    cpus: int
+    memory_mib: int
+    features: tuple[str, ...]
+    gres: str = ""
+
+    @property
+    def placeholders(self) -> str:
+        """The line of slurm.conf for four of them."""
+        has = f"CPUs={self.cpus} RealMemory={self.memory_mib} Feature={','.join(self.features)}"
+        return f"NodeName=placeholder-{self.name}-[1-4] {has}{self.gres and f' Gres={self.gres}'} State=FUTURE"
+
+
 _KINDS = (
-    NodeShape("general", 16, 65536, ("general", "general-large")),
-    NodeShape("compute", 8, 16384, ("compute", "compute-medium")),
-    NodeShape("gpu", 32, 262144, ("gpu", "h100"), "gpu:h100:8"),
-    NodeShape("plain", 8, 32768, ("gpu", "plain"), "gpu:4"),
+    _Kind("general", 16, 65536, ("general", "general-large")),
+    _Kind("compute", 8, 16384, ("compute", "compute-medium")),
+    _Kind("gpu", 32, 262144, ("gpu", "h100"), "gpu:h100:8"),
+    _Kind("plain", 8, 32768, ("gpu", "plain"), "gpu:4"),
 )
-SHAPES = [kind._replace(name=f"{kind.name}-{number}") for kind in _KINDS for number in range(1, 5)]
 
 SETTINGS = (
+    *(kind.placeholders for kind in _KINDS),
     "AccountingStorageEnforce=associations,limits,qos",
     "Licenses=matlab:2",
     "PartitionName=debug Nodes=ALL State=UP",
     "PartitionName=closed Nodes=ALL State=DOWN",
+    "PartitionName=bounded Nodes=ALL MaxNodes=2 MaxTime=60 State=UP",
 )
 
 ACCOUNTING = (

@@ -25,7 +25,7 @@ type Cause = Literal[
 
 _REASONS: Mapping[Cause, str] = {
     # `None` and `SchedDefer` are jobs that the scheduler has not looked at yet. `Constraints` is a first try, with
-    # what the job would prefer. `NodeDown` is one that lost its node.
+    # what the job would prefer, or a job with an `--extra` that no node has. `NodeDown` is one that lost its node.
     "nodes": "None Resources Priority PartitionConfig ReqNodeNotAvail NodeDown SchedDefer Constraints",
     "fitting node": "BadConstraints",
     "time": "BeginTime DeadLine Cleaning Prolog",
