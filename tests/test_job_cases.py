@@ -66,6 +66,12 @@ def test_no_demand_while_slurm_has_not_found_out_why(name: str) -> None:
     assert not demands(answer)
 
 
+def test_the_same_demand_whichever_partition_slurm_tried_last() -> None:
+    recorded = ANSWERS["several partitions of which one allows it"]
+    other = {"jobs": [job | {"state_reason": "PartitionNodeLimit"} for job in recorded["jobs"]]}
+    assert demands(other) == demands(recorded) != []
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case.refused], ids=lambda case: case.name)
 def test_refused(case: JobCase) -> None:
     assert ANSWERS[case.name]["refused"] == case.refused

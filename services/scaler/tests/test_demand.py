@@ -68,6 +68,12 @@ def test_a_job_that_slurm_holds_for_want_of_a_fitting_node_waits_for_one() -> No
     assert waits_for_nodes(group(reason="BadConstraints", held=True), START)
 
 
+def test_a_job_waits_for_nodes_whichever_of_its_partitions_slurm_tried_last() -> None:
+    assert waits_for_nodes(group(partition="main,debug", reason="PartitionNodeLimit"), START)
+    assert not waits_for_nodes(group(partition="main,debug", reason="PartitionNodeLimit", held=True), START)
+    assert not waits_for_nodes(group(partition="main", reason="PartitionNodeLimit"), START)
+
+
 def test_only_the_cluster_s_own_partition_counts() -> None:
     groups = [group("1"), group("2", partition="debug"), group("3", partition="debug,main")]
     assert [demand.job_ids for demand in startable(groups, "main", START, fits_at_most())] == [("1",), ("3",)]

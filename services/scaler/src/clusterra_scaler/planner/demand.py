@@ -86,12 +86,15 @@ def waits_for_nodes(group: PendingJobs, now: datetime) -> bool:
     """Whether Slurm would start these jobs if there were nodes.
 
     A reservation has its nodes already. A job that Slurm holds for want of a fitting node is released by one that
-    registers.
+    registers. Of a job that may run in several partitions Slurm tells what the one says that it tried last: where one
+    does not allow the job, that and the want of nodes in another take turns each second.
     """
     if group.dependent or group.reservation or (group.begins_at is not None and group.begins_at > now):
         return False
     cause = cause_of(group.reason)
-    return cause == "fitting node" or (cause == "nodes" and not group.held)
+    if cause == "fitting node":
+        return True
+    return not group.held and (cause == "nodes" or (cause == "partition" and "," in group.partition))
 
 
 def unknown_reasons(pending: Iterable[PendingJobs]) -> tuple[str, ...]:
