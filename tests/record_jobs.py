@@ -1,6 +1,6 @@
 """`make record-jobs`: record what a real Slurm answers to the job cases, into `recorded/jobs.json`.
 
-Run it when a case is added or Slurm is renewed, and read the difference.
+Run it when a case is added, or when Slurm or its configuration is another one, and read the difference.
 """
 
 import asyncio
