@@ -85,8 +85,9 @@ async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluste
         cluster.pending = ()
         cluster.running = tuple(running(str(n), name, cpus=2) for n, name in enumerate(names, start=1))
         cluster.nodes = {name: node(name, used=2, idle_for=None) for name in names}
-        await cluster.look()
+        # In this order, for a look alone would say that the jobs run and no worker is needed any more.
         await cluster.beat(*(worker(name) for name in names))
+        await cluster.look()
         assert await cluster.last_desired() == bought
 
         # Two jobs end: their workers are drained, seen idle, named, and forgotten; the third keeps running.
