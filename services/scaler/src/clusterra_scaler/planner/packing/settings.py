@@ -1,0 +1,30 @@
+"""The few parameters of the packing policy."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Parameters with values that are near their best on each of several traces, so that none needs care."""
+
+    credit: float = 0.4
+    """What room that stays usable is worth, as a share of its price. 0 is blind to which rooms a job destroys, 1 takes
+    every free CPU for sold. Costs are flat between 0.25 and 0.6."""
+
+    wait_seconds: float = 60.0
+    """How long a job that no ready worker takes may wait for others to be bought for together. A boot takes about as
+    long, and room that frees up meanwhile costs nothing."""
+
+    joint: bool = True
+    """Whether to buy workers for several jobs at once. It gains when run times are learned or known. When only wall
+    limits are known, it joins jobs that do not end together and gains nothing."""
+
+    seeds: int = 3
+    """How many of the longest waiting jobs are tried as the first of a bundle. More find nothing cheaper."""
+
+    history_weight: float = 4.0
+    """How many jobs of its own a history needs to count as much as the wider one it refines."""
+
+    first_hazard: float = 0.15
+    """The chance to end within one age bin of a job of which nothing is known: a median run of some 20 minutes with a
+    long tail."""

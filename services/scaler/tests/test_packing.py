@@ -1,0 +1,167 @@
+"""What holds of every packing."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+from clusterra_scaler.planner.packing.durations import certain
+from clusterra_scaler.planner.packing.packing import Packing, pack
+from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group
+from clusterra_scaler.planner.packing.veto import refuses
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_examples import HOUR, OFFERINGS, any_groups, any_rooms, fading
+
+SETTINGS = Settings()
+any_settings = st.builds(
+    Settings, credit=st.sampled_from([0.0, 0.4, 1.0]), joint=st.booleans(), seeds=st.integers(1, 4)
+)
+
+
+def by_id(groups: list[Group]) -> dict[str, Group]:
+    return {job_id: group for group in groups for job_id in group.job_ids}
+
+
+def all_rooms(rooms: list[Room], packing: Packing) -> dict[str, Room]:
+    """As they were before anything was placed."""
+    bought = [Room.of(purchase.room, purchase.offering) for purchase in packing.purchases]
+    return {room.id: room.copy() for room in (*rooms, *bought)}
+
+
+@given(any_groups(), any_rooms(), any_settings)
+def test_no_room_is_overfilled_and_nodes_are_distinct(
+    groups: list[Group], rooms: list[Room], settings: Settings
+) -> None:
+    packing = pack(groups, rooms, OFFERINGS, settings)
+    fill, jobs = all_rooms(rooms, packing), by_id(groups)
+    for placement in packing.placements:
+        group = jobs[placement.job_id]
+        assert len(set(placement.rooms)) == len(placement.rooms) == group.nodes
+        for name in placement.rooms:
+            room = fill[name]
+            assert room.takes(group)
+            room.put(group)
+            assert room.cpus >= 0
+            assert room.memory_gib >= -1e-6
+            assert room.gpus >= 0
+
+
+@given(any_groups(), any_rooms(), any_settings)
+def test_every_job_that_a_shape_holds_is_placed_once(
+    groups: list[Group], rooms: list[Room], settings: Settings
+) -> None:
+    packing = pack(groups, rooms, OFFERINGS, settings)
+    placed = [placement.job_id for placement in packing.placements]
+    possible = {
+        job_id
+        for job_id, group in by_id(groups).items()
+        if any(
+            group.cpus <= each.cpus
+            and group.memory_gib <= each.memory_gib
+            and group.gpus <= each.gpus
+            and (group.shapes is None or each.shape in group.shapes)
+            for each in OFFERINGS
+        )
+    }
+    assert len(placed) == len(set(placed))
+    assert set(placed) == possible
+    assert set(packing.impossible) == set(by_id(groups)) - possible
+
+
+@given(any_groups(), any_rooms())
+def test_nothing_is_bought_for_nobody(groups: list[Group], rooms: list[Room]) -> None:
+    packing = pack(groups, rooms, OFFERINGS, SETTINGS)
+    used = {name for placement in packing.placements for name in placement.rooms}
+    assert {purchase.room for purchase in packing.purchases} <= used
+
+
+@given(any_groups(), any_rooms(), any_settings)
+def test_an_exclusive_job_is_alone(groups: list[Group], rooms: list[Room], settings: Settings) -> None:
+    packing = pack(groups, rooms, OFFERINGS, settings)
+    jobs = by_id(groups)
+    before = {room.id: room for room in rooms}
+    for placement in packing.placements:
+        if jobs[placement.job_id].exclusive:
+            for name in placement.rooms:
+                assert name not in before or before[name].empty
+                assert sum(name in other.rooms for other in packing.placements) == 1
+
+
+@given(any_groups(), any_rooms(), any_settings)
+def test_the_same_arguments_give_the_same_and_are_left_alone(
+    groups: list[Group], rooms: list[Room], settings: Settings
+) -> None:
+    kept = deepcopy((groups, rooms))
+    first = pack(groups, rooms, OFFERINGS, settings)
+    assert (groups, rooms) == kept
+    assert pack(list(reversed(groups)), rooms, OFFERINGS, settings) == first or len(
+        {(-group.remaining.mean_seconds * group.cpus, group.job_ids[0]) for group in groups}
+    ) < len(groups)
+    assert pack(groups, rooms, OFFERINGS, settings) == first
+
+
+@given(any_groups(), any_rooms(), any_settings)
+def test_it_never_costs_more_than_a_worker_for_each_node(
+    groups: list[Group], rooms: list[Room], settings: Settings
+) -> None:
+    packing = pack(groups, rooms, OFFERINGS, settings)
+    alone = 0.0
+    for job_id, group in by_id(groups).items():
+        new = cheapest_new(group, OFFERINGS, settings)
+        if new is not None:
+            assert job_id not in packing.impossible
+            alone += new[0] * group.nodes
+    assert sum(placement.usd for placement in packing.placements) <= alone + 1e-9
+
+
+@given(any_groups(), any_rooms())
+def test_no_job_goes_where_it_would_be_refused(groups: list[Group], rooms: list[Room]) -> None:
+    settings = Settings(joint=False)
+    packing = pack(groups, rooms, OFFERINGS, settings)
+    fill, jobs = all_rooms(rooms, packing), by_id(groups)
+    opened = {room.id for room in rooms}
+    for placement in packing.placements:
+        group = jobs[placement.job_id]
+        new = cheapest_new(group, OFFERINGS, settings)
+        assert new is not None
+        for name in placement.rooms:
+            assert name not in opened or not refuses(fill[name], group, new[0], settings)
+            fill[name].put(group)
+
+
+def test_a_short_job_goes_beside_a_long_one_and_a_long_one_not_beside_a_short() -> None:
+    big = next(each for each in OFFERINGS if each.shape == "compute-16")
+    short = Group(("short",), 4, 8.0, certain(HOUR))
+    long = Group(("long",), 4, 8.0, certain(100 * HOUR))
+    busy_long, busy_short = Room.of("open", big), Room.of("open", big)
+    busy_long.put(long)
+    busy_short.put(short)
+    assert pack([short], [busy_long], OFFERINGS, SETTINGS).placements[0].rooms == ("open",)
+    (purchase,) = pack([long], [busy_short], OFFERINGS, SETTINGS).purchases
+    assert purchase.offering.shape == "compute-4"
+
+
+def test_jobs_that_share_a_shape_are_bought_for_together() -> None:
+    cpus = Group(("cpus",), 12, 8.0, certain(10 * HOUR))
+    memory = Group(("memory",), 4, 100.0, certain(10 * HOUR))
+    packing = pack([cpus, memory], [], OFFERINGS, SETTINGS)
+    assert [purchase.offering.shape for purchase in packing.purchases] == ["memory-16"]
+    assert len(pack([cpus, memory], [], OFFERINGS, Settings(joint=False)).purchases) in (1, 2)
+
+
+def test_only_its_shapes_are_bought_for_a_job() -> None:
+    job = Group(("job",), 1, 1.0, fading(HOUR), shapes=frozenset({"memory-16"}))
+    assert [each.offering.shape for each in pack([job], [], OFFERINGS, SETTINGS).purchases] == ["memory-16"]
+
+
+@pytest.mark.parametrize("credit", [0.0, 0.4])
+def test_the_price_of_a_room_is_its_prolongation_and_the_room_it_takes(credit: float) -> None:
+    offering = next(each for each in OFFERINGS if each.shape == "compute-4")
+    room = Room.of("open", offering)
+    room.put(Group(("first",), 1, 2.0, certain(HOUR)))
+    job = Group(("second",), 1, 2.0, certain(3 * HOUR))
+    # For an hour it takes a quarter that could be used; for two more it pays for all and leaves three quarters free.
+    dollars = 2 * 0.145 + credit * (0.145 / 4 * 1 - 0.145 * 3 / 4 * 2)
+    assert room.price_of(job, replace(SETTINGS, credit=credit)) == pytest.approx(dollars)

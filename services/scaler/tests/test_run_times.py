@@ -1,0 +1,148 @@
+"""How long jobs are expected to run."""
+
+from itertools import pairwise
+
+import pytest
+from clusterra_scaler.planner.packing.durations import MIDDLES, OVER, Remaining, certain, expected, last
+from clusterra_scaler.planner.packing.learned import BINS, EDGES, Counts, Learned, bin_of
+from clusterra_scaler.planner.packing.run_times import Known, RunTimes, Traits, WallLimits
+from clusterra_scaler.planner.packing.settings import Settings
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_examples import HOUR, fading, remainings
+
+DAY = 24 * HOUR
+ADA = Traits("ada", DAY, 4, 8.0)
+traits = st.builds(
+    Traits,
+    user=st.sampled_from(["ada", "bob"]),
+    limit_seconds=st.sampled_from([None, 600.0, DAY, 20 * DAY]),
+    cpus=st.sampled_from([1, 4]),
+    memory_gib=st.sampled_from([0.0, 8.0]),
+)
+histories = st.lists(st.tuples(traits, st.floats(0.0, 3 * DAY), st.floats(0.0, 30 * DAY)), max_size=30)
+
+
+def taught(history: list[tuple[Traits, float, float]], until: float = 40 * DAY) -> Learned:
+    """Told of jobs by start and run time, in the order of time."""
+    learned = Learned(Settings())
+    moments = [(start, 0, number) for number, (_, start, _) in enumerate(history)]
+    moments += [(start + runs, 1, number) for number, (_, start, runs) in enumerate(history)]
+    for moment, ends, number in sorted(moments):
+        if moment > until:
+            break
+        learned.advance(moment)
+        if ends:
+            learned.end(str(number), moment)
+        else:
+            learned.begin(str(number), history[number][0], moment)
+    learned.advance(until)
+    return learned
+
+
+@given(histories, traits, st.floats(0.0, 40 * DAY), st.floats(0.0, 40 * DAY))
+def test_a_curve_only_falls_and_ends_with_the_limit(
+    history: list[tuple[Traits, float, float]], asked: Traits, until: float, age: float
+) -> None:
+    remaining = taught(history, until).remaining("asked", asked, age)
+    chances = remaining.chances
+    assert all(0.0 <= chance <= 1.0 for chance in chances)
+    assert all(later >= sooner - 1e-12 for sooner, later in pairwise(chances))
+    assert remaining.mean_seconds >= 0.0
+    limit = asked.limit_seconds or 30 * DAY
+    if age < limit:
+        over = [chance for middle, chance in zip(MIDDLES, chances, strict=True) if age + middle >= limit]
+        assert over == [1.0] * len(over)
+
+
+@given(histories, st.floats(0.0, 40 * DAY))
+def test_what_was_learned_can_be_kept(history: list[tuple[Traits, float, float]], until: float) -> None:
+    learned = taught(history, until)
+    counts = learned.counts
+    again = Learned(Settings(), Counts.model_validate_json(counts.model_dump_json()))
+    assert again.counts == counts
+    assert again.remaining("new", ADA, 0.0) == learned.remaining("new", ADA, 0.0)
+    for both in (learned, again):
+        both.advance(until + 50 * DAY)
+        for number in range(len(history)):
+            both.end(str(number), until + 50 * DAY)
+    assert again.counts == learned.counts
+    assert not again.counts.running
+
+
+def test_a_users_jobs_teach_most_about_his_own() -> None:
+    history = [(ADA, 0.0, HOUR)] * 50
+    learned = taught(history)
+    nobody = Learned(Settings()).remaining("x", ADA, 0.0).mean_seconds
+    own = learned.remaining("own", ADA, 0.0).mean_seconds
+    other = learned.remaining("other", Traits("bob", DAY, 4, 8.0), 0.0).mean_seconds
+    assert 0.8 * HOUR < own < 1.7 * HOUR
+    assert abs(own - HOUR) < abs(other - HOUR) < abs(nobody - HOUR)
+
+
+def test_jobs_that_still_run_make_expectations_longer() -> None:
+    ended = [(ADA, 0.0, 0.1 * HOUR)] * 5
+    running = [(ADA, 0.0, 30 * DAY)] * 20
+    without = taught(ended, 20 * HOUR).remaining("asked", ADA, 0.0).mean_seconds
+    assert taught(ended + running, 20 * HOUR).remaining("asked", ADA, 0.0).mean_seconds > 2 * without
+
+
+def test_an_abandoned_job_was_still_running() -> None:
+    def after(abandon: bool) -> float:
+        learned = Learned(Settings())
+        for number in range(20):
+            learned.begin(str(number), ADA, 0.0)
+        learned.advance(HOUR)
+        for number in range(20):
+            if abandon:
+                learned.abandon(str(number))
+            else:
+                learned.end(str(number), HOUR)
+        return learned.remaining("asked", ADA, 0.0).mean_seconds
+
+    assert after(abandon=True) > after(abandon=False)
+
+
+def test_the_longer_a_job_runs_the_longer_it_will() -> None:
+    history = [(ADA, 0.0, 60.0)] * 30 + [(ADA, 0.0, 20 * HOUR)] * 30
+    learned = taught(history)
+    assert learned.remaining("a", ADA, 2 * HOUR).mean_seconds > learned.remaining("a", ADA, 0.0).mean_seconds
+
+
+@pytest.mark.parametrize("times", [WallLimits(), Known({"job": DAY})])
+def test_what_is_certain(times: RunTimes) -> None:
+    assert times.remaining("job", ADA, 0.0) == certain(DAY)
+    assert times.remaining("job", ADA, HOUR) == certain(23 * HOUR)
+    assert times.remaining("job", ADA, 2 * DAY) == certain(0.2 * DAY)
+
+
+def test_a_job_without_a_limit_is_taken_for_one_of_a_day() -> None:
+    assert WallLimits().remaining("job", Traits("ada", None, 1, 1.0), 0.0) == certain(DAY)
+
+
+@given(st.floats(0.0, 90 * DAY))
+def test_bins_hold_their_ages(age: float) -> None:
+    found = bin_of(age)
+    assert 0 <= found < BINS
+    assert age >= EDGES[found] * (1 - 1e-9)
+    assert found == BINS - 1 or age < EDGES[found + 1] * (1 + 1e-9)
+
+
+@given(remainings, remainings)
+def test_the_last_of_two_ends_no_sooner(one: Remaining, other: Remaining) -> None:
+    both = last((one, other))
+    within_the_grid = max(one.mean_seconds, other.mean_seconds) <= 29 * DAY
+    if within_the_grid or (one.ended is None and other.ended is None):
+        assert both.mean_seconds >= max(one.mean_seconds, other.mean_seconds) - 1e-6
+        # The last ends after one of them by as much as it is outlasted.
+        if one.ended is not None and other.ended is not None:
+            assert both.mean_seconds == pytest.approx(other.mean_seconds + one.beyond(other))
+    assert one.beyond(OVER) == pytest.approx(min(one.mean_seconds, 30 * DAY) if one.ended else one.mean_seconds)
+
+
+def test_on_the_grid_certain_and_fading_agree() -> None:
+    assert certain(2 * HOUR).beyond(certain(HOUR)) == HOUR
+    step = expected([1.0 - chance for chance in certain(2 * HOUR).chances])
+    assert step.mean_seconds == pytest.approx(2 * HOUR)
+    assert step.beyond(certain(HOUR)) == pytest.approx(HOUR)
+    assert fading(HOUR).beyond(certain(3 * HOUR)) == 0.0
