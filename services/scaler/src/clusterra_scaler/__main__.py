@@ -1,5 +1,5 @@
-"""`python -m clusterra_scaler`."""
+"""`python -m clusterra_scaler`: the same as `clusterra-scaler`."""
 
-from clusterra_scaler.app import main
+from clusterra_scaler.cli import command
 
-main()
+command()

@@ -1,0 +1,125 @@
+"""`clusterra-scaler`: the service, and its planner against traces."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from clusterra_scaler.simulate import catalogue as catalogues
+from clusterra_scaler.simulate import result as results
+from clusterra_scaler.simulate import trace as traces
+from clusterra_scaler.simulate.catalogue import CatalogueUnreadable
+from clusterra_scaler.simulate.picture import picture as drawn
+from clusterra_scaler.simulate.progress import jobs_progress
+from clusterra_scaler.simulate.simulation import (
+    NothingFits,
+    Options,
+    PolicyName,
+    RunTimeSource,
+    Simulation,
+    fitting,
+)
+from clusterra_scaler.simulate.simulation import simulate as simulated
+from clusterra_scaler.simulate.world import Failures
+
+command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+_NAMED = 5
+"""So many bad lines and jobs that fit nothing are named."""
+
+
+@command.callback(invoke_without_command=True)
+def service(context: typer.Context) -> None:
+    """Run the scaler until it is told to stop; with a command, do that instead."""
+    if context.invoked_subcommand is None:
+        # The simulator needs none of what the service takes in.
+        from clusterra_scaler.app import main
+
+        main()
+
+
+@command.command()
+def simulate(
+    trace: Annotated[Path, typer.Argument(help="A trace in the Standard Workload Format.")],
+    shapes: Annotated[Path, typer.Option(help="YAML with a list `shapes`: name, vcpu, memory_gib, price per hour.")],
+    policy: Annotated[PolicyName, typer.Option(help="Who decides.")] = "packing",
+    known_run_times: Annotated[bool, typer.Option("--known-run-times", help="Tell the packing all run times.")] = False,
+    wall_limits: Annotated[bool, typer.Option("--wall-limits", help="Let the packing learn nothing.")] = False,
+    keep_seconds: Annotated[float, typer.Option(min=0, help="How long an empty worker stays.")] = 0.0,
+    boot_seconds: Annotated[float | None, typer.Option(min=0, help="Instead of what SHAPES says (or 60).")] = None,
+    failures: Annotated[float, typer.Option(min=0, max=0.9, help="The share of launches that never register.")] = 0.0,
+    losses: Annotated[
+        float, typer.Option(min=0, max=0.9, help="The share of workers that are lost in their first day.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="For failures and losses.")] = 0,
+    since: Annotated[str | None, typer.Option("--from", help="Jobs from here on: a fraction or a date.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Jobs before this: a fraction or a date.")] = None,
+    memory: Annotated[traces.MemoryUnit, typer.Option(help="What the trace's memory columns count.")] = "auto",
+    node_cpus: Annotated[int | None, typer.Option(min=1, help="Spread bigger jobs over nodes of so many CPUs.")] = None,
+    output: Annotated[Path | None, typer.Option("--out", help="Write jobs and workers here, as JSON.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw demand, fleet, cost and bound here, as SVG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Run the planner on a virtual clock against TRACE: cost by the fluid bound, waits, worker starts.
+
+    Exit code 1 when something cannot be read, or when the result holds what no real cluster could do.
+    """
+    if known_run_times and wall_limits:
+        raise typer.BadParameter("give --known-run-times or --wall-limits, not both")
+    source: RunTimeSource = "known" if known_run_times else "wall-limits" if wall_limits else "learned"
+    options = Options(policy, source, keep_seconds, Failures(failures, losses, seed))
+    try:
+        jobs = traces.read(trace, memory, node_cpus).between(since, until)
+        catalogue = catalogues.read(shapes, boot_seconds)
+        fit, misfit = fitting(jobs, catalogue)
+        _tell_left_out(jobs, [job.id for job in misfit])
+        with jobs_progress(policy, len(fit), err) as tell:
+            done = simulated(jobs, catalogue, options, tell)
+        if output is not None:
+            results.write(done.result, output)
+        if picture is not None:
+            title = f"{trace.name}, {shapes.name}, {policy}" + (f", {source} run times" if policy == "packing" else "")
+            picture.write_text(drawn(done.result, done.figures, catalogue, title), encoding="utf-8")
+    except (traces.TraceUnreadable, traces.BadPeriod, CatalogueUnreadable, NothingFits, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        left_out = {"bad_lines": len(jobs.bad), "jobs_that_fit_no_shape": len(misfit)}
+        typer.echo(json.dumps(done.figures.model_dump() | left_out))
+    else:
+        out.print(_table(done))
+    if done.figures.violations:
+        raise typer.Exit(1)
+
+
+def _tell_left_out(trace: traces.Trace, misfits: list[int]) -> None:
+    if trace.bad:
+        err.print(f"{trace.path}: {len(trace.bad)} lines are no jobs that ran and are left out")
+        for bad in trace.bad[:_NAMED]:
+            err.print(f"  {trace.path}:{bad.number}: {bad.reason}", highlight=False)
+    if misfits:
+        named = ", ".join(map(str, misfits[:_NAMED])) + (", …" if len(misfits) > _NAMED else "")
+        err.print(f"{trace.path}: {len(misfits)} jobs fit no shape and are left out: {named}", highlight=False)
+
+
+def _table(done: Simulation) -> Table:
+    figures = done.figures
+    table = Table(show_header=False, box=None)
+    rows = {
+        "jobs": f"{figures.jobs:,}",
+        "worker starts": f"{figures.worker_starts:,}",
+        "cost": f"{figures.cost_usd:,.2f} USD",
+        "fluid bound": f"{figures.bound_usd:,.2f} USD",
+        "cost / bound": f"{figures.ratio:.4f}",
+        "wait p50, p99, most": f"{figures.wait_p50:g} s, {figures.wait_p99:g} s, {figures.wait_max:g} s",
+        "violations": f"{len(figures.violations)}",
+    }
+    for violation in figures.violations[:_NAMED]:
+        rows[f"  {violation.where}"] = violation.what
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

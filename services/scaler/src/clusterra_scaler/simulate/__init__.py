@@ -1,0 +1,1 @@
+"""The planner on a virtual clock, against traces of real clusters."""

@@ -1,0 +1,194 @@
+"""Jobs of a trace in the Standard Workload Format.
+
+https://www.cs.huji.ac.il/labs/parallel/workload/swf.html: 18 columns, header lines begin with `;`, -1 is unknown, times
+in seconds, requested memory in KB per processor. Traces published with the Alea simulator have 21 columns: also the
+nodes used, the queue, and the request as `NODES[:ppn=CPUS_PER_NODE][:PROPERTY...][#excl]`; there memory is in bytes per
+node.
+"""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+MemoryUnit = Literal["auto", "kb-per-processor", "bytes-per-node"]
+"""What the columns of memory count. `auto`: bytes per node where a line has a request, else KB per processor."""
+
+_COLUMNS = 10
+"""A line needs at least those up to the requested memory; missing later ones are unknown."""
+_REQUEST = 20
+_UNIX_START = re.compile(r";\s*UnixStartTime:\s*(\d+)")
+
+
+class TraceUnreadable(ValueError):
+    """There is no job to be had from the file. The text names it and says what to do."""
+
+
+class BadPeriod(ValueError):
+    """From or to when is no moment, or no job was submitted between. The text says what can be given."""
+
+
+class _BadLine(ValueError):
+    """What is wrong with one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job. CPUs and memory are those of each of its nodes; times in seconds of the trace's clock."""
+
+    id: int
+    submit: float
+    run_seconds: float
+    limit_seconds: float | None
+    nodes: int
+    cpus: int
+    memory_gib: float
+    """0 when the trace does not know."""
+    user: str
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no job that ran."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The jobs of a file by submit time, and the lines that were left out."""
+
+    path: Path
+    jobs: tuple[Job, ...]
+    bad: tuple[BadLine, ...] = ()
+    starts_at: float = 0.0
+    """Seconds of the epoch at which the trace's clock is 0."""
+
+    def between(self, begin: str | None, end: str | None) -> "Trace":
+        """The jobs submitted from `begin` on and before `end`, each a fraction of the whole time or an ISO date.
+
+        A date without a zone is in UTC. Raises BadPeriod.
+        """
+        since = -math.inf if begin is None else self._moment(begin)
+        until = math.inf if end is None else self._moment(end)
+        jobs = tuple(job for job in self.jobs if since <= job.submit < until)
+        if not jobs:
+            raise BadPeriod(f"no job of {self.path} was submitted from {begin} to {end}")
+        return replace(self, jobs=jobs)
+
+    def halves(self) -> tuple["Trace", "Trace"]:
+        """The jobs of the first and of the second half of the time."""
+        return self.between(None, "0.5"), self.between("0.5", None)
+
+    def _moment(self, text: str) -> float:
+        first, last = self.jobs[0].submit, self.jobs[-1].submit
+        try:
+            share = float(text)
+        except ValueError:
+            pass
+        else:
+            if not 0.0 <= share <= 1.0:
+                raise BadPeriod(f"{text} is no fraction from 0 to 1")
+            return first + share * (last - first) if share < 1.0 else math.inf
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise BadPeriod(f"{text} is neither a fraction from 0 to 1 nor a date such as 2013-02-01") from None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - self.starts_at
+
+
+def read(path: Path, memory: MemoryUnit = "auto", node_cpus: int | None = None) -> Trace:
+    """Read a trace.
+
+    `node_cpus`: a job of more processors that does not say how it spreads is spread evenly over nodes of at most so
+    many. Without it such a job is one node's. Raises TraceUnreadable.
+    """
+    jobs: dict[int, Job] = {}
+    bad: list[BadLine] = []
+    starts_at = 0.0
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise TraceUnreadable(f"{path}: {error.strerror}; name a file in the Standard Workload Format") from error
+    for number, line in enumerate(lines, start=1):
+        if line.startswith(";") or not line.strip():
+            if match := _UNIX_START.match(line):
+                starts_at = float(match[1])
+            continue
+        try:
+            job = _job(line.split(), memory, node_cpus)
+        except _BadLine as error:
+            bad.append(BadLine(number, str(error)))
+            continue
+        if job.id in jobs:
+            bad.append(BadLine(number, f"job {job.id} stands on an earlier line"))
+        else:
+            jobs[job.id] = job
+    if not jobs:
+        first = f" (line {bad[0].number}: {bad[0].reason})" if bad else ""
+        raise TraceUnreadable(f"{path}: no line is a job{first}; give a file in the Standard Workload Format")
+    return Trace(path, tuple(sorted(jobs.values(), key=lambda job: job.submit)), tuple(bad), starts_at)
+
+
+def _job(columns: list[str], memory: MemoryUnit, node_cpus: int | None) -> Job:
+    """Raises _BadLine."""
+    if len(columns) < _COLUMNS:
+        raise _BadLine(f"has {len(columns)} columns of 18")
+    number, submit, _, run, used, _, used_kb, requested, limit, asked = (
+        _number(text, place) for place, text in enumerate(columns[:_COLUMNS], start=1)
+    )
+    processors = int(requested if requested > 0 else used)
+    if submit < 0:
+        raise _BadLine("was never submitted: column 2 is negative")
+    if run < 0:
+        raise _BadLine("never ran: column 4 is negative")
+    if processors <= 0:
+        raise _BadLine("has no processors: columns 5 and 8")
+    nodes, cpus, exclusive = _request(columns, processors, node_cpus)
+    return Job(
+        id=int(number),
+        submit=submit,
+        run_seconds=run,
+        limit_seconds=limit if limit > 0 else None,
+        nodes=nodes,
+        cpus=cpus,
+        memory_gib=_memory_gib(memory, len(columns) > _REQUEST, asked, used_kb, cpus),
+        user=columns[11] if len(columns) > 11 else "-1",
+        exclusive=exclusive,
+    )
+
+
+def _number(text: str, place: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise _BadLine(f"column {place} is {text!r} and no number") from None
+    if not math.isfinite(value):
+        raise _BadLine(f"column {place} is {text}")
+    return value
+
+
+def _request(columns: list[str], processors: int, node_cpus: int | None) -> tuple[int, int, bool]:
+    """Nodes, CPUs per node, and whether the nodes are the job's alone."""
+    if len(columns) <= _REQUEST:
+        nodes = -(-processors // node_cpus) if node_cpus else 1
+        return nodes, -(-processors // nodes), False
+    request, *flags = columns[_REQUEST].split("#")
+    first, *properties = request.split(":")
+    # A request may begin with a host's name: that is one node.
+    nodes = max(1, int(first)) if first.isdecimal() else 1
+    per_node = [int(each[4:]) for each in properties if each.startswith("ppn=") and each[4:].isdecimal()]
+    cpus = per_node[0] if per_node and per_node[0] > 0 else -(-processors // nodes)
+    return nodes, cpus, "excl" in flags
+
+
+def _memory_gib(unit: MemoryUnit, has_request: bool, asked: float, used: float, cpus: int) -> float:
+    if unit == "auto":
+        unit = "bytes-per-node" if has_request else "kb-per-processor"
+    if unit == "bytes-per-node":
+        return max(asked, 0.0) / 2**30
+    return max(asked if asked > 0 else used, 0.0) * cpus / 2**20
