@@ -49,6 +49,7 @@ def simulate(
     policy: Annotated[PolicyName, typer.Option(help="Who decides.")] = "packing",
     known_run_times: Annotated[bool, typer.Option("--known-run-times", help="Tell the packing all run times.")] = False,
     wall_limits: Annotated[bool, typer.Option("--wall-limits", help="Let the packing learn nothing.")] = False,
+    wait_seconds: Annotated[float, typer.Option(min=0, help="How long the packing may gather jobs.")] = 60.0,
     keep_seconds: Annotated[float, typer.Option(min=0, help="How long an empty worker stays.")] = 0.0,
     boot_seconds: Annotated[float | None, typer.Option(min=0, help="Instead of what SHAPES says (or 60).")] = None,
     failures: Annotated[float, typer.Option(min=0, max=0.9, help="The share of launches that never register.")] = 0.0,
@@ -71,7 +72,7 @@ def simulate(
     if known_run_times and wall_limits:
         raise typer.BadParameter("give --known-run-times or --wall-limits, not both")
     source: RunTimeSource = "known" if known_run_times else "wall-limits" if wall_limits else "learned"
-    options = Options(policy, source, keep_seconds, Failures(failures, losses, seed))
+    options = Options(policy, source, wait_seconds, keep_seconds, Failures(failures, losses, seed))
     try:
         jobs = traces.read(trace, memory, node_cpus).between(since, until)
         catalogue = catalogues.read(shapes, boot_seconds)

@@ -31,6 +31,8 @@ class Options:
 
     policy: PolicyName = "packing"
     run_times: RunTimeSource = "learned"
+    wait_seconds: float = 60.0
+    """For the packing, see Settings."""
     keep_seconds: float = 0.0
     failures: Failures = field(default_factory=Failures)
 
@@ -72,7 +74,7 @@ def _policy(jobs: list[Job], catalogue: Catalogue, options: Options) -> Policy:
     match options.policy:
         case "packing":
             # Bundles join jobs that end together, of which limits alone say too little.
-            settings = Settings(joint=options.run_times != "wall-limits")
+            settings = Settings(wait_seconds=options.wait_seconds, joint=options.run_times != "wall-limits")
             return Packing(catalogue, _run_times(jobs, options.run_times, settings), settings)
         case "family":
             return Family(catalogue)

@@ -144,8 +144,11 @@ class World:
     def _place(self) -> None:
         """What Slurm does: each job, the oldest first, onto the first ready workers that have room and accept it."""
         now, policy = self._now, self._policy
-        ready = policy.ranked([worker for worker in self._open.values() if worker.ready(now)], now)
-        for job in list(self._pending.values()):
+        pending = list(self._pending.values())
+        ready = [each for each in self._open.values() if each.ready(now) and any(map(each.fits, pending))]
+        if ready:
+            ready = policy.ranked(ready, now)
+        for job in pending:
             own = self._booked.get(job.id, ())
             if own and all(worker.ready(now) for worker in own):
                 self._start(job, own)

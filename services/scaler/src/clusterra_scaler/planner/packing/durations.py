@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import sumprod
 from operator import mul
 
 _HOURS = (
@@ -32,8 +33,7 @@ class Remaining:
         if self.seconds is None and other.ended is None:
             longer = self.mean_seconds - other.mean_seconds
             return longer if longer > 0.0 else 0.0
-        seconds: float = sum(map(mul, other.chances, self.cells))
-        return seconds
+        return sumprod(other.chances, self.cells)
 
     @property
     def chances(self) -> tuple[float, ...]:
@@ -60,7 +60,7 @@ def certain(seconds: float) -> Remaining:
 def expected(left: Sequence[float]) -> Remaining:
     """From the chance, in the middle of each cell, that it still runs."""
     seconds = tuple(map(mul, left, _WIDTHS))
-    return Remaining(sum(seconds), tuple(1.0 - chance for chance in left), seconds)
+    return Remaining(sum(seconds), tuple([1.0 - chance for chance in left]), seconds)
 
 
 def last(several: Iterable[Remaining]) -> Remaining:
@@ -74,7 +74,7 @@ def last(several: Iterable[Remaining]) -> Remaining:
             ended = each.chances if until is OVER else tuple(map(mul, until.chances, each.chances))
         else:
             ended = tuple(map(mul, ended, each.chances))
-    return until if ended is None else expected(tuple(1.0 - chance for chance in ended))
+    return until if ended is None else expected([1.0 - chance for chance in ended])
 
 
 def _shares(seconds: float) -> tuple[float, ...]:

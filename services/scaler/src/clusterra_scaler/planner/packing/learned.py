@@ -5,6 +5,7 @@ hour and still runs says much; leaving it out until it ends would make every exp
 """
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -181,9 +182,7 @@ def keys(traits: Traits) -> tuple[Key, ...]:
 
 def bin_of(age: float) -> int:
     """The age bin of so many seconds."""
-    if age < _FIRST_BIN_SECONDS:
-        return 0
-    return min(BINS - 1, int(math.log(age / _FIRST_BIN_SECONDS) / math.log(_GROWTH) + 1e-9) + 1)
+    return min(BINS - 1, max(0, bisect_right(EDGES, age) - 1))
 
 
 def survival_at(curve: Curve, age: float) -> float:
@@ -194,9 +193,9 @@ def survival_at(curve: Curve, age: float) -> float:
         return 1.0
     if age >= EDGES[-1]:
         return curve.survival[-1]
-    low = bin_of(age)
-    share = (age - EDGES[low]) / (EDGES[low + 1] - EDGES[low])
-    return curve.survival[low] * (1.0 - share) + curve.survival[low + 1] * share
+    high = bisect_right(EDGES, age)
+    begin, before = EDGES[high - 1], curve.survival[high - 1]
+    return before + (curve.survival[high] - before) * (age - begin) / (EDGES[high] - begin)
 
 
 def _filled(numbers: tuple[int, ...]) -> list[int]:

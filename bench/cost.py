@@ -1,0 +1,99 @@
+"""What the policies cost on a trace and on each of its halves, by the fluid bound of the runs they produced.
+
+Prints a table while it goes and, last, one JSON line: for each policy the ratio, waits and worker starts of the whole
+trace, the ratios of its halves, and the seconds that the simulation of the whole took.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import get_args
+
+from clusterra_scaler.simulate import catalogue as catalogues
+from clusterra_scaler.simulate import trace as traces
+from clusterra_scaler.simulate.catalogue import Catalogue, CatalogueUnreadable
+from clusterra_scaler.simulate.figures import Figures
+from clusterra_scaler.simulate.progress import jobs_progress
+from clusterra_scaler.simulate.simulation import NothingFits, Options, fitting, simulate
+from clusterra_scaler.simulate.trace import MemoryUnit, Trace
+
+RUNS = {
+    "family": Options("family"),
+    "packing": Options("packing"),
+    "packing_known_run_times": Options("packing", "known"),
+    "one_worker_per_job": Options("one-worker-per-job"),
+    "first_fit": Options("first-fit"),
+}
+COLUMNS = "{:24} {:12} {:>7} {:>9} {:>9} {:>9} {:>8} {:>8}"
+
+
+def measured(what: str, trace: Trace, catalogue: Catalogue, options: Options) -> tuple[Figures, float]:
+    """The figures, and the seconds of this process's time that they took."""
+    jobs, _ = fitting(trace, catalogue)
+    with jobs_progress(what, len(jobs)) as tell:
+        began = time.process_time()
+        figures = simulate(trace, catalogue, options, tell).figures
+    seconds = time.process_time() - began
+    if figures.violations:
+        raise SystemExit(f"{what}: {figures.violations[0].what} ({figures.violations[0].where})")
+    return figures, seconds
+
+
+def row(policy: str, part: str, figures: Figures, seconds: float) -> str:
+    return COLUMNS.format(
+        policy,
+        part,
+        f"{figures.ratio:.4f}",
+        f"{figures.wait_p50:.0f} s",
+        f"{figures.wait_p99:.0f} s",
+        f"{figures.wait_max:.0f} s",
+        figures.worker_starts,
+        f"{seconds:.1f} s",
+    )
+
+
+def compared(trace: Trace, catalogue: Catalogue) -> dict[str, object]:
+    """Every policy on the whole trace and on its halves."""
+    first, second = trace.halves()
+    parts = {"whole": trace, "first half": first, "second half": second}
+    print(COLUMNS.format("policy", "part", "ratio", "wait p50", "wait p99", "longest", "starts", "took"), flush=True)
+    found: dict[str, object] = {}
+    for policy, options in RUNS.items():
+        seen: dict[str, tuple[Figures, float]] = {}
+        for part, jobs in parts.items():
+            seen[part] = measured(f"{policy}, {part}", jobs, catalogue, options)
+            print(row(policy, part, *seen[part]), flush=True)
+        whole, seconds = seen["whole"]
+        found[policy] = {
+            "ratio": round(whole.ratio, 4),
+            "halves": [round(seen[half][0].ratio, 4) for half in ("first half", "second half")],
+            "cost_usd": round(whole.cost_usd, 2),
+            "wait_p50": whole.wait_p50,
+            "wait_p99": whole.wait_p99,
+            "worker_starts": whole.worker_starts,
+            "seconds": round(seconds, 1),
+        }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trace", type=Path, help="a trace in the Standard Workload Format")
+    parser.add_argument("shapes", type=Path, help="YAML with a list `shapes`")
+    parser.add_argument("--memory", choices=get_args(MemoryUnit), default="auto", help="what memory columns count")
+    parser.add_argument("--node-cpus", type=int, help="spread bigger jobs over nodes of so many CPUs")
+    arguments = parser.parse_args()
+    try:
+        trace = traces.read(arguments.trace, arguments.memory, arguments.node_cpus)
+        catalogue = catalogues.read(arguments.shapes)
+        jobs, misfits = fitting(trace, catalogue)
+        print(f"{len(jobs)} jobs; left out: {len(trace.bad)} bad lines, {len(misfits)} jobs that fit no shape")
+        found = compared(trace, catalogue)
+    except (traces.TraceUnreadable, traces.BadPeriod, CatalogueUnreadable, NothingFits) as error:
+        raise SystemExit(str(error)) from None
+    print(json.dumps({"jobs": len(jobs), "bad_lines": len(trace.bad), "misfits": len(misfits), "policies": found}))
+
+
+if __name__ == "__main__":
+    main()
