@@ -28,6 +28,7 @@ from clusterra_scaler.simulate.world import Failures
 command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
+DEFAULTS = Options()
 _NAMED = 5
 """So many bad lines and jobs that fit nothing are named."""
 
@@ -49,7 +50,9 @@ def simulate(
     policy: Annotated[PolicyName, typer.Option(help="Who decides.")] = "packing",
     known_run_times: Annotated[bool, typer.Option("--known-run-times", help="Tell the packing all run times.")] = False,
     wall_limits: Annotated[bool, typer.Option("--wall-limits", help="Let the packing learn nothing.")] = False,
-    wait_seconds: Annotated[float, typer.Option(min=0, help="How long the packing may gather jobs.")] = 60.0,
+    wait_seconds: Annotated[
+        float, typer.Option(min=0, help="How long the packing may gather jobs.")
+    ] = DEFAULTS.wait_seconds,
     keep_seconds: Annotated[float, typer.Option(min=0, help="How long an empty worker stays.")] = 0.0,
     boot_seconds: Annotated[float | None, typer.Option(min=0, help="Instead of what SHAPES says (or 60).")] = None,
     failures: Annotated[float, typer.Option(min=0, max=0.9, help="The share of launches that never register.")] = 0.0,

@@ -31,7 +31,7 @@ class Options:
 
     policy: PolicyName = "packing"
     run_times: RunTimeSource = "learned"
-    wait_seconds: float = 60.0
+    wait_seconds: float = Settings().wait_seconds
     """For the packing, see Settings."""
     keep_seconds: float = 0.0
     failures: Failures = field(default_factory=Failures)
