@@ -70,6 +70,23 @@ def test_what_was_learned_can_be_kept(history: list[tuple[Traits, float, float]]
     assert not again.counts.running
 
 
+@given(st.lists(st.floats(0.0, 20 * DAY), min_size=1, max_size=30))
+def test_with_all_ended_the_curve_is_the_share_that_ran_as_long(runs: list[float]) -> None:
+    learned = Learned(Settings(history_weight=1e-12))
+    patient = Traits("ada", 25 * DAY, 4, 8.0)
+    for number, seconds in enumerate(runs):
+        learned.begin(str(number), patient, 0.0)
+        learned.end(str(number), seconds)
+    chances = learned.remaining("asked", patient, 0.0).chances
+    longest = EDGES[bin_of(max(runs))]
+    for middle, chance in zip(MIDDLES, chances, strict=True):
+        if middle < longest:
+            since, until = EDGES[bin_of(middle)], EDGES[bin_of(middle) + 1]
+            ended_before = sum(seconds < since for seconds in runs) / len(runs)
+            ended_after = sum(seconds < until for seconds in runs) / len(runs)
+            assert ended_before - 1e-6 <= chance <= ended_after + 1e-6
+
+
 def test_a_users_jobs_teach_most_about_his_own() -> None:
     history = [(ADA, 0.0, HOUR)] * 50
     learned = taught(history)

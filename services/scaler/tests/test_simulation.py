@@ -60,6 +60,15 @@ def numbered(given_jobs: list[Job]) -> Trace:
     )
 
 
+def idle_most(done: Result) -> float:
+    """The longest time for which a worker was paid after its last job."""
+    ends = {worker.id: worker.launch for worker in done.workers}
+    for run in done.jobs:
+        for part in run.parts:
+            ends[part.worker] = max(ends[part.worker], run.end)
+    return max(worker.release - ends[worker.id] for worker in done.workers)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_jobs, st.sampled_from([0.0, 600.0]), any_failures)
@@ -70,6 +79,7 @@ def test_nothing_impossible_happens_and_every_job_that_fits_ends(
     done = simulate(run, shapes, Options(policy, keep_seconds=keep_seconds, failures=failures))
     assert done.figures.violations == ()
     assert done.figures.cost_usd >= done.figures.bound_usd * (1 - 1e-9)
+    assert idle_most(done.result) <= keep_seconds + 60.0 + 1e-6 or failures.boot_share or failures.loss_share
     assert done.figures.jobs == sum(bool(shapes.fitting(job)) for job in run.jobs)
     if failures == Failures(seed=failures.seed) and policy != "packing":
         assert done.figures.wait_max <= 60.0

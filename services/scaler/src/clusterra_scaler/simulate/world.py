@@ -164,6 +164,7 @@ class World:
     def _start(self, job: Job, workers: Sequence[Worker]) -> None:
         for worker in self._booked.pop(job.id, ()):
             worker.unbook(job, self._now)
+            self._look_when_kept(worker)
         for worker in workers:
             worker.begin(job, self._now)
         del self._pending[job.id]
@@ -195,6 +196,7 @@ class World:
         for job in list(worker.booked.values()):
             for each in self._booked.pop(job.id):
                 each.unbook(job, self._now)
+                self._look_when_kept(each)
         for _, job in list(worker.running.values()):
             run = self._runs.pop(job.id)
             run.stopped = True
@@ -208,14 +210,14 @@ class World:
 
     def _look_when_kept(self, worker: Worker) -> None:
         if self._keep_seconds and worker.empty:
-            self._push(self._now + self._keep_seconds, _Kind.LOOK, worker)
+            self._push(worker.idle_since + self._keep_seconds, _Kind.LOOK, worker)
 
     def _release_idle(self) -> None:
         now = self._now
         idle = [
             worker
             for worker in self._open.values()
-            if worker.empty and worker.ready(now) and now - worker.idle_since >= self._keep_seconds
+            if worker.empty and worker.ready(now) and worker.idle_since + self._keep_seconds <= now
         ]
         for worker in idle:
             worker.release = now
