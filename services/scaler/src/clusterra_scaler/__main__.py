@@ -1,5 +1,5 @@
-"""`python -m clusterra_scaler`: the same as `clusterra-scaler`."""
+"""`python -m clusterra_scaler`."""
 
-from clusterra_scaler.cli import command
+from clusterra_scaler.app import main
 
-command()
+main()

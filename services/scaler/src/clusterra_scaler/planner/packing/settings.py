@@ -11,10 +11,10 @@ class Settings:
     """What room that stays usable is worth, as a share of its price. 0 is blind to which rooms a job destroys, 1 takes
     every free CPU for sold. Costs are flat between 0.25 and 0.6."""
 
-    wait_seconds: float = 60.0
-    """How long a job that no ready worker takes may wait for others to be bought for together, meanwhile taking what
-    room frees up. A boot takes about as long. With known run times a minute saves 0.014 of the bound against none; with
-    learned ones it makes no difference."""
+    wait_seconds: float = 30.0
+    """How long a job that no ready worker takes may wait for others to be bought for together; room that frees up
+    meanwhile costs nothing. With known run times every second of it saves, with learned ones 0 to 60 s cost the same,
+    and who needs a new worker waits for its boot, too."""
 
     joint: bool = True
     """Whether to buy workers for several jobs at once. It gains when run times are learned or known. When only wall
