@@ -82,11 +82,11 @@ def main() -> None:
     parser.add_argument("trace", type=Path, help="a trace in the Standard Workload Format")
     parser.add_argument("shapes", type=Path, help="YAML with a list `shapes`")
     parser.add_argument("--memory", choices=get_args(MemoryUnit), default="auto", help="what memory columns count")
-    parser.add_argument("--node-cpus", type=int, help="spread bigger jobs over nodes of so many CPUs")
+    parser.add_argument("--node-cpus", type=int, help="as of `clusterra-scaler simulate`")
     arguments = parser.parse_args()
     try:
-        trace = traces.read(arguments.trace, arguments.memory, arguments.node_cpus)
         catalogue = catalogues.read(arguments.shapes)
+        trace = traces.read(arguments.trace, arguments.memory, arguments.node_cpus or catalogue.most_cpus)
         jobs, misfits = fitting(trace, catalogue)
         print(f"{len(jobs)} jobs; left out: {len(trace.bad)} bad lines, {len(misfits)} jobs that fit no shape")
         found = compared(trace, catalogue)

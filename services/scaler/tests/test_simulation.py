@@ -192,7 +192,8 @@ LINES = (
     "; Version: 2.2",
     plain(1, 0, 3000, 2, limit=7200, kb=1024 * 1024),
     plain(2, 10, 600, 16, limit=7200),
-    plain(3, 20, 600, 99),
+    with_request(3, 20, 600, "1:ppn=99", 3.0, 99),
+    plain(5, 25, 600, 99),
     with_request(4, 30, 900, "2:ppn=2#excl", 3.0, 4),
     "nothing",
 )
@@ -206,10 +207,12 @@ def test_the_command(tmp_path: Path, policy: str) -> None:
     done = CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml), *options])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert (told["jobs"], told["bad_lines"], told["jobs_that_fit_no_shape"]) == (3, 1, 1)
-    assert "trace.swf:6: has 1 columns of 18" in done.stderr
+    assert (told["jobs"], told["bad_lines"], told["jobs_that_fit_no_shape"]) == (4, 1, 1)
+    assert "trace.swf:7: has 1 columns of 18" in done.stderr
     assert "1 jobs fit no shape and are left out: 3" in done.stderr
-    again = figures(result.read(out), trace.read(swf).jobs, catalogue.read(yaml))
+    (spread,) = (job for job in result.read(out).jobs if job.id == 5)
+    assert [part.cpus for part in spread.parts] == [15] * 7, "no shape has more than 16 CPUs"
+    again = figures(result.read(out), trace.read(swf, node_cpus=16).jobs, catalogue.read(yaml))
     assert json.loads(again.model_dump_json()).items() <= told.items()
     assert "<svg" in picture.read_text()
 
@@ -254,12 +257,13 @@ def test_our_own_catalogue() -> None:
 
 
 def test_a_real_trace() -> None:
-    folder = os.environ.get("CLUSTERRA_TRACES")
-    if not folder:
-        pytest.skip("CLUSTERRA_TRACES names no folder with wagap-2013.swf and shapes.yaml")
-    run = trace.read(Path(folder) / "wagap-2013.swf")
+    usual = Path(__file__).parents[3].parent / "shared" / "data" / "traces"
+    folder = Path(os.environ.get("CLUSTERRA_TRACES", usual))
+    if not (folder / "wagap-2013.swf").exists():
+        pytest.skip(f"no wagap-2013.swf in {folder}: name the folder with it and shapes.yaml in CLUSTERRA_TRACES")
+    run = trace.read(folder / "wagap-2013.swf")
     assert (len(run.jobs), len(run.bad)) == (17898, 2)
-    own = catalogue.read(Path(folder) / "shapes.yaml")
+    own = catalogue.read(folder / "shapes.yaml")
     assert sum(not own.fitting(job) for job in run.jobs) == 116
     weeks = run.between(None, "0.2")
     packing, alone = (simulate(weeks, own, Options(policy)).figures for policy in ("packing", "one-worker-per-job"))

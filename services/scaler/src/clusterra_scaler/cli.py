@@ -63,7 +63,10 @@ def simulate(
     since: Annotated[str | None, typer.Option("--from", help="Jobs from here on: a fraction or a date.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="Jobs before this: a fraction or a date.")] = None,
     memory: Annotated[traces.MemoryUnit, typer.Option(help="What the trace's memory columns count.")] = "auto",
-    node_cpus: Annotated[int | None, typer.Option(min=1, help="Spread bigger jobs over nodes of so many CPUs.")] = None,
+    node_cpus: Annotated[
+        int | None,
+        typer.Option(min=1, help="Spread bigger jobs over nodes of so many CPUs; else of the biggest shape's."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write jobs and workers here, as JSON.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw demand, fleet, cost and bound here, as SVG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
@@ -77,8 +80,8 @@ def simulate(
     source: RunTimeSource = "known" if known_run_times else "wall-limits" if wall_limits else "learned"
     options = Options(policy, source, wait_seconds, keep_seconds, Failures(failures, losses, seed))
     try:
-        jobs = traces.read(trace, memory, node_cpus).between(since, until)
         catalogue = catalogues.read(shapes, boot_seconds)
+        jobs = traces.read(trace, memory, node_cpus or catalogue.most_cpus).between(since, until)
         fit, misfit = fitting(jobs, catalogue)
         _tell_left_out(jobs, [job.id for job in misfit])
         with jobs_progress(policy, len(fit), err) as tell:

@@ -55,6 +55,11 @@ class Catalogue:
                 return offering
         raise KeyError(shape)
 
+    @property
+    def most_cpus(self) -> int:
+        """Of the biggest shape."""
+        return max(each.cpus for each in self.offerings)
+
     def fitting(self, job: Job) -> list[Offering]:
         """The shapes that hold the job's share on one node, the cheapest first."""
         fitting = [each for each in self.offerings if job.cpus <= each.cpus and job.memory_gib <= each.memory_gib]

@@ -52,10 +52,9 @@ def fitting(trace: Trace, catalogue: Catalogue) -> tuple[list[Job], list[Job]]:
     for job in trace.jobs:
         (fit if catalogue.fitting(job) else misfit).append(job)
     if not fit:
-        biggest = max(offering.cpus for offering in catalogue.offerings)
         raise NothingFits(
-            f"{trace.path}: no shape holds any of the {len(misfit)} jobs; the biggest has {biggest} CPUs: give bigger"
-            " shapes, or spread jobs over nodes"
+            f"{trace.path}: no shape holds any of the {len(misfit)} jobs; the biggest has {catalogue.most_cpus} CPUs:"
+            " give bigger shapes, or spread jobs over nodes"
         )
     return fit, misfit
 
