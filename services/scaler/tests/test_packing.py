@@ -1,6 +1,6 @@
 """What holds of every packing."""
 
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import replace
 
 import pytest
@@ -27,7 +27,7 @@ def by_id(groups: list[Group]) -> dict[str, Group]:
 def all_rooms(rooms: list[Room], packing: Packing) -> dict[str, Room]:
     """As they were before anything was placed."""
     bought = [Room.of(purchase.room, purchase.offering) for purchase in packing.purchases]
-    return {room.id: room.copy() for room in (*rooms, *bought)}
+    return {room.id: copy(room) for room in (*rooms, *bought)}
 
 
 @given(any_groups(), any_rooms(), any_settings)

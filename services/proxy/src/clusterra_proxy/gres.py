@@ -18,11 +18,11 @@ def gres(record: JobRecord) -> str:
     asked = [
         f"{per}/{name}={count}"
         for per, tres in (("node", record.tres_per_node), ("task", record.tres_per_task), ("job", record.tres_per_job))
-        for name, count in _items(tres)
+        for name, count in gres_items(tres)
     ]
     if not asked:
-        sums = {name: count for name, count in _items(record.tres_req_str) if ":" not in name}
-        per_socket = dict(_items(record.tres_per_socket))
+        sums = {name: count for name, count in gres_items(record.tres_req_str) if ":" not in name}
+        per_socket = dict(gres_items(record.tres_per_socket))
         counts = {name: sums.get(name.partition(":")[0], count) for name, count in per_socket.items()} or sums
         asked = [f"job/{name}={count}" for name, count in counts.items()]
     return ",".join(asked)
@@ -30,11 +30,14 @@ def gres(record: JobRecord) -> str:
 
 def memory_per_gpu_mib(record: JobRecord) -> int | None:
     """What a job asks for with `--mem-per-gpu`."""
-    return dict(_items(record.memory_per_tres)).get("gpu")
+    return dict(gres_items(record.memory_per_tres)).get("gpu")
 
 
-def _items(tres: str) -> Iterator[tuple[str, int]]:
-    """`gres/gpu`, `gres/gpu:2`, `gres/gpu:h100:2` and `gres/gpu:h100=2` as name with type, and count."""
+def gres_items(tres: str) -> Iterator[tuple[str, int]]:
+    """Name with type, and count, of the generic resources in a list of Slurm's.
+
+    They are spelled `gres/gpu`, `gres/gpu:2`, `gres/gpu:h100:2` or `gres/gpu:h100=2`, also with `gres:`.
+    """
     for item in tres.split(","):
         kind, name = item[:5], item[5:]
         if kind in ("gres/", "gres:"):

@@ -13,11 +13,11 @@ from clusterra_contracts.shapes import Shape, WorkerSpec
 from clusterra_contracts.slurm_rpc import JobDescription
 
 from clusterra_proxy.errors import Rejected
+from clusterra_proxy.gres import gres_items
 from clusterra_proxy.placeholders import PREFIX
 
 _NODES = re.compile(r"(\d+)([kKmM]?)(?:-(\d+)([kKmM]?))?(?::\d+)?")
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
-_ASKED = re.compile(r"gres[/:]([A-Za-z][\w.-]*)(?:[:=]([A-Za-z][\w.-]*))?(?:[:=](\d+))?")
 _HAS = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?(?::(\d+))?(?:\(.*\))?")
 _FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
 
@@ -93,7 +93,7 @@ def needed(job: JobDescription, most_nodes: int) -> PerNode:
         (job.tres_per_job, lambda count: -(-count // spread)),
     )
     for text, on_one_node in asked:
-        for kind, count in _asked(text):
+        for kind, count in gres_items(text or ""):
             gres[kind] = max(gres.get(kind, 0), on_one_node(count))
     constraints = job.constraints or ""
     features = re.split("[&,]", constraints) if _FEATURES.fullmatch(constraints) else ()
@@ -108,13 +108,6 @@ def _nodes(job: JobDescription) -> tuple[int, int | None]:
     first, unit, last, last_unit = match.groups()
     fewest = int(first) * _UNITS[unit.lower()]
     return fewest, fewest if last is None else int(last) * _UNITS[last_unit.lower()]
-
-
-def _asked(text: str | None) -> Iterable[tuple[str, int]]:
-    for item in (text or "").split(","):
-        if match := _ASKED.fullmatch(item):
-            name, kind, count = match.groups()
-            yield f"{name}:{kind}" if kind else name, int(count or 1)
 
 
 def _has(worker: WorkerSpec) -> dict[str, int]:

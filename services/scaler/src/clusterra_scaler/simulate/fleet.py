@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from clusterra_scaler.planner.packing.vectors import Offering
+from clusterra_scaler.planner.packing.vectors import ROUNDING_GIB, Offering
 from clusterra_scaler.simulate.trace import Job
-
-_ROUNDING_GIB = 1e-9
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +50,7 @@ class Worker:
         """Whether the job's share on one node has room."""
         return (
             job.cpus <= self.cpus
-            and job.memory_gib <= self.memory_gib + _ROUNDING_GIB
+            and job.memory_gib <= self.memory_gib + ROUNDING_GIB
             and not self.exclusive
             and not (job.exclusive and not self.empty)
         )

@@ -17,7 +17,9 @@ _STYLE = "font-family:sans-serif;font-size:13px;fill:#222"
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    title: str
+    what: str
+    of_fleet: str
+    of_demand: str
     fleet: Sequence[float]
     demand: Sequence[float]
 
@@ -63,7 +65,7 @@ def picture(result: Result, figures: Figures, catalogue: Catalogue, title: str) 
 
 
 def _panels(result: Result, catalogue: Catalogue, begin: float, end: float) -> list[_Panel]:
-    names = ("CPUs: fleet, used", "Memory in GiB: fleet, used", "USD per hour: cost, bound")
+    names = (("CPUs", "fleet", "used"), ("Memory in GiB", "fleet", "used"), ("USD per hour", "cost", "bound"))
     fleet, used = [_Columns(begin, end) for _ in names], [_Columns(begin, end) for _ in names]
     for worker in result.workers:
         offering = catalogue[worker.shape]
@@ -71,7 +73,7 @@ def _panels(result: Result, catalogue: Catalogue, begin: float, end: float) -> l
     at = corners(catalogue.offerings)
     for since, until, cpus, memory_gib in demand(result.jobs):
         _add(used, since, until, (cpus, memory_gib, usd_per_second(cpus, memory_gib, at) * 3600))
-    return [_Panel(name, one.values, other.values) for name, one, other in zip(names, fleet, used, strict=True)]
+    return [_Panel(*words, one.values, other.values) for words, one, other in zip(names, fleet, used, strict=True)]
 
 
 def _add(columns: Iterable[_Columns], begin: float, end: float, values: Iterable[float]) -> None:
@@ -91,10 +93,9 @@ def _drawn(panel: _Panel, top: int, days: float) -> list[str]:
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
     area = f"{_LEFT},{bottom} {line(panel.fleet)} {_LEFT + _WIDTH},{bottom}"
-    first, second = (part.strip() for part in panel.title.split(":")[1].split(","))
     return [
-        f'<text x="{_LEFT}" y="{top - 6}" style="{_STYLE}">{escape(panel.title.split(":")[0])}: '
-        f'<tspan fill="#3182bd">{first}</tspan>, <tspan fill="{_DEMAND}">{second}</tspan></text>',
+        f'<text x="{_LEFT}" y="{top - 6}" style="{_STYLE}">{panel.what}: '
+        f'<tspan fill="#3182bd">{panel.of_fleet}</tspan>, <tspan fill="{_DEMAND}">{panel.of_demand}</tspan></text>',
         f'<polygon points="{area}" fill="{_FLEET}"/>',
         f'<polyline points="{line(panel.demand)}" fill="none" stroke="{_DEMAND}" stroke-width="1"/>',
         f'<path d="M{_LEFT},{top}V{bottom}H{_LEFT + _WIDTH}" fill="none" stroke="#222"/>',

@@ -1,6 +1,7 @@
 """Pending jobs onto open workers and, for those that nobody takes cheaply, onto new ones."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from clusterra_scaler.planner.packing.bundles import buy_bundles
@@ -26,7 +27,7 @@ def pack(groups: Iterable[Group], rooms: Iterable[Room], offerings: Sequence[Off
     No placement costs more than a new worker for each node of its job. Those with the most CPU seconds choose first.
     The same arguments give the same answer, and are left as they are; between equal prices the earlier room goes first.
     """
-    filling = Filling([room.copy() for room in rooms], offerings, settings)
+    filling = Filling([copy(room) for room in rooms], offerings, settings)
     waiting: list[Waiting] = []
     impossible: list[str] = []
     for group in sorted(groups, key=lambda each: (-each.remaining.mean_seconds * each.cpus, each.job_ids[0])):

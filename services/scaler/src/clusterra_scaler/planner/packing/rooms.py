@@ -28,19 +28,6 @@ class Room:
         """A new worker."""
         return cls(room_id, offering, offering.cpus, offering.memory_gib, offering.gpus)
 
-    def copy(self) -> "Room":
-        """The same, to be filled apart."""
-        return Room(
-            self.id,
-            self.offering,
-            self.cpus,
-            self.memory_gib,
-            self.gpus,
-            self.empty,
-            self.exclusive,
-            self.busy,
-        )
-
     def takes(self, group: Group) -> bool:
         """Whether a job of the group, or its share on one node, has room."""
         return (

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from clusterra_scaler.planner.packing.durations import Remaining
 
-_ROUNDING_GIB = 1e-9
+ROUNDING_GIB = 1e-9
+"""By so much sums of fractions may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Group:
 
     def fits(self, cpus: float, memory_gib: float, gpus: float) -> bool:
         """Whether so much free room holds one node's share."""
-        return self.cpus <= cpus and self.memory_gib <= memory_gib + _ROUNDING_GIB and self.gpus <= gpus
+        return self.cpus <= cpus and self.memory_gib <= memory_gib + ROUNDING_GIB and self.gpus <= gpus
 
     def runs_on(self, offering: Offering) -> bool:
         """Whether an empty worker of this shape would do."""
