@@ -77,14 +77,12 @@ class User:
     async def cancel(self, job_id: str) -> None:
         """Cancel a job."""
         async with self.session.delete(f"/v1/clusters/{self.cluster}/jobs/{job_id}") as response:
-            if response.status != 204:
-                raise UnexpectedAnswerError(f"{response.status}: {await response.text()}")
+            await _check(response, 204)
 
     async def output(self, job_id: str) -> str:
-        """The job's whole standard output so far."""
+        """The job's whole standard output so far. Raises UnavailableError, UnexpectedAnswerError."""
         async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}/output") as response:
-            if response.status != 200:
-                raise UnexpectedAnswerError(f"{response.status}: {await response.text()}")
+            await _check(response, 200)
             return await response.text()
 
     def follow(self, job_id: str) -> AsyncIterator[ServerSentEvent]:
@@ -109,17 +107,20 @@ class User:
 
     async def _stream(self, path: str) -> AsyncIterator[ServerSentEvent]:
         async with self.session.get(path, timeout=ClientTimeout(total=None)) as response:
-            if response.status != 200:
-                raise UnexpectedAnswerError(f"{response.status}: {await response.text()}")
+            await _check(response, 200)
             async for event in events(response):
                 yield event
 
 
 async def _expect(response: ClientResponse, *statuses: int) -> Any:
+    await _check(response, *statuses)
+    return await response.json()
+
+
+async def _check(response: ClientResponse, *statuses: int) -> None:
     if response.status not in statuses:
         kind = UnavailableError if response.status == 503 else UnexpectedAnswerError
         raise kind(f"{response.method} {response.url.path}: {response.status}: {await response.text()}")
-    return await response.json()
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from clusterra_contracts import edge_rpc, events, history_rpc, rpc, slurm_rpc, u
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
-from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
 
@@ -43,7 +43,7 @@ VIEWER = slurm_rpc.Viewer(user=ADA)
 EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LATER)
 
 EXAMPLES: dict[str, Wire] = {
-    "job.pending.v2": QueueSnapshot(
+    "job.pending.v3": QueueSnapshot(
         generation=1772366400250,
         taken_at=MOMENT,
         pending=(
@@ -56,6 +56,7 @@ EXAMPLES: dict[str, Wire] = {
                 uid=20001,
                 reason="Resources",
                 time_limit_seconds=3600,
+                extra="open=1|u20001.t12=1",
                 first_submitted_at=MOMENT,
             ),
             PendingJobs(
@@ -85,7 +86,16 @@ EXAMPLES: dict[str, Wire] = {
             ),
         ),
         running=(
-            RunningJob(job_id="41", uid=20001, user="ada", nodes=("general-small-x7k2p",), cpus=2, started_at=MOMENT),
+            RunningJob(
+                job_id="41",
+                uid=20001,
+                user="ada",
+                nodes=("general-small-x7k2p",),
+                cpus=2,
+                started_at=MOMENT,
+                memory_mib=8192,
+                extra="open=1|u20001.t12=1",
+            ),
         ),
         nodes=(
             NodeState(
@@ -97,6 +107,7 @@ EXAMPLES: dict[str, Wire] = {
                 memory_allocated_mib=8192,
                 features=("general", "general-small"),
                 registered_at=MOMENT,
+                extra='{"open":0,"u20001.t12":1}',
             ),
         ),
     ),
@@ -115,25 +126,30 @@ EXAMPLES: dict[str, Wire] = {
             ),
         ),
     ),
-    "heartbeat.v2": Heartbeat(
+    "heartbeat.v3": Heartbeat(
         generation=1772366400251,
         sent_at=MOMENT,
         agent_version="0.1.0",
         substrate="kubernetes",
         applied=Applied(generation=7, fence=3, applied_at=MOMENT),
-        workers=(Worker(name="general-small-x7k2p", shape="general-small", phase="running", started_at=MOMENT),),
+        workers=(
+            Worker(
+                name="general-small-x7k2p", shape="general-small", phase="running", started_at=MOMENT, leaves_by=LATER
+            ),
+        ),
         stuck=(Stuck(shape="general-xs", cause="image_pull", workers=2, message="ImagePullBackOff: no such tag"),),
         nodes=(Node(name="ip-10-0-0-7", ready=True, created_at=MOMENT, instance_type="m7g.xlarge"),),
         node_claims=(NodeClaim(name="general-4xk2p", lifecycle="spot", launched=True, billable_from=MOMENT),),
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v1": EVENT,
-    "registry.cluster.v2": ClusterBinding(
+    "registry.cluster.v3": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
         operator=OPERATOR,
-        catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}),)),
+        catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471, "gpus": 1, "gpu_type": "l4"}),)),
+        policy=ScalingPolicy(usd_per_hour=12.5, most={"general-small": 4}, warm={"general-small": 1}),
     ),
     "slurm.submit.v1": slurm_rpc.Submit(
         user=ADA,
@@ -158,6 +174,7 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.drained.v1": slurm_rpc.Drained(accepted_at=MOMENT),
     "slurm.undrain.v1": slurm_rpc.Undrain(node="general-small-x7k2p"),
     "slurm.delete-node.v1": slurm_rpc.DeleteNode(node="general-small-x7k2p"),
+    "slurm.set-extra.v1": slurm_rpc.SetExtra(node="general-small-x7k2p", extra='{"open":1}'),
     "slurm.diag.v1": slurm_rpc.Diagnose(),
     "slurm.diagnosis.v1": slurm_rpc.Diagnosis(reachable=True, api_version="v0.0.45", slurm_version="26.05.5"),
     "edge.log.v1": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),

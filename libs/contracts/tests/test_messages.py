@@ -111,17 +111,17 @@ def test_events_are_cloudevents() -> None:
 
 
 def test_headers_tell_about_the_message() -> None:
-    heartbeat = EXAMPLES["heartbeat.v2"]
+    heartbeat = EXAMPLES["heartbeat.v3"]
     assert isinstance(heartbeat, Heartbeat)
     body, headers = encode(heartbeat, message_id="hb-1")
-    assert headers[SCHEMA] == "heartbeat.v2"
+    assert headers[SCHEMA] == "heartbeat.v3"
     assert headers[MESSAGE_ID] == "hb-1"
     assert CONTENT_ENCODING not in headers
     assert decode(Heartbeat, body, headers) == heartbeat
 
 
 def large_snapshot() -> QueueSnapshot:
-    example = EXAMPLES["job.pending.v2"]
+    example = EXAMPLES["job.pending.v3"]
     assert isinstance(example, QueueSnapshot)
     assert example.pending
     rng = random.Random(1)

@@ -26,6 +26,8 @@ class Worker(Wire):
     phase: WorkerPhase
     started_at: Moment
     reason: str = ""
+    leaves_by: Moment | None = None
+    """When its machine is taken away, where that was announced, as for spot machines."""
 
 
 class Stuck(Wire):
@@ -85,7 +87,7 @@ class Applied(Wire):
 class Heartbeat(Wire):
     """A full state. A list that is None could not be read, or this substrate has no such thing; empty means none."""
 
-    schema_name: ClassVar[str] = "heartbeat.v2"
+    schema_name: ClassVar[str] = "heartbeat.v3"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every heartbeat of a cluster, over restarts too (milliseconds of the epoch)."""

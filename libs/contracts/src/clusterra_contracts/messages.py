@@ -57,6 +57,7 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("drain", slurm_rpc.Drain, slurm_rpc.Drained, "scaler"),
     _slurm("undrain", slurm_rpc.Undrain, rpc.Done, "scaler"),
     _slurm("delete-node", slurm_rpc.DeleteNode, rpc.Done, "scaler"),
+    _slurm("set-extra", slurm_rpc.SetExtra, rpc.Done, "scaler"),
     _slurm("diag", slurm_rpc.Diagnose, slurm_rpc.Diagnosis, "gateway"),
     Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),

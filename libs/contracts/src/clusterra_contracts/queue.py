@@ -58,6 +58,8 @@ class PendingJobs(Wire):
     """Not before this moment, where that is still to come."""
     time_limit_seconds: float | None = None
     first_submitted_at: Moment
+    extra: str = ""
+    """Slurm's expression over what the Extra of nodes holds."""
 
 
 class RunningJob(Wire):
@@ -71,6 +73,10 @@ class RunningJob(Wire):
     started_at: Moment
     ends_by: Moment | None = None
     """Start plus time limit, where it has one."""
+    memory_mib: int | None = None
+    """What it has been given over all its nodes; None where Slurm does not tell."""
+    extra: str = ""
+    """As of a pending job."""
 
 
 class NodeState(Wire):
@@ -88,6 +94,8 @@ class NodeState(Wire):
     idle_since: Moment | None = None
     """Since when it has run nothing; None while it runs something or where Slurm does not tell."""
     registered_at: Moment | None = None
+    extra: str = ""
+    """What a job's `extra` is held against; by convention JSON."""
 
     @property
     def draining(self) -> bool:
@@ -113,7 +121,7 @@ class NodeState(Wire):
 class QueueSnapshot(Wire):
     """One look at a cluster's queue. A list that could not be read is None ("no opinion"); empty is a fact."""
 
-    schema_name: ClassVar[str] = "job.pending.v2"
+    schema_name: ClassVar[str] = "job.pending.v3"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every snapshot of a cluster, over restarts too (milliseconds of the epoch)."""

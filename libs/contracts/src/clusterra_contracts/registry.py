@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from clusterra_contracts.identity import SlurmUser, Wire
+from clusterra_contracts.identity import ShapeName, SlurmUser, Wire
 from clusterra_contracts.shapes import Catalogue
 
 SecretReference = Annotated[str, StringConstraints(pattern=r"^(file|kubernetes|aws-secretsmanager):.+$")]
@@ -14,7 +14,7 @@ SecretReference = Annotated[str, StringConstraints(pattern=r"^(file|kubernetes|a
 class ScalingPolicy(Wire):
     """How the scaler decides for a cluster. Durations are seconds."""
 
-    name: Literal["family"] = "family"
+    name: Literal["family", "packing"] = "family"
     idle_seconds: Annotated[float, Field(ge=0)] = 150.0
     """An idle worker is drained when it has run nothing for this long (customer value `scaleInCooldownSeconds`)."""
     max_workers: Annotated[int, Field(ge=0)] = 100
@@ -23,12 +23,24 @@ class ScalingPolicy(Wire):
     given more time."""
     ghost_seconds: Annotated[float, Field(gt=0)] = 300.0
     """A Slurm node whose worker is gone for this long loses its record."""
+    mode: Literal["act", "shadow"] = "act"
+    """`shadow` decides, explains and logs, and changes nothing."""
+    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """What all workers together may cost at most; None: no bound."""
+    most: dict[ShapeName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """The most workers of a shape, where it has a bound of its own."""
+    warm: dict[ShapeName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """Workers of a shape that stand also while nothing needs them."""
+    gather_seconds: Annotated[float, Field(ge=0)] = 0.0
+    """How long a job that needs a new worker may wait for others to be bought for together (`packing` alone)."""
+    moves_per_minute: Annotated[int, Field(ge=1)] = 60
+    """How many idle workers are drained in a minute at most."""
 
 
 class ClusterBinding(Wire):
     """Everything about a cluster that is no secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v2"
+    schema_name: ClassVar[str] = "registry.cluster.v3"
 
     name: str
     state: Literal["active", "paused"] = "active"

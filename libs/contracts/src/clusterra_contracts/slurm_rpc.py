@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
 
-Operation = Literal["submit", "get", "list", "cancel", "nodes", "drain", "undrain", "delete-node", "diag"]
+Operation = Literal["submit", "get", "list", "cancel", "nodes", "drain", "undrain", "delete-node", "set-extra", "diag"]
 
 DRAIN_REASON_PREFIX = "clusterra:"
 """Only a drain whose reason starts so is ours to undo."""
@@ -241,6 +241,15 @@ class DeleteNode(Wire):
     schema_name: ClassVar[str] = "slurm.delete-node.v1"
 
     node: str
+
+
+class SetExtra(Wire):
+    """Set what the `extra` of jobs is held against on a node."""
+
+    schema_name: ClassVar[str] = "slurm.set-extra.v1"
+
+    node: str
+    extra: Annotated[str, Field(max_length=65536)]
 
 
 class Diagnose(Wire):

@@ -33,6 +33,17 @@ class Unmet:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where jobs are to run."""
+
+    kind: Kind
+    worker: WorkerName
+    """Empty for a worker that has no name yet."""
+    shape: ShapeName
+    """Empty for a node that is no worker of ours."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What the pending jobs use, by the order in which Slurm could have it."""
 
@@ -45,6 +56,8 @@ class Plan:
     new: Mapping[ShapeName, int]
     jobs: Mapping[ShapeName, tuple[JobId, ...]]
     """For which jobs new workers are bought; a group of equal jobs is named whole."""
+    places: Mapping[JobId, tuple[Place, ...]]
+    """By the first id of a group of equal jobs, the workers that they are to run on."""
     unmet: tuple[Unmet, ...]
 
 
@@ -55,6 +68,7 @@ class _Filling:
     bins: list[Bin]
     allowance: Allowance
     jobs: dict[ShapeName, dict[JobId, None]]
+    places: dict[JobId, dict[Place, None]] = field(default_factory=dict)
     unmet: list[Unmet] = field(default_factory=list)
 
     def used(self, *kinds: Kind) -> list[Bin]:
@@ -88,6 +102,7 @@ def plan(demands: Sequence[Demand], supply: Supply, policy: Policy, catalogue: C
         ordered=needed & Counter(supply.ordered),
         new=bought,
         jobs={shape: tuple(islice(jobs[shape], NAMED_JOBS)) for shape in bought},
+        places={job_id: tuple(places) for job_id, places in filling.places.items()},
         unmet=tuple(filling.unmet),
     )
 
@@ -125,10 +140,10 @@ def _place_singles(demand: Demand, shape: Shape | NoShape, filling: _Filling, ac
     need = demand.parts[0].need
     left = demand.count
     for each in accepting:
-        left -= _take(each, need, left)
+        left -= _take(each, need, left, demand, filling)
     if isinstance(shape, Shape):
         while left and filling.allowance.of(shape.name):
-            left -= _take(_buy(demand, shape, filling), need, left)
+            left -= _take(_buy(demand, shape, filling), need, left, demand, filling)
     return demand.count - left
 
 
@@ -149,7 +164,7 @@ def _place_gangs(demand: Demand, shapes: list[Shape | NoShape], filling: _Fillin
                 for other, choice, candidates in zip(demand.parts, shapes, accepting, strict=True):
                     candidates += _accepting([bought], other.need, choice)
             for each in found:
-                _take(each, part.need, 1)
+                _take(each, part.need, 1, demand, filling)
     return demand.count
 
 
@@ -215,9 +230,11 @@ def _slots(candidate: Bin, need: Need) -> int:
     return min(side_by_side, 1) if need.exclusive else max(side_by_side, 0)
 
 
-def _take(candidate: Bin, need: Need, wanted: int) -> int:
+def _take(candidate: Bin, need: Need, wanted: int, demand: Demand, filling: _Filling) -> int:
     count = min(_slots(candidate, need), wanted)
     if count:
+        place = Place(candidate.kind, candidate.name, candidate.shape)
+        filling.places.setdefault(demand.job_ids[0], {})[place] = None
         candidate.used = True
         candidate.empty = False
         candidate.only_for_uid = need.only_with_uid
