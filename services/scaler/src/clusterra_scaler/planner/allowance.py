@@ -1,13 +1,17 @@
-"""How many workers may still be bought, so that a cluster never has more than its `max_workers`."""
+"""How many workers may still be bought, so that a cluster never has more, or dearer ones, than its policy says."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from clusterra_contracts.identity import ShapeName
 
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply
+
+ROUNDING_USD = 1e-9
+"""By so much sums of prices may be off."""
 
 
 @dataclass(slots=True)
@@ -18,21 +22,36 @@ class Allowance:
     """Workers of any shape."""
     reserved: Counter[ShapeName]
     """Workers of one shape that an earlier desired state asked for, and that the edge may be about to start."""
+    of_shape: Mapping[ShapeName, int] = field(default_factory=dict)
+    """Workers of a shape that has a bound of its own."""
+    usd_per_hour: float | None = None
+    """What they may cost together; None: no bound."""
+    prices: Mapping[ShapeName, float] = field(default_factory=dict)
+    """In USD per hour; a shape that is not listed costs nothing."""
 
     def of(self, shape: ShapeName) -> int:
         """How many workers of this shape may be bought."""
-        return max(0, self.anywhere + self.reserved[shape])
+        bounds = [self.anywhere, self.of_shape.get(shape, self.anywhere)]
+        price = self.prices.get(shape, 0.0)
+        if self.usd_per_hour is not None and price > 0.0:
+            bounds.append(int((self.usd_per_hour + ROUNDING_USD) // price))
+        return max(0, min(bounds) + self.reserved[shape])
 
     def take(self, shape: ShapeName) -> None:
         """Buy one."""
         if self.reserved[shape] > 0:
+            # It counts already.
             self.reserved[shape] -= 1
-        else:
-            self.anywhere -= 1
+            return
+        self.anywhere -= 1
+        if shape in self.of_shape:
+            self.of_shape = {**self.of_shape, shape: self.of_shape[shape] - 1}
+        if self.usd_per_hour is not None:
+            self.usd_per_hour -= self.prices.get(shape, 0.0)
 
     def after(self, bought: Counter[ShapeName]) -> "Allowance":
         """Another one, with these workers bought."""
-        left = Allowance(self.anywhere, Counter(self.reserved))
+        left = replace(self, reserved=Counter(self.reserved))
         for shape in bought.elements():
             left.take(shape)
         return left
@@ -47,8 +66,20 @@ def ceilings(seen: Seen, state: FleetState) -> Counter[ShapeName]:
 
 
 def allowance_of(seen: Seen, state: FleetState, supply: Supply) -> Allowance:
-    """What is left of `max_workers`, counting all that are there, on their way out or possibly being started."""
+    """What is left of the policy's bounds, counting all that are there, on their way out or possibly being started."""
+    policy = seen.binding.policy
     asked = ceilings(seen, state)
     counted = supply.standing + Counter(supply.ordered)
-    taken = (asked | counted).total() + supply.leaving
-    return Allowance(seen.binding.policy.max_workers - taken, asked - counted)
+    taken = asked | counted
+    prices = {shape.name: shape.usd_per_hour for shape in seen.binding.catalogue.shapes}
+    all_there = taken + supply.leaving
+    usd_per_hour = None
+    if policy.usd_per_hour is not None:
+        usd_per_hour = policy.usd_per_hour - sum(count * prices.get(shape, 0.0) for shape, count in all_there.items())
+    return Allowance(
+        anywhere=policy.max_workers - all_there.total(),
+        reserved=asked - counted,
+        of_shape={shape: most - all_there[shape] for shape, most in policy.most.items()},
+        usd_per_hour=usd_per_hour,
+        prices=prices,
+    )

@@ -12,8 +12,9 @@ from clusterra_contracts.scale import ShapeTarget
 from clusterra_scaler.planner.allowance import Allowance, allowance_of, ceilings
 from clusterra_scaler.planner.changes import changes_of
 from clusterra_scaler.planner.demand import Demand, startable
+from clusterra_scaler.planner.first_fit import first_fit
 from clusterra_scaler.planner.ghosts import taken_back
-from clusterra_scaler.planner.plan import Plan, plan
+from clusterra_scaler.planner.plan import Plan
 from clusterra_scaler.planner.retire import Action, Retirement, retire
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.shapes import FamilyPolicy, Policy, new_workers
@@ -84,7 +85,7 @@ def _plan(seen: Seen, supply: Supply, allowance: Allowance) -> Plan | None:
     demands: list[Demand] = []
     if binding.state == "active":
         demands = startable(snapshot.pending, binding.partition, seen.now, new_workers(binding.catalogue))
-    return plan(demands, supply, POLICIES[binding.policy.name], binding.catalogue, allowance)
+    return first_fit(demands, supply, POLICIES[binding.policy.name], binding.catalogue, allowance).plan
 
 
 def _targets(

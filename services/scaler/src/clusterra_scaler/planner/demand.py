@@ -53,6 +53,13 @@ class Demand:
     job_ids: tuple[JobId, ...]
     count: int
     parts: tuple[Part, ...]
+    uid: int
+    limit_seconds: float | None
+    """How long it may run, where it has a limit."""
+    submitted_at: datetime
+    """When the first of them was submitted."""
+    extra: str
+    """What it asks of the Extra of nodes."""
 
     @property
     def nodes(self) -> int:
@@ -112,6 +119,10 @@ def demand_of(groups: Sequence[PendingJobs], fits: Fits) -> Demand:
         job_ids=tuple(job_id for group in groups for job_id in group.job_ids),
         count=min(group.count for group in groups),
         parts=tuple(part for group in groups for part in _parts(group, fits)),
+        uid=groups[0].uid,
+        limit_seconds=groups[0].time_limit_seconds,
+        submitted_at=min(group.first_submitted_at for group in groups),
+        extra=groups[0].extra,
     )
 
 

@@ -69,7 +69,7 @@ class Supply:
     standing: Counter[ShapeName]
     ours: frozenset[str]
     """Slurm's nodes that are workers of a shape of ours, there or not."""
-    leaving: int
+    leaving: Counter[ShapeName]
     """Workers that are there and do not stand, such as victims."""
 
 
@@ -92,10 +92,10 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
     }
     if listed is None:
         standing = Counter(shape for name, shape in ours.items() if name not in victims)
-        leaving = len(victims)
+        leaving = Counter({target.shape: len(target.victims) + len(target.unregistered) for target in state.targets})
     else:
         standing = Counter(worker.shape for worker in workers.values())
-        leaving = sum(worker.phase != "failed" and worker.name not in workers for worker in listed)
+        leaving = Counter(worker.shape for worker in listed if worker.phase != "failed" and worker.name not in workers)
 
     cpus_in_use = _cpus_in_use(seen.snapshot.running or ())
     bins: list[Bin] = []
