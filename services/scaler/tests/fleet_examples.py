@@ -38,7 +38,7 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def binding(**policy: float) -> ClusterBinding:
+def binding(**policy: Any) -> ClusterBinding:
     return ClusterBinding(
         name="c1",
         slurmrestd_url="http://127.0.0.1:6820",
@@ -113,7 +113,7 @@ def edge(*workers: Worker, applied: int = 0, heard: float = NOW) -> Edge:
     return Edge().hears(heartbeat, at(heard))
 
 
-def seen(shot: QueueSnapshot, there: Edge | None = None, *, now: float = NOW, **policy: float) -> Seen:
+def seen(shot: QueueSnapshot, there: Edge | None = None, *, now: float = NOW, **policy: Any) -> Seen:
     return Seen(binding(**policy), shot, there if there is not None else edge(), at(now))
 
 

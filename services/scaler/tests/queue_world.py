@@ -9,6 +9,7 @@ from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.retire import Action
+from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
@@ -63,6 +64,7 @@ class World:
         self.takeovers = 0
         self._on_the_way: list[tuple[int, DesiredState]] = []
         self._sightings = Sightings.after_takeover(self.state)
+        self._history = RunHistory()
         self._snapshot: QueueSnapshot | None = None
         self._heard = Edge()
         self._calls: list[tuple[int, Action]] = []
@@ -140,8 +142,9 @@ class World:
         if self._happens(self.faults.takeover):
             self._take_over()
         seen = Seen(self.binding, snapshot, self._heard, at(self.second))
-        decision = decide(seen, self.state, self._sightings)
-        promised(seen, self.state, decision)
+        self._history.see(snapshot)
+        decision = decide(seen, self.state, self._sightings, self._history)
+        promised(seen, self.state, decision, self._history)
         self.state, self._sightings, self._last = decision.state, decision.sightings, decision
         if decision.changes or decision.state.requests != self.stored.requests:
             self._record()
@@ -155,6 +158,7 @@ class World:
         self.takeovers += 1
         self.state = self.stored.taken_over(self.stored.fence + 1, at(self.second))
         self._sightings = Sightings.after_takeover(self.state)
+        self._history = RunHistory(self._history.counts)
         self._record()
 
     def _record(self) -> None:
@@ -208,11 +212,11 @@ class World:
         return self.random.random() < probability
 
 
-def promised(seen: Seen, before: FleetState, decision: Decision) -> None:
+def promised(seen: Seen, before: FleetState, decision: Decision, history: RunHistory) -> None:
     """What holds of every single decision."""
     after = decision.state
     assert after.generation == before.generation + bool(decision.changes)
-    again = decide(replace(seen), after, decision.sightings)
+    again = decide(replace(seen), after, decision.sightings, history)
     assert not again.changes, f"the same inputs gave another generation: {again.changes}"
     if not seen.whole:
         assert after.victims <= before.victims, "something may be removed although a list could not be read"

@@ -19,6 +19,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "60"))
 TROUBLE_SECONDS = 150
 AT_MOST_SECONDS = 3000
 
+policies = st.sampled_from(["family", "packing"])
 some = st.sampled_from([0.0, 0.02, 0.2])
 rarely = st.sampled_from([0.0, 0.01, 0.03])
 
@@ -67,11 +68,12 @@ bad_line = st.builds(
 
 
 @settings(max_examples=HISTORIES, suppress_health_check=[HealthCheck.too_slow])
-@given(any_jobs, any_trouble, st.integers(0, 2**32), st.integers(3, 12), st.sampled_from([0.0, 2.0, 10.0]))
+@given(any_jobs, any_trouble, st.integers(0, 2**32), st.integers(3, 12), st.sampled_from([0.0, 2.0, 10.0]), policies)
 def test_any_queue_in_any_trouble(
-    jobs: list[Job], faults: Faults, seed: int, max_workers: int, idle_seconds: float
+    jobs: list[Job], faults: Faults, seed: int, max_workers: int, idle_seconds: float, name: str
 ) -> None:
-    policy = binding(idle_seconds=idle_seconds, max_workers=max_workers, boot_timeout_seconds=25, ghost_seconds=30)
+    bounds = {"max_workers": max_workers, "boot_timeout_seconds": 25, "ghost_seconds": 30}
+    policy = binding(name=name, idle_seconds=idle_seconds, **bounds)
     world = World(jobs, policy, Random(seed), faults)
     world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
 

@@ -11,7 +11,9 @@ from clusterra_runtime.item import Key, Value
 from clusterra_runtime.outbox import OUTBOX, Outbox, OutboxMessage
 from clusterra_runtime.store import ConditionFailed, Store, Table, Update
 
+from clusterra_scaler.histories import packed, unpacked
 from clusterra_scaler.planner.decision import Decision
+from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.state import FleetState
 
 FLEETS = Table("fleets", indexes=(OUTBOX,))
@@ -63,6 +65,15 @@ class Fleets:
         told = OutboxMessage.of(event.id, subjects.event(ref, event.kind), event)
         return await self._tell(ref, before, state, [_desired(ref, state), told])
 
+    async def history(self, ref: ClusterRef) -> RunHistory:
+        """What was learned of run times and kept last."""
+        item = await self._store.get(FLEETS, _history_key(ref))
+        return RunHistory() if item is None else unpacked(item.attributes["counts"])
+
+    async def keep_history(self, ref: ClusterRef, history: RunHistory) -> None:
+        """Keep it. Under no condition: whoever wrote last is as good as any."""
+        await self._store.write(Update(FLEETS, _history_key(ref), set={"counts": packed(history)}))
+
     async def _tell(
         self, ref: ClusterRef, before: Recorded, state: FleetState, messages: Sequence[OutboxMessage]
     ) -> Recorded:
@@ -79,6 +90,10 @@ class Fleets:
 
 def _key(ref: ClusterRef) -> Key:
     return Key(ref.key, "fleet")
+
+
+def _history_key(ref: ClusterRef) -> Key:
+    return Key(ref.key, "run-times")
 
 
 def _desired(ref: ClusterRef, state: FleetState) -> OutboxMessage:

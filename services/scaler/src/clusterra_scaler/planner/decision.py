@@ -3,27 +3,26 @@
 Pure, and level-triggered: the same inputs give the same state, and no new generation.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clusterra_contracts.events import ScaleFact, ShapeChange
 from clusterra_contracts.scale import ShapeTarget
 
-from clusterra_scaler.planner.allowance import Allowance, allowance_of, ceilings
+from clusterra_scaler.planner.allowance import allowance_of, ceilings
+from clusterra_scaler.planner.booking import Booking
 from clusterra_scaler.planner.changes import changes_of
 from clusterra_scaler.planner.demand import Demand, startable
 from clusterra_scaler.planner.first_fit import first_fit
 from clusterra_scaler.planner.ghosts import taken_back
+from clusterra_scaler.planner.packing_plan import packing_plan
 from clusterra_scaler.planner.plan import Plan
 from clusterra_scaler.planner.retire import Action, Retirement, retire
+from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.shapes import FamilyPolicy, Policy, new_workers
+from clusterra_scaler.planner.shapes import FamilyPolicy, new_workers
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply, supply_of
-
-POLICIES: Mapping[str, Policy] = {"family": FamilyPolicy()}
-"""By the name a cluster's binding gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +48,19 @@ class Decision:
         )
 
 
-def decide(seen: Seen, state: FleetState, sightings: Sightings) -> Decision:
-    """Decide from what is seen now; `state` is the last decision's, `sightings` what was seen before."""
+def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHistory | None = None) -> Decision:
+    """Decide from what is seen now; `state` is the last decision's, `sightings` what was seen before, `history` what
+    was learned of run times."""
     sightings = sightings.after(seen)
     recorded, back = state, taken_back(seen, state)
     state = recorded.with_taken_back(back)
     supply = supply_of(seen, state, sightings.looks.boots)
     asked = ceilings(seen, state)
-    planned = _plan(seen, supply, allowance_of(seen, state, supply))
+    planned, bookings = _plan(seen, state, supply, sightings, history or RunHistory())
     retirement = retire(seen, state, sightings, supply, planned)
     targets = _targets(seen, state, supply, planned, retirement)
     changes = changes_of(recorded, targets, planned, retirement, back)
-    requests = {"drains": dict(retirement.drains), "undrains": dict(retirement.undrains)}
+    requests = {"drains": dict(retirement.drains), "undrains": dict(retirement.undrains), "bookings": bookings}
     sightings = replace(sightings, lost=sightings.lost & retirement.undrains.keys())
     if changes:
         after = FleetState(
@@ -78,14 +78,22 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings) -> Decision:
     return Decision(after, changes, retirement.actions, sightings, planned)
 
 
-def _plan(seen: Seen, supply: Supply, allowance: Allowance) -> Plan | None:
+def _plan(
+    seen: Seen, state: FleetState, supply: Supply, sightings: Sightings, history: RunHistory
+) -> tuple[Plan | None, tuple[Booking, ...]]:
+    """By the policy that the binding names."""
     binding, snapshot = seen.binding, seen.snapshot
     if snapshot.pending is None or snapshot.running is None or snapshot.nodes is None:
-        return None
+        return None, state.bookings
     demands: list[Demand] = []
     if binding.state == "active":
         demands = startable(snapshot.pending, binding.partition, seen.now, new_workers(binding.catalogue))
-    return first_fit(demands, supply, POLICIES[binding.policy.name], binding.catalogue, allowance).plan
+    allowance = allowance_of(seen, state, supply)
+    if binding.policy.name == "family":
+        return first_fit(demands, supply, FamilyPolicy(), binding.catalogue, allowance).plan, ()
+    boots = sightings.looks.boots
+    packed = packing_plan(demands, supply, seen, state.bookings, binding.catalogue, allowance, boots, history)
+    return packed.plan, packed.bookings
 
 
 def _targets(

@@ -7,6 +7,8 @@ from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from pydantic import Field
 
+from clusterra_scaler.planner.booking import Booking
+
 
 class FleetState(Wire):
     """A cluster's durable state: what was decided, and what scaling down has got to."""
@@ -25,6 +27,8 @@ class FleetState(Wire):
     """Our drains that Slurm accepted, and when."""
     undrains: dict[WorkerName, Moment] = Field(default_factory=dict)
     """Undrains that may still reach Slurm, and when they were decided: asked for, and not answered for certain."""
+    bookings: tuple[Booking, ...] = ()
+    """For which jobs workers were bought that come (`packing` alone)."""
     boot_p99_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """For how long nearly all workers of a shape boot, as far as it was known at the last decision."""
 

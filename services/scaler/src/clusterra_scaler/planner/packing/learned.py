@@ -25,6 +25,11 @@ _HORIZON_SECONDS = 30 * DAY
 _COUNT_SECONDS = 1800.0
 """How often running jobs are counted into the bins they reached."""
 
+FADES_AT = 4096
+"""A history of so many jobs is halved."""
+MOST_HISTORIES = 2000
+"""So many are kept, those used last."""
+
 
 class Key(NamedTuple):
     """Which jobs share a history: those of a limit class (its power of two in seconds), then of a user of it, then of
@@ -64,6 +69,11 @@ class Counts(Wire):
 class _Row:
     reached: list[int] = field(default_factory=lambda: [0] * BINS)
     ended: list[int] = field(default_factory=lambda: [0] * BINS)
+
+    def fade(self) -> None:
+        """Let what is long ago count half as much as what comes."""
+        self.reached = [count // 2 for count in self.reached]
+        self.ended = [count // 2 for count in self.ended]
 
 
 @dataclass(slots=True)
@@ -105,12 +115,27 @@ class Learned:
             ),
         )
 
+    @property
+    def running(self) -> frozenset[str]:
+        """The jobs that have begun and not ended."""
+        return frozenset(self._running)
+
+    def ask_anew(self) -> None:
+        """Let what is expected follow from the counts alone, also of jobs that were asked for before."""
+        self._curves.clear()
+
     def begin(self, job_id: str, traits: Traits, now: float) -> None:
         """See RunTimes."""
         self._curve(job_id, traits)
         job = _Job(now, 0, keys(traits))
         for key in job.keys:
-            self._rows.setdefault(key, _Row()).reached[0] += 1
+            # The last used stand at the end.
+            row = self._rows[key] = self._rows.pop(key, _Row())
+            row.reached[0] += 1
+            if row.reached[0] >= FADES_AT:
+                row.fade()
+        while len(self._rows) > MOST_HISTORIES:
+            del self._rows[next(iter(self._rows))]
         self._running[job_id] = job
 
     def end(self, job_id: str, now: float) -> None:
@@ -121,7 +146,8 @@ class Learned:
             return
         self._count(job, bin_of(now - job.began))
         for key in job.keys:
-            self._rows[key].ended[job.bin] += 1
+            if key in self._rows:
+                self._rows[key].ended[job.bin] += 1
 
     def abandon(self, job_id: str) -> None:
         """See RunTimes. It stays counted as one that was still running at its age."""
@@ -148,9 +174,10 @@ class Learned:
 
     def _count(self, job: _Job, reached: int) -> None:
         for key in job.keys:
-            row = self._rows[key].reached
-            for each in range(job.bin + 1, reached + 1):
-                row[each] += 1
+            if key in self._rows:
+                row = self._rows[key].reached
+                for each in range(job.bin + 1, reached + 1):
+                    row[each] += 1
         job.bin = max(job.bin, reached)
 
     def _curve(self, job_id: str, traits: Traits) -> Curve:

@@ -1,0 +1,134 @@
+"""Which coming workers are bought for which jobs, so that no demand is counted twice.
+
+    bought -> ordered, without a name -> booting, named by the edge -> registered -- its jobs started --> over
+
+A booking holds room, nothing more: it is dropped with its jobs, and the worker then stands for whoever can use it. A
+job of several nodes may have bookings on workers that are there, which hold for as long as its others come.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from clusterra_contracts.identity import JobId, Moment, ShapeName, WorkerName
+
+from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.demand import Demand
+from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.supply import Supply
+
+STARTS_WITHIN = timedelta(seconds=30)
+"""Slurm starts a job on a worker that has registered within seconds. One that does not start then never will there:
+something else has taken the room, or the worker is not what its shape says."""
+_WHOLE_SECONDS = timedelta(seconds=1)
+"""Slurm tells times in them."""
+
+
+def standing(bookings: Sequence[Booking], demands: Sequence[Demand], supply: Supply, seen: Seen) -> tuple[Booking, ...]:
+    """What is left of the bookings, the oldest first: those whose workers come and whose jobs still wait.
+
+    Workers that the edge tells of are given to the oldest bookings of their shape. There are never more shares of a job
+    than nodes that it needs, and those of a job of several nodes are all there or none.
+    """
+    before, after = None, list(bookings)
+    # Each that goes may free a name for another one, and may break up a job of several nodes.
+    while after != before:
+        before, after = after, _of_waiting(after, demands)
+        after = _coming(_named(after, supply), supply, seen)
+    return tuple(after)
+
+
+def _named(bookings: Sequence[Booking], supply: Supply) -> list[Booking]:
+    """Those whose worker is there or can be expected, with its name as soon as it has one."""
+    taken = {each.worker for each in bookings}
+    fresh: defaultdict[ShapeName, list[WorkerName]] = defaultdict(list)
+    for worker in sorted(supply.workers.values(), key=lambda worker: (worker.started_at, worker.name)):
+        if worker.name not in taken:
+            fresh[worker.shape].append(worker.name)
+    ordered = Counter(supply.ordered)
+    kept: list[Booking] = []
+    for each in sorted(bookings, key=lambda each: each.bought_at):
+        found = each
+        if each.worker and each.worker not in supply.workers:
+            # It went before it was of use, or the edge is not known yet: as long as the order stands, one comes.
+            found = each.model_copy(update={"worker": None})
+        if not found.worker:
+            names = fresh[found.shape]
+            name = next((name for name in names if _is_new(name, found, supply)), "")
+            if name:
+                names.remove(name)
+                found = found.model_copy(update={"worker": name})
+            elif ordered[found.shape] > 0:
+                ordered[found.shape] -= 1
+            else:
+                continue
+        kept.append(found)
+    return kept
+
+
+def _is_new(name: WorkerName, booking: Booking, supply: Supply) -> bool:
+    """Whether a worker may be the one that was bought: it has not registered before that, and nothing runs there."""
+    node = supply.nodes.get(name)
+    if node is None or node.gone:
+        return True
+    return node.idle and node.registered_at is not None and node.registered_at + _WHOLE_SECONDS >= booking.bought_at
+
+
+def _coming(bookings: Sequence[Booking], supply: Supply, seen: Seen) -> list[Booking]:
+    """Without those whose jobs should have started by now."""
+    still_come = {job_id for each in bookings if _registered(each, supply) is None for job_id in each.jobs}
+    usable = {each.name for each in supply.bins if each.kind != "draining"}
+    kept = []
+    for each in bookings:
+        if each.worker and each.worker not in usable:
+            continue
+        registered = _registered(each, supply)
+        recent = registered is None or seen.now - max(registered, each.bought_at) <= STARTS_WITHIN
+        if recent or any(job_id in still_come for job_id in each.jobs):
+            kept.append(each)
+    return kept
+
+
+def _registered(booking: Booking, supply: Supply) -> Moment | None:
+    """When its worker did; None while it comes."""
+    node = supply.nodes.get(booking.worker or "")
+    return None if node is None or node.gone else node.registered_at or booking.bought_at
+
+
+def _of_waiting(bookings: Sequence[Booking], demands: Sequence[Demand]) -> list[Booking]:
+    """With as many shares as there are jobs, those bought last given up first.
+
+    Which tasks of an array, or which of some equal jobs, have started elsewhere makes no difference.
+    """
+    wanted = {job_id: demand for demand in demands for job_id in demand.job_ids}
+    booked = booked_shares(bookings, demands)
+    allowed = {
+        demand.job_ids[0]: demand.nodes * min(booked[demand.job_ids[0]] // demand.nodes, demand.count)
+        for demand in demands
+        if booked[demand.job_ids[0]] % demand.nodes == 0
+    }
+    trimmed = [each.model_copy(update={"jobs": _allowed(each.jobs, wanted, allowed)}) for each in bookings]
+    return [each for each in trimmed if each.jobs]
+
+
+def _allowed(jobs: Mapping[JobId, int], wanted: Mapping[JobId, Demand], allowed: dict[JobId, int]) -> dict[JobId, int]:
+    """Counts down what is allowed of each demand, by its first id."""
+    kept: dict[JobId, int] = {}
+    for job_id, count in jobs.items():
+        first = wanted[job_id].job_ids[0] if job_id in wanted else ""
+        left = min(count, allowed.get(first, 0))
+        if left:
+            kept[job_id] = left
+            allowed[first] -= left
+    return kept
+
+
+def booked_shares(bookings: Sequence[Booking], demands: Sequence[Demand]) -> Counter[JobId]:
+    """For how many nodes' shares of each demand, by its first id, there is room."""
+    first = {job_id: demand.job_ids[0] for demand in demands for job_id in demand.job_ids} if bookings else {}
+    booked: Counter[JobId] = Counter()
+    for each in bookings:
+        for job_id, count in each.jobs.items():
+            if job_id in first:
+                booked[first[job_id]] += count
+    return booked

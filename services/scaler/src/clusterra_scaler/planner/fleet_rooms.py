@@ -1,0 +1,102 @@
+"""The fleet as rooms for jobs: workers that are there, with what runs on them, and workers that come."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from clusterra_contracts.identity import JobId, ShapeName, WorkerName
+from clusterra_contracts.queue import RunningJob
+from clusterra_contracts.shapes import WorkerSpec
+
+from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.packing.durations import last
+from clusterra_scaler.planner.packing.rooms import Room
+from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.plan import Place
+from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory
+from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.supply import Bin, Supply, best_fit
+from clusterra_scaler.planner.workloads import offering_of
+
+
+@dataclass(slots=True)
+class FleetRoom:
+    """A worker as a room, and what is planned for it."""
+
+    room: Room
+    place: Place
+    booking: Booking | None = None
+    """That it comes with."""
+    jobs: Counter[JobId] = field(default_factory=Counter)
+    """Shares that this plan puts there, beside those that are booked."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether Slurm has it."""
+        return self.place.kind in ("node", "draining")
+
+    def put(self, group: Group, job_id: JobId) -> None:
+        """Plan one share."""
+        self.room.put(group)
+        self.jobs[job_id] += 1
+
+
+class FleetRooms:
+    """Makes the rooms."""
+
+    def __init__(self, seen: Seen, supply: Supply, history: RunHistory) -> None:
+        self._supply = supply
+        self._history = history
+        self._now = seen.now.timestamp()
+        self._prices = {shape.name: shape.usd_per_hour for shape in seen.binding.catalogue.shapes}
+        self._offerings: dict[ShapeName, Offering] = {}
+        self._running: defaultdict[WorkerName, list[RunningJob]] = defaultdict(list)
+        for job in seen.snapshot.running or ():
+            for name in job.nodes:
+                self._running[name].append(job)
+
+    def of(self, bins: Iterable[Bin], bookings: Iterable[Booking], booked: Mapping[JobId, Group]) -> list[FleetRoom]:
+        """The bins in the order in which Slurm could have them, and workers that are ordered and booked.
+
+        `booked` has one share of each job that is booked for. A node that is only some user's takes no other jobs.
+        """
+        by_name = {each.worker: each for each in bookings if each.worker}
+        rooms: list[FleetRoom] = []
+        for number, each in enumerate(sorted(bins, key=best_fit)):
+            if each.only_for_uid is None:
+                rooms.append(self._of_bin(each, f"{number}", by_name.get(each.name) if each.name else None))
+        for number, booking in enumerate(bookings):
+            if not booking.worker and booking.shape in self._supply.specs:
+                offering = self._offering(booking.shape, self._supply.specs[booking.shape])
+                place = Place("ordered", "", booking.shape)
+                rooms.append(FleetRoom(Room.of(f"booked-{number}", offering), place, booking))
+        for room in rooms:
+            for job_id, count in (room.booking.jobs if room.booking else {}).items():
+                for _ in range(count if job_id in booked else 0):
+                    room.room.put(booked[job_id])
+        return rooms
+
+    def _of_bin(self, each: Bin, room_id: str, booking: Booking | None) -> FleetRoom:
+        spec = self._supply.specs.get(each.shape)
+        if spec is None:
+            spec = WorkerSpec(cpus=each.cpus or 1, memory_mib=max(each.memory_mib, 1))
+        room = Room(
+            id=room_id,
+            offering=self._offering(each.shape or foreign(each.name), spec),
+            cpus=each.cpus,
+            memory_gib=each.memory_mib / MIB_PER_GIB,
+            gpus=0,
+            empty=each.empty,
+            busy=last(self._history.of_running(job, self._now) for job in self._running[each.name]),
+        )
+        return FleetRoom(room, Place(each.kind, each.name, each.shape), booking)
+
+    def _offering(self, shape: ShapeName, spec: WorkerSpec) -> Offering:
+        if shape not in self._offerings:
+            self._offerings[shape] = offering_of(shape, spec, self._prices.get(shape, 0.0))
+        return self._offerings[shape]
+
+
+def foreign(node: str) -> str:
+    """What stands for the shape of a node that is no worker of ours: such a name is no shape's."""
+    return f"node:{node}"

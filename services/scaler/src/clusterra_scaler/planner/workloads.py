@@ -1,0 +1,92 @@
+"""Demands as the packing sees them: equal jobs with their expected run time, and the shapes that may run them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from clusterra_contracts.identity import JobId, ShapeName
+from clusterra_contracts.shapes import Catalogue, WorkerSpec
+
+from clusterra_scaler.planner.boots import Boots
+from clusterra_scaler.planner.constraints import parse
+from clusterra_scaler.planner.demand import Demand
+from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory
+
+BOOT_SECONDS = 60.0
+"""What a boot is taken to last before one was seen."""
+SECONDS_PER_HOUR = 3600.0
+
+
+def is_packed(demand: Demand) -> bool:
+    """Whether the packing knows all that is asked; first fit does for the rest, such as named nodes or GPUs."""
+    if len(demand.parts) > 1:
+        return False
+    need = demand.parts[0].need
+    return not (need.gres or need.unreadable or need.node or need.not_nodes or need.only_with_uid is not None)
+
+
+def offerings_of(catalogue: Catalogue, boots: Boots) -> list[Offering]:
+    """What can be bought, the cheapest first."""
+    learned = boots.p99_seconds()
+    offerings = [
+        offering_of(shape.name, shape.worker, shape.usd_per_hour, learned.get(shape.name, BOOT_SECONDS))
+        for shape in catalogue.shapes
+    ]
+    return sorted(offerings, key=lambda each: (each.usd_per_second, each.shape))
+
+
+def offering_of(shape: ShapeName, spec: WorkerSpec, usd_per_hour: float, boot_seconds: float = 0.0) -> Offering:
+    """A worker that is bought, or one that is there."""
+    return Offering(
+        shape=shape,
+        cpus=spec.cpus,
+        memory_gib=spec.memory_mib / MIB_PER_GIB,
+        usd_per_second=usd_per_hour / SECONDS_PER_HOUR,
+        boot_seconds=boot_seconds,
+    )
+
+
+class Workloads:
+    """Turns demands into groups. `specs` are all shapes that workers may have, bought or there."""
+
+    def __init__(self, history: RunHistory, specs: Mapping[ShapeName, WorkerSpec]) -> None:
+        self._history = history
+        self._specs = specs
+        self._allowed: dict[str, frozenset[ShapeName] | None] = {"": None}
+
+    def group(self, demand: Demand, job_ids: Iterable[JobId], nodes: int) -> Group:
+        """The jobs with these ids, on so many nodes each."""
+        need = demand.parts[0].need
+        return Group(
+            job_ids=tuple(job_ids),
+            cpus=need.cpus,
+            memory_gib=need.memory_mib / MIB_PER_GIB,
+            remaining=self._history.of_pending(demand),
+            nodes=nodes,
+            exclusive=need.exclusive,
+            shapes=self._shapes(need.constraint),
+        )
+
+    def _shapes(self, constraint: str) -> frozenset[ShapeName] | None:
+        if constraint not in self._allowed:
+            allows = parse(constraint)
+            self._allowed[constraint] = frozenset(shape for shape, spec in self._specs.items() if allows(spec.features))
+        return self._allowed[constraint]
+
+
+def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
+    """An id for each job that has no booking, in their order; that of an array stands once for each task.
+
+    `booked` counts shares of nodes by job.
+    """
+    ids = [demand.job_ids[0]] * (demand.count - len(demand.job_ids)) + list(demand.job_ids[: demand.count])
+    skipped = Counter({job_id: booked.get(job_id, 0) // demand.nodes for job_id in demand.job_ids})
+    left = demand.count - skipped.total()
+    free: list[JobId] = []
+    for job_id in ids:
+        if skipped[job_id] > 0:
+            skipped[job_id] -= 1
+        else:
+            free.append(job_id)
+    # Some of the jobs that were booked for may run by now, and their equals have the room.
+    return free[: max(left, 0)]
