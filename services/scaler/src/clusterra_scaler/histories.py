@@ -4,7 +4,7 @@ import zlib
 
 import structlog
 from clusterra_runtime.item import Value
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from clusterra_scaler.planner.packing.learned import Counts
 from clusterra_scaler.planner.run_history import RunHistory
@@ -20,9 +20,8 @@ def packed(history: RunHistory) -> bytes:
 def unpacked(value: Value) -> RunHistory:
     """What cannot be read is learned anew: losing it costs a little money, and nothing else."""
     try:
-        if not isinstance(value, bytes):
-            raise TypeError(f"they are {type(value).__name__}")
-        return RunHistory(Counts.model_validate_json(zlib.decompress(value)))
-    except (ValidationError, zlib.error, TypeError) as error:
+        compressed = TypeAdapter(bytes).validate_python(value, strict=True)
+        return RunHistory(Counts.model_validate_json(zlib.decompress(compressed)))
+    except (ValidationError, zlib.error) as error:
         log.warning("run_times_unreadable", reason=str(error), consequence="they are learned anew")
         return RunHistory()

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
@@ -13,10 +14,13 @@ from clusterra_scaler.planner.packing.durations import last
 from clusterra_scaler.planner.packing.rooms import Room
 from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.plan import Place
-from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory
+from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.supply import Bin, Supply, best_fit
 from clusterra_scaler.planner.workloads import offering_of
+
+NEARLY_CERTAIN = 0.9
+"""A chance to have ended by which a new worker is not worth its boot."""
 
 
 @dataclass(slots=True)
@@ -75,6 +79,16 @@ class FleetRooms:
                 for _ in range(count if job_id in booked else 0):
                     room.room.put(booked[job_id])
         return rooms
+
+    def soon(self, room: FleetRoom, seconds: float) -> Room:
+        """The room as it will be after so many seconds, without the jobs that nearly certainly have ended by then."""
+        later = copy(room.room)
+        for job in self._running[room.place.worker]:
+            if self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN:
+                traits = traits_of_running(job)
+                later.cpus += traits.cpus
+                later.memory_gib += traits.memory_gib
+        return later
 
     def _of_bin(self, each: Bin, room_id: str, booking: Booking | None) -> FleetRoom:
         spec = self._supply.specs.get(each.shape)

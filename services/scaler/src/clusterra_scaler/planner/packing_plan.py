@@ -6,7 +6,7 @@ wishes that the packing does not know are served before, by first fit.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
@@ -22,6 +22,7 @@ from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.first_fit import FirstFit, first_fit
 from clusterra_scaler.planner.fleet_rooms import FleetRoom, FleetRooms, foreign
 from clusterra_scaler.planner.packing.packing import pack
+from clusterra_scaler.planner.packing.rooms import Room
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.plan import NAMED_JOBS, Place, Plan, Unmet
@@ -73,19 +74,30 @@ def packing_plan(
     fitted = first_fit(special, _unbooked(supply, kept), FamilyPolicy(), catalogue, allowance)
     left = allowance.after(Counter(fitted.plan.new))
     workloads = Workloads(history, {**supply.specs, **_foreign(supply)})
-    rooms = FleetRooms(seen, supply, history).of(_bins(fitted, supply, kept), kept, _shares(packed, kept, workloads))
+    fleet = FleetRooms(seen, supply, history)
+    rooms = fleet.of(_bins(fitted, supply, kept), kept, _shares(packed, kept, workloads))
     gathers = timedelta(seconds=seen.binding.policy.gather_seconds)
-    filling = _Filling(rooms, workloads, seen, kept)
+    offerings = offerings_of(catalogue, boots)
+    boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
+    filling = _Filling(rooms, workloads, seen, kept, lambda room: fleet.soon(room, boot_seconds))
     for demand in packed:
         filling.start(demand, gathered=seen.now - demand.submitted_at >= gathers)
-    filling.buy(offerings_of(catalogue, boots), left, catalogue)
+    filling.buy(offerings, left, catalogue)
     return _joined(fitted.plan, filling)
 
 
 class _Filling:
     """Rooms as they fill up, and what is bought meanwhile."""
 
-    def __init__(self, rooms: Sequence[FleetRoom], workloads: Workloads, seen: Seen, kept: Sequence[Booking]) -> None:
+    def __init__(
+        self,
+        rooms: Sequence[FleetRoom],
+        workloads: Workloads,
+        seen: Seen,
+        kept: Sequence[Booking],
+        soon: Callable[[FleetRoom], Room],
+    ) -> None:
+        """`soon` makes of a room what it is by the time at which a new worker would have booted."""
         self.rooms = rooms
         self.new: dict[str, tuple[Offering, Counter[JobId]]] = {}
         self.holds: list[Booking] = []
@@ -93,6 +105,8 @@ class _Filling:
         self.places: dict[JobId, dict[Place, None]] = {}
         self.seen = seen
         self._workloads = workloads
+        self._make_soon = soon
+        self._soon: dict[str, Room] = {}
         self._booked = Counter({job_id: 0 for each in kept for job_id in each.jobs})
         for each in kept:
             self._booked.update(each.jobs)
@@ -111,6 +125,8 @@ class _Filling:
             for room in ready[: demand.nodes]:
                 self._put(room, group, job_id, demand)
             ready = [room for room in ready if room.room.takes(group)]
+        if demand.nodes == 1:
+            self._wait_for_room(demand, group, job_ids)
         if not job_ids:
             return
         if not gathered:
@@ -124,6 +140,17 @@ class _Filling:
                 room.room.put(group)
         if job_ids:
             self._waiting.append(_Waiting(demand, job_ids))
+
+    def _wait_for_room(self, demand: Demand, group: Group, job_ids: list[JobId]) -> None:
+        """Let jobs wait for what ends before a new worker could have booted."""
+        for room in self.rooms if job_ids else ():
+            if room.place.kind != "node":
+                continue
+            if room.room.id not in self._soon:
+                self._soon[room.room.id] = self._make_soon(room)
+            while job_ids and self._soon[room.room.id].takes(group):
+                self._soon[room.room.id].put(group)
+                self._put(room, None, job_ids.pop(0), demand)
 
     def buy(self, offerings: Sequence[Offering], allowance: Allowance, catalogue: Catalogue) -> None:
         """Place what waits on what comes, and buy what is missing."""
@@ -169,6 +196,8 @@ class _Filling:
     def _put(self, room: FleetRoom, group: Group | None, job_id: JobId, demand: Demand) -> None:
         if group is not None:
             room.room.put(group)
+            if room.room.id in self._soon:
+                self._soon[room.room.id].put(group)
         room.jobs[job_id] += 1
         self._note(demand, room.place)
 

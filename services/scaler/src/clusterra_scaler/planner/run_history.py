@@ -59,6 +59,11 @@ class RunHistory:
         """How long it still runs at a moment, in seconds of the epoch."""
         return self._learned.remaining(job.job_id, traits_of_running(job), max(0.0, now - job.started_at.timestamp()))
 
+    def ends_within(self, job: RunningJob, now: float, seconds: float) -> float:
+        """The chance that it has ended so many seconds after a moment."""
+        age = max(0.0, now - job.started_at.timestamp())
+        return self._learned.ends_within(job.job_id, traits_of_running(job), age, seconds)
+
 
 def traits_of_demand(demand: Demand) -> Traits:
     """What the run time of a job is expected by; of several parts the first counts."""

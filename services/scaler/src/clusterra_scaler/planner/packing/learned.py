@@ -172,6 +172,13 @@ class Learned:
             return certain(OVERDUE * age)
         return expected([survival_at(curve, age + later) / now for later in MIDDLES])
 
+    def ends_within(self, job_id: str, traits: Traits, age: float, seconds: float) -> float:
+        """The chance that a job of this age has ended after so many more seconds."""
+        curve = self._curve(job_id, traits)
+        now = survival_at(curve, age)
+        # One that should have ended long ago is no measure for anything.
+        return 1.0 - survival_at(curve, age + seconds) / now if now > 0.0 else 0.0
+
     def _count(self, job: _Job, reached: int) -> None:
         for key in job.keys:
             if key in self._rows:
