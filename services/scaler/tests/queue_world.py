@@ -6,7 +6,7 @@ from random import Random
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain, SetExtra, Undrain
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.retire import Action
 from clusterra_scaler.planner.run_history import RunHistory
@@ -192,6 +192,8 @@ class World:
                 self.slurm.undrain(name)
                 if name not in self._sightings.lost:
                     self.state = self.state.undrain_settled(name)
+            case SetExtra(node=name, extra=extra) if not failed:
+                self.slurm.set_extra(name, extra)
             case DeleteNode(node=name) if not failed:
                 self.slurm.delete(name)
 

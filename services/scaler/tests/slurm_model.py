@@ -1,13 +1,14 @@
 """A model of Slurm: jobs start on any nodes that fit, and of a dead node it learns late."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from random import Random
 
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
+from clusterra_scaler.planner.job_class import extra_of
 from fleet_examples import at
 
 SLURMD_TIMEOUT_SECONDS = 20
@@ -24,10 +25,22 @@ class Job:
     runs: int
     nodes: int = 1
     cancelled: int | None = None
+    limit: int | None = None
+    classed: bool = False
+    """It carries the class that is made of its limit and size."""
     job_id: str = ""
     left: int = 0
+    started: int = 0
     on: tuple[str, ...] = ()
     done: bool = False
+
+    @property
+    def extra(self) -> str:
+        return f"open=1|{self.job_class}=1" if self.classed else ""
+
+    @property
+    def job_class(self) -> str:
+        return f"t{self.limit}.c{self.cpus}.m{self.memory_mib}"
 
 
 @dataclass
@@ -38,6 +51,7 @@ class NodeRecord:
     idle_since: int
     drain_reason: str = ""
     down: bool = False
+    extra: str = extra_of(None)
 
 
 class SlurmModel:
@@ -73,6 +87,7 @@ class SlurmModel:
             if len(fitting) >= job.nodes:
                 job.on = tuple(self._random.sample(fitting, job.nodes))
                 job.left = job.runs
+                job.started = second
 
     def drain(self, name: str, reason: str) -> None:
         self.nodes[name].drain_reason = DRAIN_REASON_PREFIX + reason
@@ -81,6 +96,10 @@ class SlurmModel:
         if name in self.nodes and self.nodes[name].drain_reason:
             self.nodes[name].drain_reason = ""
             self.undrained += 1
+
+    def set_extra(self, name: str, extra: str) -> None:
+        if name in self.nodes:
+            self.nodes[name].extra = extra
 
     def delete(self, name: str) -> None:
         if not self.jobs_on(name):
@@ -103,13 +122,14 @@ class SlurmModel:
                 partition="main",
                 uid=20001,
                 reason=self._random.choice(WAITING_REASONS),
+                time_limit_seconds=job.limit,
+                extra=job.extra,
                 first_submitted_at=at(job.submitted),
             )
             for job in self.waiting(second)
         )
 
     def list_running(self) -> tuple[RunningJob, ...]:
-        started_at: datetime = at(0)
         return tuple(
             RunningJob(
                 job_id=job.job_id,
@@ -117,7 +137,10 @@ class SlurmModel:
                 user="ada",
                 nodes=job.on,
                 cpus=job.cpus * job.nodes,
-                started_at=started_at,
+                started_at=at(job.started),
+                ends_by=None if job.limit is None else at(job.started + job.limit),
+                memory_mib=job.memory_mib * job.nodes,
+                extra=job.extra,
             )
             for job in self.jobs
             if job.on
@@ -140,6 +163,7 @@ class SlurmModel:
             reason=node.drain_reason,
             idle_since=None if cpus else at(node.idle_since),
             registered_at=at(node.registered),
+            extra=node.extra,
         )
 
     def _in_use(self, name: str) -> tuple[int, int]:
@@ -149,7 +173,10 @@ class SlurmModel:
     def _fits(self, node: NodeRecord, job: Job) -> bool:
         cpus, memory = self._in_use(node.name)
         has_room = node.spec.cpus - cpus >= job.cpus and node.spec.memory_mib - memory >= job.memory_mib
-        return has_room and not node.drain_reason and not node.down
+        # What Slurm's extra_constraints make of `open=1|<class>=1`.
+        says = json.loads(node.extra)
+        taken = not job.classed or says["open"] == 1 or says.get(job.job_class) == 1
+        return has_room and taken and not node.drain_reason and not node.down
 
     def _release(self, job: Job, second: int) -> None:
         on, job.on = job.on, ()

@@ -32,6 +32,8 @@ any_jobs = st.lists(
         nodes=st.sampled_from([1, 1, 1, 1, 2, 3]),
         runs=st.integers(1, 40),
         cancelled=st.one_of(st.none(), st.none(), st.integers(0, 120)),
+        limit=st.sampled_from([None, 60, 3600, 7 * 86400]),
+        classed=st.booleans(),
     ),
     min_size=1,
     max_size=25,

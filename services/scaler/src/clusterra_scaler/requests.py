@@ -11,7 +11,7 @@ import structlog
 from clusterra_contracts import subjects
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Drained, Undrain
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Drained, SetExtra, Undrain
 from clusterra_runtime.client import Client
 from clusterra_runtime.rpc import RpcFailed, call
 from prometheus_client import Counter
@@ -26,7 +26,7 @@ RETRY_SECONDS = 1.0
 
 REQUESTS = Counter("clusterra_scaler_requests_total", "Requests to Slurm, by outcome", ("operation", "outcome"))
 
-_OPERATIONS = {Drain: "drain", Undrain: "undrain", DeleteNode: "delete-node"}
+_OPERATIONS = {Drain: "drain", Undrain: "undrain", DeleteNode: "delete-node", SetExtra: "set-extra"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,13 @@
 Pure, and level-triggered: the same inputs give the same state, and no new generation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clusterra_contracts.events import ScaleFact, ShapeChange
+from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.scale import ShapeTarget
+from clusterra_contracts.slurm_rpc import SetExtra, Undrain
 
 from clusterra_scaler.planner.allowance import allowance_of, ceilings
 from clusterra_scaler.planner.booking import Booking
@@ -56,7 +59,7 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
     state = recorded.with_taken_back(back)
     supply = supply_of(seen, state, sightings.looks.boots)
     asked = ceilings(seen, state)
-    planned, bookings = _plan(seen, state, supply, sightings, history or RunHistory())
+    planned, bookings, extras = _plan(seen, state, supply, sightings, history or RunHistory())
     retirement = retire(seen, state, sightings, supply, planned)
     targets = _targets(seen, state, supply, planned, retirement)
     changes = changes_of(recorded, targets, planned, retirement, back)
@@ -75,25 +78,28 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
         )
     else:
         after = state.model_copy(update={**requests, "ceilings": dict(asked)})
-    return Decision(after, changes, retirement.actions, sightings, planned)
+    leaving = {action.node for action in retirement.actions if not isinstance(action, Undrain)}
+    opened = [SetExtra(node=name, extra=extra) for name, extra in sorted(extras.items()) if name not in leaving]
+    # First: of two requests about a node one is asked at a time, and that to undrain comes again until it is seen done.
+    return Decision(after, changes, (*opened, *retirement.actions), sightings, planned)
 
 
 def _plan(
     seen: Seen, state: FleetState, supply: Supply, sightings: Sightings, history: RunHistory
-) -> tuple[Plan | None, tuple[Booking, ...]]:
-    """By the policy that the binding names."""
+) -> tuple[Plan | None, tuple[Booking, ...], Mapping[WorkerName, str]]:
+    """By the policy that the binding names: the plan, what is booked, and the Extra that workers must have."""
     binding, snapshot = seen.binding, seen.snapshot
     if snapshot.pending is None or snapshot.running is None or snapshot.nodes is None:
-        return None, state.bookings
+        return None, state.bookings, {}
     demands: list[Demand] = []
     if binding.state == "active":
         demands = startable(snapshot.pending, binding.partition, seen.now, new_workers(binding.catalogue))
     allowance = allowance_of(seen, state, supply)
     if binding.policy.name == "family":
-        return first_fit(demands, supply, FamilyPolicy(), binding.catalogue, allowance).plan, ()
+        return first_fit(demands, supply, FamilyPolicy(), binding.catalogue, allowance).plan, (), {}
     boots = sightings.looks.boots
     packed = packing_plan(demands, supply, seen, state.bookings, binding.catalogue, allowance, boots, history)
-    return packed.plan, packed.bookings
+    return packed.plan, packed.bookings, packed.extras
 
 
 def _targets(

@@ -16,7 +16,7 @@ from datetime import datetime
 
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.queue import NodeState
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain, SetExtra, Undrain
 
 from clusterra_scaler.planner.ghosts import Ghost, ghosts
 from clusterra_scaler.planner.plan import Plan
@@ -30,7 +30,7 @@ UNANSWERED_SECONDS = 60.0
 NOTED_AGAIN_SECONDS = 15.0
 """An undrain that is asked for again and again is noted no more often."""
 
-type Action = Drain | Undrain | DeleteNode
+type Action = Drain | Undrain | DeleteNode | SetExtra
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from clusterra_contracts.identity import JobId, ShapeName
+from clusterra_contracts.queue import RunningJob
 from clusterra_contracts.shapes import Catalogue, WorkerSpec
 
 from clusterra_scaler.planner.boots import Boots
 from clusterra_scaler.planner.constraints import parse
 from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.packing.vectors import Group, Offering
-from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory
+from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 
 BOOT_SECONDS = 60.0
 """What a boot is taken to last before one was seen."""
@@ -65,6 +66,16 @@ class Workloads:
             nodes=nodes,
             exclusive=need.exclusive,
             shapes=self._shapes(need.constraint),
+        )
+
+    def running(self, job: RunningJob) -> Group:
+        """A job as one that runs, from its start; its constraints are not known any more."""
+        traits = traits_of_running(job)
+        return Group(
+            job_ids=(job.job_id,),
+            cpus=traits.cpus,
+            memory_gib=traits.memory_gib,
+            remaining=self._history.of_running(job, job.started_at.timestamp()),
         )
 
     def _shapes(self, constraint: str) -> frozenset[ShapeName] | None:

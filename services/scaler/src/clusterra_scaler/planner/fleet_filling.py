@@ -1,0 +1,188 @@
+"""The rooms of a fleet as they fill up: with jobs that start now, that wait for what comes, and that are bought for."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from clusterra_contracts.identity import JobId
+from clusterra_contracts.shapes import Catalogue
+
+from clusterra_scaler.planner.allowance import Allowance
+from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.demand import Demand
+from clusterra_scaler.planner.fleet_rooms import FleetRoom
+from clusterra_scaler.planner.packing.packing import pack
+from clusterra_scaler.planner.packing.rooms import Room
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.plan import Place, Unmet
+from clusterra_scaler.planner.refusals import Refusals
+from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.shapes import FamilyPolicy, NoShape
+from clusterra_scaler.planner.workloads import Workloads, waiting_ids
+
+GATHERING = "workers are bought for several jobs together in a moment"
+CAPPED = "the cluster has as many workers as it may have, or pay for"
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Jobs of one demand that cannot start now. `held` are the rooms of each that are there; the others must come."""
+
+    demand: Demand
+    job_ids: list[JobId]
+    held: list[FleetRoom] = field(default_factory=list)
+
+    @property
+    def missing(self) -> int:
+        return self.demand.nodes - len(self.held)
+
+
+class FleetFilling:
+    """Rooms as they fill up, and what is bought meanwhile."""
+
+    def __init__(
+        self,
+        rooms: Sequence[FleetRoom],
+        workloads: Workloads,
+        seen: Seen,
+        kept: Sequence[Booking],
+        refusals: Refusals,
+        soon: Callable[[FleetRoom], Room],
+    ) -> None:
+        """`soon` makes of a room what it is by the time at which a new worker would have booted."""
+        self.rooms = rooms
+        self.new: dict[str, tuple[Offering, Counter[JobId]]] = {}
+        self.holds: list[Booking] = []
+        self.unmet: list[Unmet] = []
+        self.places: dict[JobId, dict[Place, None]] = {}
+        self.seen = seen
+        self._workloads = workloads
+        self._refusals = refusals
+        self._make_soon = soon
+        self._soon: dict[str, Room] = {}
+        self._booked = Counter({job_id: 0 for each in kept for job_id in each.jobs})
+        for each in kept:
+            self._booked.update(each.jobs)
+        self._waiting: list[_Waiting] = []
+
+    def start(self, demand: Demand, *, gathered: bool) -> None:
+        """Put on what is ready all jobs that Slurm can start now; the others wait for what comes."""
+        for room in self.rooms:
+            if room.booking is not None and any(job_id in room.booking.jobs for job_id in demand.job_ids):
+                self._note(demand, room.place)
+        job_ids = waiting_ids(demand, self._booked)
+        group = self._workloads.group(demand, job_ids or demand.job_ids[:1], demand.nodes)
+        ready = [
+            room
+            for room in self.rooms
+            if room.ready and room.room.takes(group) and not self._refusals.refused(room, demand)
+        ]
+        while job_ids and len(ready) >= demand.nodes:
+            job_id = job_ids.pop(0)
+            for room in ready[: demand.nodes]:
+                self._put(room, group, job_id, demand)
+            ready = [room for room in ready if room.room.takes(group)]
+        if demand.nodes == 1:
+            self._wait_for_room(demand, group, job_ids)
+        if not job_ids:
+            return
+        if not gathered:
+            self.unmet.append(Unmet(demand, len(job_ids), GATHERING))
+            return
+        held = [room for room in ready if room.place.shape]
+        if held:
+            # The last rooms that are there are for one job, which needs fewer that come.
+            self._waiting.append(_Waiting(demand, [job_ids.pop(0)], held))
+            for room in held:
+                room.room.put(group)
+        if job_ids:
+            self._waiting.append(_Waiting(demand, job_ids))
+
+    def _wait_for_room(self, demand: Demand, group: Group, job_ids: list[JobId]) -> None:
+        """Let jobs wait for what ends before a new worker could have booted."""
+        for room in self.rooms if job_ids else ():
+            if room.place.kind != "node" or self._refusals.refused(room, demand):
+                continue
+            if room.room.id not in self._soon:
+                self._soon[room.room.id] = self._make_soon(room)
+            while job_ids and self._soon[room.room.id].takes(group):
+                self._soon[room.room.id].put(group)
+                self._put(room, None, job_ids.pop(0), demand)
+
+    def buy(self, offerings: Sequence[Offering], allowance: Allowance, catalogue: Catalogue) -> None:
+        """Place what waits on what comes, and buy what is missing."""
+        groups = [self._workloads.group(each.demand, each.job_ids, each.missing) for each in self._waiting]
+        coming = {room.room.id: room for room in self.rooms if not room.ready}
+        packing = pack(groups, [room.room for room in coming.values()], offerings, Settings())
+        bought = {each.room: each.offering for each in packing.purchases}
+        affordable = _affordable(bought, allowance)
+        of_job = {job_id: each for each in reversed(self._waiting) for job_id in each.job_ids}
+        placed: Counter[JobId] = Counter()
+        for placement in packing.placements:
+            waiting = of_job[placement.job_id]
+            if any(room in bought and room not in affordable for room in placement.rooms):
+                continue
+            placed[placement.job_id] += 1
+            for room_id in placement.rooms:
+                if room_id in coming:
+                    self._put(coming[room_id], None, placement.job_id, waiting.demand)
+                else:
+                    _, jobs = self.new.setdefault(room_id, (bought[room_id], Counter()))
+                    jobs[placement.job_id] += 1
+                    self._note(waiting.demand, Place("new", "", bought[room_id].shape))
+        for waiting in self._waiting:
+            self._settle(waiting, placed, catalogue)
+
+    def _settle(self, waiting: _Waiting, placed: Counter[JobId], catalogue: Catalogue) -> None:
+        """Book what is held for a job whose other workers come, and tell of jobs that get none."""
+        unmet = 0
+        for job_id in waiting.job_ids:
+            if placed[job_id] > 0:
+                placed[job_id] -= 1
+                for room in waiting.held:
+                    self._note(waiting.demand, room.place)
+                    room.jobs[job_id] += 1
+                    self.holds.append(_booking(room.place, job_id, self.seen))
+            elif not self._let_in(waiting.demand, job_id):
+                unmet += 1
+        if unmet:
+            (shape,) = FamilyPolicy().choose([waiting.demand.parts[0].need], catalogue)
+            reason = shape.reason if isinstance(shape, NoShape) else CAPPED
+            self.unmet.append(Unmet(waiting.demand, unmet, reason))
+
+    def _let_in(self, demand: Demand, job_id: JobId) -> bool:
+        """Let a job that cannot have new workers start where it was refused; whether there is room."""
+        group = self._workloads.group(demand, (job_id,), demand.nodes)
+        ready = [room for room in self.rooms if room.ready and room.room.takes(group)]
+        if len(ready) < demand.nodes:
+            return False
+        for room in ready[: demand.nodes]:
+            self._refusals.let_in(room, demand)
+            self._put(room, group, job_id, demand)
+        return True
+
+    def _put(self, room: FleetRoom, group: Group | None, job_id: JobId, demand: Demand) -> None:
+        if group is not None:
+            room.room.put(group)
+            if room.room.id in self._soon:
+                self._soon[room.room.id].put(group)
+        room.jobs[job_id] += 1
+        self._note(demand, room.place)
+
+    def _note(self, demand: Demand, place: Place) -> None:
+        self.places.setdefault(demand.job_ids[0], {})[place] = None
+
+
+def _booking(place: Place, job_id: JobId, seen: Seen) -> Booking:
+    return Booking(shape=place.shape, worker=place.worker or None, jobs={job_id: 1}, bought_at=seen.now)
+
+
+def _affordable(bought: dict[str, Offering], allowance: Allowance) -> set[str]:
+    left = allowance.after(Counter())
+    rooms = set()
+    for room, offering in bought.items():
+        if left.of(offering.shape):
+            left.take(offering.shape)
+            rooms.add(room)
+    return rooms

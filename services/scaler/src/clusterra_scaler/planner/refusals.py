@@ -1,0 +1,81 @@
+"""Which ready workers are closed to which classes of jobs (see `job_class` and `packing.veto`).
+
+A worker refuses the classes whose jobs would cost more there than on a new worker. It refuses only those that it has
+room for, and takes every class whose job cannot have a new worker: a job never waits for money alone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+
+from clusterra_contracts.identity import WorkerName
+
+from clusterra_scaler.planner.demand import Demand
+from clusterra_scaler.planner.fleet_rooms import FleetRoom
+from clusterra_scaler.planner.job_class import class_of, extra_of, is_ours
+from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.packing.veto import refuses
+from clusterra_scaler.planner.supply import Supply
+
+
+class Refusals:
+    """Of one decision, by the rooms as they are before anything is planned."""
+
+    def __init__(
+        self,
+        rooms: Sequence[FleetRoom],
+        supply: Supply,
+        classes: Mapping[str, Group],
+        offerings: Sequence[Offering],
+        settings: Settings,
+    ) -> None:
+        """`classes` have one share of a job each."""
+        self._settings = settings
+        self._classes = classes
+        self._new_usd = {
+            name: new[0] for name, group in classes.items() if (new := cheapest_new(group, offerings, settings))
+        }
+        self._extra: dict[WorkerName, str] = {}
+        self._before: dict[WorkerName, Room] = {}
+        self._booked: dict[WorkerName, frozenset[str]] = {}
+        for room in rooms:
+            node = supply.nodes.get(room.place.worker)
+            if room.ready and room.place.shape and node is not None and is_ours(node.extra):
+                self._extra[node.name] = node.extra
+                self._before[node.name] = copy(room.room)
+                self._booked[node.name] = frozenset(room.booking.jobs if room.booking else ())
+        self._let_in: set[tuple[WorkerName, str]] = set()
+
+    def refused(self, room: FleetRoom, demand: Demand) -> bool:
+        """Whether Slurm is to start no such job there."""
+        name = class_of(demand.extra)
+        return name is not None and self._refuses(room.place.worker, name)
+
+    def let_in(self, room: FleetRoom, demand: Demand) -> None:
+        """Take jobs that cannot have a new worker."""
+        name = class_of(demand.extra)
+        if name is not None:
+            self._let_in.add((room.place.worker, name))
+
+    def extras(self, booked: Iterable[Demand]) -> dict[WorkerName, str]:
+        """The Extra of each worker that must have another one. `booked` are demands that have bookings."""
+        owners = {job_id: class_of(demand.extra) for demand in booked for job_id in demand.job_ids}
+        wanted: dict[WorkerName, str] = {}
+        for worker, before in self._before.items():
+            own = {owners.get(job_id) for job_id in self._booked[worker]}
+            closed = {
+                name
+                for name, group in self._classes.items()
+                if self._refuses(worker, name) or (own and name not in own and not before.takes(group))
+            }
+            extra = extra_of(self._classes.keys() - closed if closed else None)
+            if extra != self._extra[worker]:
+                wanted[worker] = extra
+        return wanted
+
+    def _refuses(self, worker: WorkerName, name: str) -> bool:
+        group, before = self._classes.get(name), self._before.get(worker)
+        if group is None or before is None or name not in self._new_usd or (worker, name) in self._let_in:
+            return False
+        return before.takes(group) and refuses(before, group, self._new_usd[name], self._settings)
