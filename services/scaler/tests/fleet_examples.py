@@ -45,7 +45,7 @@ def binding(**policy: Any) -> ClusterBinding:
         jwt_key="file:/dev/null",
         operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
         catalogue=CATALOGUE,
-        policy=ScalingPolicy.model_validate(policy),
+        policy=ScalingPolicy.model_validate({"name": "family", **policy}),
     )
 
 

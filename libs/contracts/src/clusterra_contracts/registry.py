@@ -14,7 +14,7 @@ SecretReference = Annotated[str, StringConstraints(pattern=r"^(file|kubernetes|a
 class ScalingPolicy(Wire):
     """How the scaler decides for a cluster. Durations are seconds."""
 
-    name: Literal["family", "packing"] = "family"
+    name: Literal["packing", "family"] = "packing"
     idle_seconds: Annotated[float, Field(ge=0)] = 150.0
     """An idle worker is drained when it has run nothing for this long (customer value `scaleInCooldownSeconds`)."""
     max_workers: Annotated[int, Field(ge=0)] = 100
