@@ -148,7 +148,7 @@ EXAMPLES: dict[str, Wire] = {
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
         operator=OPERATOR,
-        catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471, "gpus": 1, "gpu_type": "l4"}),)),
+        catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}),)),
         policy=ScalingPolicy(usd_per_hour=12.5, most={"general-small": 4}, warm={"general-small": 1}),
     ),
     "slurm.submit.v1": slurm_rpc.Submit(

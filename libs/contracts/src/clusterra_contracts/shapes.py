@@ -2,11 +2,11 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from clusterra_contracts.identity import ShapeName, Wire
 
-Family = Literal["compute", "general", "memory", "gpu"]
+Family = Literal["compute", "general", "memory"]
 Size = Literal["xs", "small", "medium", "large", "xlarge"]
 
 
@@ -28,9 +28,6 @@ class Shape(Wire):
     vcpu: Annotated[int, Field(ge=1)]
     memory_gib: Annotated[float, Field(gt=0)]
     usd_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    gpus: Annotated[int, Field(ge=0)] = 0
-    gpu_type: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]*$")] = ""
-    """Slurm's type of its GPUs, such as `a10g`; empty: they have no type."""
     real_memory_mib: Annotated[int, Field(ge=1)] | None = None
     """What of the memory Slurm may hand out: the machine's system, kubelet and daemons need the rest. None: all."""
 
@@ -43,14 +40,7 @@ class Shape(Wire):
     def worker(self) -> WorkerSpec:
         """What a worker of this shape registers; its features let a job ask for the family or the shape."""
         memory_mib = self.memory_mib if self.real_memory_mib is None else self.real_memory_mib
-        return WorkerSpec(cpus=self.vcpu, memory_mib=memory_mib, features=(self.family, self.name), gres=self.gres)
-
-    @property
-    def gres(self) -> str:
-        """Its GPUs as Slurm writes them, such as `gpu:a10g:4`; empty where it has none."""
-        if not self.gpus:
-            return ""
-        return f"gpu:{self.gpu_type}:{self.gpus}" if self.gpu_type else f"gpu:{self.gpus}"
+        return WorkerSpec(cpus=self.vcpu, memory_mib=memory_mib, features=(self.family, self.name))
 
 
 class Catalogue(Wire):
