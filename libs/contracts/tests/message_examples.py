@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from clusterra_contracts import edge_rpc, events, history_rpc, rpc, slurm_rpc, usage_rpc
+from clusterra_contracts import edge_rpc, events, history_rpc, rpc, slurm_rpc, usage_rpc, why_rpc
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
@@ -183,5 +183,24 @@ EXAMPLES: dict[str, Wire] = {
     "history.page.v1": history_rpc.HistoryPage(events=(EVENT,)),
     "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
     "usage.v1": usage_rpc.Usage(burn_rate_usd_per_hour=0.0816, pending_bill_usd=0.0068, running_jobs=1, as_of=MOMENT),
+    "why.explain.v1": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
+    "why.explanation.v1": why_rpc.Explanation(
+        job_id="42_7",
+        state="pending",
+        reason="Resources",
+        cause="nodes",
+        text="It waits for the worker general-small-x7k2p, which has been booting for 20 s.",
+        places=(why_rpc.JobPlace(kind="booting", worker="general-small-x7k2p", shape="general-small"),),
+        bought=(
+            why_rpc.Purchase(
+                decided_at=MOMENT, generation=7, shape="general-small", workers=1, reason="1 more for pending job 42"
+            ),
+        ),
+        expected_start=LATER,
+        usd_per_hour=0.0816,
+        generation=7,
+        snapshot_generation=1772366400250,
+        as_of=MOMENT,
+    ),
     "rpc.done.v1": rpc.Done(),
 }

@@ -25,6 +25,7 @@ def test_what_is_built_is_parsed_back(ref: ClusterRef, first: str, second: str) 
     assert subjects.parse(subjects.history(ref)) == Subject("history", ref)
     assert subjects.parse(subjects.slurm(ref, first)) == Subject("slurm", ref, first)
     assert subjects.parse(subjects.edge(ref, first)) == Subject("edge", ref, first)
+    assert subjects.parse(subjects.scaler(ref, first)) == Subject("scaler", ref, first)
     assert subjects.parse(subjects.event(ref, f"{first}.{second}")) == Subject("event", ref, f"{first}.{second}")
     assert subjects.parse_usage(subjects.usage(TenantRef(tenant=ref.tenant))).tenant == ref.tenant
     assert ClusterRef.from_key(ref.key) == ref

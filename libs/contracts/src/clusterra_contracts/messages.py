@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_contracts import edge_rpc, history_rpc, rpc, slurm_rpc, usage_rpc
+from clusterra_contracts import edge_rpc, history_rpc, rpc, slurm_rpc, usage_rpc, why_rpc
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Wire
@@ -62,4 +62,5 @@ REQUESTS: tuple[Request, ...] = (
     Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "scaler", ("gateway",)),
+    Request("scaler.{tenant}.{cluster}.why", why_rpc.ExplainJob, why_rpc.Explanation, "scaler", ("gateway",)),
 )

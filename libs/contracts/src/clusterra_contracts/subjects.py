@@ -73,6 +73,11 @@ def history(ref: ClusterRef) -> str:
     return f"history.{ref.tenant}.{ref.cluster}"
 
 
+def scaler(ref: ClusterRef, operation: str) -> str:
+    """A request to the scaler that decides for a cluster."""
+    return f"scaler.{ref.tenant}.{ref.cluster}.{operation}"
+
+
 def usage(ref: TenantRef) -> str:
     """A request to the scaler for what a tenant's jobs cost now."""
     return f"usage.{ref.tenant}"
@@ -100,6 +105,7 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("slurm",): ("slurm", lambda rest: rest == 1),
     ("edge",): ("edge", lambda rest: rest == 1),
     ("history",): ("history", lambda rest: rest == 0),
+    ("scaler",): ("scaler", lambda rest: rest == 1),
 }
 
 
