@@ -66,6 +66,14 @@ def test_what_an_earlier_scaler_had_learned_counts_until_enough_was_seen() -> No
     assert boots(*[60.0] * RELEARNED, recorded=500.0).limit_seconds(SHAPE, POLICY) == 480
 
 
+def test_a_typical_boot_is_the_median_of_those_seen() -> None:
+    assert Boots().typical_seconds(SHAPE) is None
+    assert boots(recorded=90.0).typical_seconds(SHAPE) == 90
+    assert boots(40.0, 60.0, 500.0, recorded=90.0).typical_seconds(SHAPE) == 60
+    assert boots(40.0, 60.0).with_given_up(SHAPE, 480.0).typical_seconds(SHAPE) == 60
+    assert boots(40.0, 60.0, 500.0).typical_seconds("memory-xs") == 60
+
+
 def test_where_nothing_boots_in_time_there_is_more_time_up_to_a_bound() -> None:
     learned, limits = Boots(), []
     for _ in range(4 * GIVEN_UP_IN_A_ROW):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Self
 
 from clusterra_contracts.identity import ShapeName
@@ -17,7 +18,7 @@ GIVEN_UP_IN_A_ROW = 3
 PATIENCE_AT_MOST = 4
 """Where nothing boots in time, time may be what is missing: every three that were given up double it, up to this."""
 
-_QUANTILE = 0.99
+_P99 = 0.99
 _ROUNDING = 1e-9
 
 
@@ -66,6 +67,18 @@ class Boots:
         learned = {shape: self._p99(shape) for shape in self.times.keys() | self.recorded.keys()}
         return {shape: seconds for shape, seconds in sorted(learned.items()) if seconds is not None}
 
+    def typical_seconds(self, shape: ShapeName) -> float | None:
+        """How long half of the boots of a shape take. Before one was seen: the p99 that an earlier scaler knew, else
+        the median over all shapes; None before any.
+        """
+        times = self._of(shape)
+        if not times.ended and shape in self.recorded:
+            return self.recorded[shape]
+        counted = [times] if times.ended else list(self.times.values())
+        ended = chain.from_iterable(each.ended for each in counted)
+        given_up = chain.from_iterable(each.given_up for each in counted)
+        return quantile(0.5, ended, given_up)
+
     def limit_seconds(self, shape: ShapeName, policy: ScalingPolicy) -> float:
         """How old a worker that has not registered may get: what the policy says, or more where boots are slow."""
         doublings = self._of(shape).given_up_in_a_row // GIVEN_UP_IN_A_ROW
@@ -84,8 +97,14 @@ class Boots:
 
 
 def p99(ended: Iterable[float], given_up: Iterable[float]) -> float | None:
-    """The time after which 99 % of boots have ended, as Kaplan and Meier estimate it: one that was given up is known
-    to take longer than that, so it never lowers the estimate. Never more than the longest that ended; None if none did.
+    """The time after which 99 % of boots have ended, see `quantile`."""
+    return quantile(_P99, ended, given_up)
+
+
+def quantile(share: float, ended: Iterable[float], given_up: Iterable[float]) -> float | None:
+    """The time after which this share of boots has ended, as Kaplan and Meier estimate it: one that was given up is
+    known to take longer than that, so it never lowers the estimate. Never more than the longest that ended; None if
+    none did.
     """
     # Of equal times those that ended come first: the others took longer.
     boots = sorted([(seconds, False) for seconds in ended] + [(seconds, True) for seconds in given_up])
@@ -95,6 +114,6 @@ def p99(ended: Iterable[float], given_up: Iterable[float]) -> float | None:
             continue
         unended *= 1 - 1 / (len(boots) - before)
         longest = seconds
-        if unended <= 1 - _QUANTILE + _ROUNDING:
+        if unended <= 1 - share + _ROUNDING:
             break
     return longest

@@ -3,25 +3,8 @@
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
 
-type Cause = Literal[
-    "nodes",
-    "fitting node",
-    "time",
-    "dependency",
-    "throttle",
-    "licence",
-    "limit",
-    "account",
-    "reservation",
-    "partition",
-    "hold",
-    "failure",
-    "device",
-    "site",
-]
-"""What a job waits for. New nodes cure `nodes`, and `fitting node`, for which Slurm holds a job (priority 0)."""
+from clusterra_contracts.why_rpc import Cause
 
 _REASONS: Mapping[Cause, str] = {
     # `None` and `SchedDefer` are jobs that the scheduler has not looked at yet. `Constraints` is a first try, with

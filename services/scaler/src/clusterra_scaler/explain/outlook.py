@@ -1,0 +1,125 @@
+"""What the places say that waiting jobs are to run on: in words, when they start, and what they cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from clusterra_contracts.identity import ShapeName
+from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.shapes import Shape
+
+from clusterra_scaler.planner.boots import Boots
+from clusterra_scaler.planner.constraints import parse
+from clusterra_scaler.planner.demand import Demand, Need
+from clusterra_scaler.planner.plan import Place, Unmet
+from clusterra_scaler.planner.seen import Seen
+
+_SPELT_OUT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Of jobs that wait for nodes: equal ones, an array's tasks, or the components of one."""
+
+    groups: Sequence[PendingJobs]
+    demand: Demand
+    places: tuple[Place, ...]
+    unmet: Unmet | None
+    """Those of them that get no worker now."""
+    not_bought: frozenset[ShapeName] = frozenset()
+    """Shapes of which workers would be bought, if anything were done."""
+
+    def text(self, seen: Seen, at: datetime) -> str:
+        """Which workers they wait for, or why there are none."""
+        sentences = []
+        if self.groups[0].held:
+            sentences.append("Slurm holds it until a node registers that fits it.")
+        if self.places:
+            sentences.append(self._places_text(seen, at))
+        if self.unmet is not None and not self.places:
+            sentences.append(f"No worker is bought for it now: {self.unmet.reason}.")
+        elif self.unmet is not None:
+            sentences.append(f"{self.unmet.count} of {self.demand.count} get no worker now: {self.unmet.reason}.")
+        return " ".join(sentences) or "It waits for nodes."
+
+    def expected_start(self, seen: Seen, boots: Boots, at: datetime) -> datetime | None:
+        """When all of their places are ready; None where that is not known, or not for all of them."""
+        if self.unmet is not None or not self.places:
+            return None
+        started = {worker.name: worker.started_at for worker in seen.edge.workers or ()}
+        ready = [at]
+        for place in self.places:
+            if place.kind in ("node", "draining"):
+                continue
+            seconds = boots.typical_seconds(place.shape)
+            if seconds is None:
+                return None
+            ready.append(started.get(place.worker, at) + timedelta(seconds=seconds))
+        return max(ready)
+
+    def usd_per_hour(self, shapes: Sequence[Shape]) -> float | None:
+        """What one job or task costs at these places: where they differ, as much as on average."""
+        if not self.places:
+            return None
+        priced = {shape.name: shape for shape in shapes}
+        on = [priced.get(place.shape) for place in self.places]
+        return sum(part.nodes * _mean_usd_per_hour(part.need, on) for part in self.demand.parts)
+
+    def _places_text(self, seen: Seen, at: datetime) -> str:
+        who, verb = self._who
+        room = _names([place.worker for place in self.places if place.kind == "node"])
+        coming = [each for each in (self._booting(seen, at), self._ordered(), self._taken_back()) if each]
+        if not coming:
+            when = "after jobs of higher priority" if self.groups[0].reason == "Priority" else "at its next look"
+            return f"{who} can start on {room}: Slurm does it {when}."
+        nodes = f"{self.demand.nodes} nodes: " if self.demand.nodes > 1 else ""
+        beside = f", beside room on {room}" if room else ""
+        return f"{who} {verb} for {nodes}{' and '.join(coming)}{beside}."
+
+    def _booting(self, seen: Seen, at: datetime) -> str:
+        names = [place.worker for place in self.places if place.kind == "booting"]
+        if not names:
+            return ""
+        started = {worker.name: worker.started_at for worker in seen.edge.workers or ()}
+        seconds = max((at - started.get(name, at)).total_seconds() for name in names)
+        if len(names) == 1:
+            return f"the worker {names[0]}, which has been booting for {seconds:.0f} s"
+        return f"the workers {_names(names)}, which have been booting for up to {seconds:.0f} s"
+
+    def _ordered(self) -> str:
+        shapes = list(dict.fromkeys(place.shape for place in self.places if place.kind in ("ordered", "new")))
+        if not shapes:
+            return ""
+        one = self.demand.count == 1 and self.demand.nodes == 1
+        named = f"a worker of the shape {shapes[0]}" if one else f"workers of the shape {' and '.join(shapes)}"
+        if self.not_bought.issuperset(shapes):
+            return f"{named}, which would be ordered"
+        return f"{named}, which {'is' if one else 'are'} ordered and not started yet"
+
+    def _taken_back(self) -> str:
+        names = [place.worker for place in self.places if place.kind == "draining"]
+        if not names:
+            return ""
+        return f"{_names(names)}, which {'is' if len(names) == 1 else 'are'} taken back into work"
+
+    @property
+    def _who(self) -> tuple[str, str]:
+        """The subject of a sentence, and its verb."""
+        count = self.demand.count
+        if count == 1:
+            return "It", "waits"
+        if len(self.groups[0].job_ids) == 1:
+            return f"The {count} tasks of the array that may start now", "wait"
+        return f"It and {count - 1} more that ask for the same", "wait"
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SPELT_OUT])
+    return shown if len(names) <= _SPELT_OUT else f"{shown} and {len(names) - _SPELT_OUT} others"
+
+
+def _mean_usd_per_hour(need: Need, on: Sequence[Shape | None]) -> float:
+    allows = parse(need.constraint)
+    holding = [each for each in on if each and need.cpus <= each.worker.cpus and allows(each.worker.features)]
+    shares = [each.usd_per_hour * (1.0 if need.exclusive else need.cpus / each.worker.cpus) for each in holding]
+    return sum(shares) / len(shares) if shares else 0.0
