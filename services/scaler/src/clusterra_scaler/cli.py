@@ -1,13 +1,17 @@
-"""`clusterra-scaler`: the service, and its planner against traces."""
+"""`clusterra-scaler`: the service, and its planner against traces and against the log of its own decisions."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import progress
 from rich.console import Console
 from rich.table import Table
 
+from clusterra_scaler.replay import Difference
+from clusterra_scaler.replay import replay as replayed
 from clusterra_scaler.simulate import catalogue as catalogues
 from clusterra_scaler.simulate import result as results
 from clusterra_scaler.simulate import trace as traces
@@ -100,6 +104,41 @@ def simulate(
     else:
         out.print(_table(done))
     if done.figures.violations:
+        raise typer.Exit(1)
+
+
+@command.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A file of the decision log (CLUSTERRA_DECISION_LOG_DIR).")],
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Decide again what FILE holds, and say what comes out differently.
+
+    Exit code 1 when anything does, or when there is no decision in FILE.
+    """
+
+    def tell(found: Difference) -> None:
+        if not as_json:
+            where = f"{file}:{found.line}: {found.cluster} at {found.decided_at}: {found.path}"
+            typer.echo(f"{where}: {json.dumps(found.logged)} was logged, {json.dumps(found.again)} is decided now")
+
+    try:
+        hidden = not err.is_terminal
+        with progress.open(file, "rb", description="replay", console=err, transient=True, disable=hidden) as lines:
+            done = replayed(lines, tell)
+    except OSError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    for bad in done.bad[:_NAMED]:
+        err.print(f"{file}:{bad.number}: no decision, and left out: {bad.reason}", highlight=False)
+    if as_json:
+        typer.echo(json.dumps({"file": str(file), "same": done.decisions - done.different, **asdict(done)}))
+    else:
+        typer.echo(
+            f"{file}: {done.decisions - done.different} of {done.decisions} decisions are the same; "
+            f"{len(done.bad)} lines are none"
+        )
+    if done.different or not done.decisions:
         raise typer.Exit(1)
 
 

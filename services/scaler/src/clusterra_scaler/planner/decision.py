@@ -64,7 +64,7 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
     targets = _targets(seen, state, supply, planned, retirement)
     changes = changes_of(recorded, targets, planned, retirement, back)
     requests = {"drains": dict(retirement.drains), "undrains": dict(retirement.undrains), "bookings": bookings}
-    sightings = replace(sightings, lost=sightings.lost & retirement.undrains.keys())
+    sightings = replace(sightings, lost=sightings.lost.intersection(retirement.undrains))
     if changes:
         after = FleetState(
             generation=state.generation + 1,

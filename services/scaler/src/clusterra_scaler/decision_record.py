@@ -1,0 +1,70 @@
+"""A decision with everything it was made from: enough to make it again."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from clusterra_contracts.events import ShapeChange
+from clusterra_contracts.identity import ClusterRef
+from pydantic import JsonValue, TypeAdapter
+
+from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.retire import Action
+from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """All that a decision depends on. What is added later needs a default, so that older records can be read."""
+
+    seen: Seen
+    state: FleetState
+    sightings: Sightings
+
+    def decide(self) -> Decision:
+        """Make the decision."""
+        return decide(self.seen, self.state, self.sightings)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to Slurm."""
+
+    request: str
+    """Its schema, such as `slurm.drain.v1`."""
+    body: dict[str, JsonValue]
+
+    @classmethod
+    def of(cls, action: Action) -> Self:
+        """The record of a request."""
+        return cls(action.schema_name, action.model_dump(mode="json"))
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What of a decision is acted on."""
+
+    state: FleetState
+    changes: tuple[ShapeChange, ...]
+    actions: tuple[Asked, ...]
+
+    @classmethod
+    def of(cls, decision: Decision) -> Self:
+        """The record of a decision."""
+        return cls(decision.state, decision.changes, tuple(map(Asked.of, decision.actions)))
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One line of a decision log. There are no secrets in it: a binding holds references to them."""
+
+    cluster: ClusterRef
+    shadow: bool
+    """Nothing was done of what was decided."""
+    given: Given
+    decided: Decided
+
+
+RECORD: TypeAdapter[DecisionRecord] = TypeAdapter(DecisionRecord)
+"""Reads and writes records as JSON."""

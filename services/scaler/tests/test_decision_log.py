@@ -1,0 +1,181 @@
+"""The decision log: what is decided is read back and decided again; it is bounded, and never in anybody's way."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import queue_world
+from clusterra_contracts.identity import ClusterRef
+from clusterra_scaler.cli import command
+from clusterra_scaler.decision_log import FILES, RECORDS, DecisionLog, decision_log
+from clusterra_scaler.decision_record import RECORD, Decided, DecisionRecord, Given
+from clusterra_scaler.planner.decision import Decision
+from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.replay import replay
+from edge_model import BootFaults
+from fleet_examples import START, at, binding, edge, group, node, seen, snapshot, worker
+from queue_world import Faults, World
+from slurm_model import Job
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
+
+ACME = ClusterRef(tenant="acme", cluster="c1")
+
+
+def record(job_id: str = "1", cluster: ClusterRef = ACME, now: float = 1000.0) -> DecisionRecord:
+    there = (node("general-xs-1"),)
+    view = seen(snapshot((group(job_id, cpus=2),), nodes=there), edge(worker("general-xs-1")), now=now)
+    given = Given(view, FleetState.undecided(START), Sightings())
+    return DecisionRecord(cluster, False, given, Decided.of(given.decide()))
+
+
+def lines_of(*records: DecisionRecord) -> list[bytes]:
+    return [RECORD.dump_json(each) + b"\n" for each in records]
+
+
+def run_replay(file: Path, *options: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(command, ["replay", str(file), *options])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_all_decisions_of_a_troubled_history_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[DecisionRecord] = []
+
+    def noting(view: Seen, state: FleetState, sightings: Sightings) -> Decision:
+        given = Given(view, state, sightings)
+        decision = given.decide()
+        noted.append(DecisionRecord(ACME, False, given, Decided.of(decision)))
+        return decision
+
+    monkeypatch.setattr(queue_world, "decide", noting)
+    random = Random(7)
+    jobs = [Job(submitted=random.randint(0, 90), cpus=random.randint(1, 8), memory_mib=4096, runs=9) for _ in range(30)]
+    jobs.sort(key=lambda job: job.submitted)
+    faults = Faults(
+        null_list=0.05, torn_look=0.2, failed_call=0.3, crash=0.01, takeover=0.02, boots=BootFaults(never=0.1)
+    )
+    policy = binding(idle_seconds=2.0, max_workers=6, boot_timeout_seconds=25, ghost_seconds=30)
+    World(jobs, policy, random, faults).run(150, 3000)
+    assert sum(bool(each.decided.changes) for each in noted) > 20
+    assert {each.request for one in noted for each in one.decided.actions} == {
+        "slurm.drain.v1",
+        "slurm.undrain.v1",
+        "slurm.delete-node.v1",
+    }
+    lines = lines_of(*noted)
+    assert [RECORD.validate_json(line) for line in lines] == noted
+    done = replay(lines, lambda found: None)
+    assert (done.decisions, done.different, done.bad) == (len(noted), 0, [])
+
+
+def test_a_difference_is_named(tmp_path: Path) -> None:
+    changed: dict[str, Any] = json.loads(lines_of(record())[0])
+    changed["decided"]["state"]["targets"][0]["replicas"] += 2
+    file = tmp_path / "log.jsonl"
+    file.write_bytes(lines_of(record())[0] + json.dumps(changed).encode() + b"\n")
+    code, out, _ = run_replay(file)
+    assert code == 1
+    assert out.splitlines() == [
+        f"{file}:2: acme.c1 at 2026-03-01T12:16:40+00:00: state.targets[0].replicas: 3 was logged, 1 is decided now",
+        f"{file}: 1 of 2 decisions are the same; 0 lines are none",
+    ]
+    code, out, _ = run_replay(file, "--json")
+    told = json.loads(out)
+    assert code == 1
+    assert (told["decisions"], told["same"], told["different"], told["bad"]) == (2, 1, 1, [])
+    assert (told["differences"][0]["path"], told["differences"][0]["line"]) == ("state.targets[0].replicas", 2)
+
+
+def test_what_is_no_decision_is_named_and_the_rest_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    (line,) = lines_of(record())
+    file.write_bytes(b"\n".join([line[:100], b"", b"{}", b"\xff", line]))
+    code, out, err = run_replay(file)
+    assert code == 0
+    assert out == f"{file}: 1 of 1 decisions are the same; 3 lines are none\n"
+    assert [each.partition(": ")[0] for each in err.splitlines()] == [f"{file}:{number}" for number in (1, 3, 4)]
+    assert "cluster: Field required" in err
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}\n"])
+def test_a_file_without_a_decision_is_an_error(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "log.jsonl"
+    if content is not None:
+        file.write_bytes(content)
+    assert run_replay(file)[0] == 1
+
+
+def test_a_line_of_tomorrow_is_read() -> None:
+    line = json.loads(lines_of(record())[0])
+    line["given"]["run_times"] = {"learned": 1}
+    assert RECORD.validate_json(json.dumps(line)) == record()
+
+
+def test_files_are_per_cluster_and_only_for_their_owner(tmp_path: Path) -> None:
+    other = ClusterRef(tenant="acme", cluster="c2")
+    with decision_log(tmp_path / "new" / "log", 1024 * 1024) as log:
+        assert log is not None
+        for each in (record("1"), record("2", other), record("3")):
+            log.note(each)
+    files = {file.name: file for file in (tmp_path / "new" / "log").iterdir()}
+    assert set(files) == {"acme.c1.jsonl", "acme.c2.jsonl"}
+    assert files["acme.c1.jsonl"].read_bytes() == b"".join(lines_of(record("1"), record("3")))
+    assert {file.stat().st_mode & 0o777 for file in files.values()} == {0o600}
+    assert run_replay(files["acme.c1.jsonl"])[0] == 0
+
+
+def test_all_files_together_are_bounded(tmp_path: Path) -> None:
+    size = len(lines_of(record())[0])
+    most = FILES * 3 * size + size // 2
+    clusters = [ClusterRef(tenant="acme", cluster=f"c{number}") for number in range(4)]
+    for process in range(2):
+        with decision_log(tmp_path, most) as log:
+            assert log is not None
+            for number in range(50):
+                log.note(record(str(1000 + number), clusters[number % 4], 1000.0 + 100 * process + number))
+        assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= most
+    newest = (tmp_path / "acme.c1.jsonl").read_bytes().splitlines()
+    assert RECORD.validate_json(newest[-1]).given.seen.now == at(1149)
+    for file in tmp_path.iterdir():
+        assert file.stat().st_size <= most // FILES
+        assert run_replay(file)[0] == 0
+
+
+def test_no_log_without_a_directory() -> None:
+    with decision_log(None, 1) as log:
+        assert log is None
+
+
+def test_what_cannot_be_written_is_counted_and_told_once(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no directory")
+    before = RECORDS.labels("left_out")._value.get()
+    with capture_logs() as logs, decision_log(blocked, 1024) as log:
+        assert log is not None
+        for _ in range(3):
+            log.note(record())
+    assert RECORDS.labels("left_out")._value.get() == before + 3
+    assert [each["event"] for each in logs] == ["decision_not_logged"]
+
+
+def test_a_slow_disk_costs_records_and_no_time(tmp_path: Path) -> None:
+    before = RECORDS.labels("left_out")._value.get()
+    log = DecisionLog(tmp_path, 1024 * 1024)
+    for _ in range(100):  # nobody writes
+        log.note(record())
+    assert 0 < RECORDS.labels("left_out")._value.get() - before < 100
+
+
+def test_after_a_line_that_was_cut_off_a_new_one_begins(tmp_path: Path) -> None:
+    file = tmp_path / "acme.c1.jsonl"
+    file.write_bytes(b'{"cluster": {"ten')
+    with decision_log(tmp_path, 1024 * 1024) as log:
+        assert log is not None
+        log.note(replace(record(), shadow=True))
+    code, out, _ = run_replay(file)
+    assert (code, out) == (0, f"{file}: 1 of 1 decisions are the same; 1 lines are none\n")
