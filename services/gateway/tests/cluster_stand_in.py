@@ -1,4 +1,4 @@
-"""A cluster's proxy and edge, and the archive, as the contracts say they answer: real requests over a real server."""
+"""A cluster's proxy, edge and scaler, and the archive, as the contracts say they answer: over a real server."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc import Done, ErrorKind, RpcError
 from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
 from clusterra_contracts.subjects import Subject
+from clusterra_contracts.why_rpc import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.bus import Client
 from clusterra_runtime.rpc import RpcFailed, serve
 from nats.aio.subscription import Subscription
@@ -29,6 +30,7 @@ class ClusterStandIn:
     submits: list[Submit] = field(default_factory=list)
     lists: list[ListJobs] = field(default_factory=list)
     reads: list[ReadLog] = field(default_factory=list)
+    explained: list[ExplainJob] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     histories: list[ReadHistory] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -48,6 +50,7 @@ class ClusterStandIn:
             await serve(client, f"{slurm}.list", ListJobs, self._list),
             await serve(client, f"{slurm}.cancel", Cancel, self._cancel),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
+            await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.why", ExplainJob, self._why),
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
         ]
 
@@ -117,6 +120,22 @@ class ClusterStandIn:
         written = self.output[place]
         data = written[request.offset : request.offset + request.limit]
         return LogChunk.model_construct(offset=request.offset, size=len(written), data=data)
+
+    async def _why(self, _subject: Subject, request: ExplainJob) -> Explanation:
+        self.explained.append(request)
+        job = self._visible(request.viewer, request.job_id)
+        return Explanation(
+            job_id=job.job_id,
+            state="pending",
+            reason="Resources",
+            cause="nodes",
+            text="It waits for a worker of the shape compute-xs, which is ordered and not started yet.",
+            places=(JobPlace(kind="ordered", shape="compute-xs"),),
+            usd_per_hour=0.05,
+            generation=7,
+            snapshot_generation=9,
+            as_of=job.submitted_at,
+        )
 
     async def _history(self, _subject: Subject, request: ReadHistory) -> HistoryPage:
         self.histories.append(request)

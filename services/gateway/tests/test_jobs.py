@@ -219,11 +219,48 @@ async def test_filters_that_cannot_be_are_refused(world: World, query: str) -> N
 @pytest.mark.parametrize("job_id", ["0", "x", "..", "1_", "1_2_3", "%2e%2e%2f1", "1%2F2", "٣", "1 ", "99999999999"])
 async def test_ids_that_are_none_are_not_found(world: World, job_id: str) -> None:
     browser = await world.login("ada@acme.example")
-    for path in ("", "/output", "/output/stream"):
+    for path in ("", "/why", "/output", "/output/stream"):
         async with browser.get(f"/v1/clusters/main/jobs/{job_id}{path}") as answer:
             assert answer.status == 404
             assert answer.content_type == "application/problem+json"
     assert world.acme.reads == []
+    assert world.acme.explained == []
+
+
+@pytest.mark.parametrize("job_id", ["42", "42_7"])
+async def test_why(world: World, job_id: str) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add(job_id, state="PENDING")
+    async with browser.get(f"/v1/clusters/main/jobs/{job_id}/why") as answer:
+        assert answer.status == 200
+        told = await answer.json()
+    assert told["job_id"] == job_id
+    assert told["text"] == "It waits for a worker of the shape compute-xs, which is ordered and not started yet."
+    assert told["places"] == [{"kind": "ordered", "worker": None, "shape": "compute-xs"}]
+    (asked,) = world.acme.explained
+    assert (asked.viewer.user.name, asked.viewer.user.uid, asked.viewer.admin) == ("ada", 20001, False)
+
+
+async def test_why_is_told_to_the_owner_and_to_administrators(world: World) -> None:
+    world.acme.add("1", user="ada", uid=20001)
+    found = {}
+    for email in ("ada@acme.example", "bob@acme.example", "boss@acme.example", "mallory@rival.example"):
+        browser = await world.login(email)
+        async with browser.get("/v1/clusters/main/jobs/1/why") as answer:
+            found[email.partition("@")[0]] = answer.status
+    assert found == {"ada": 200, "bob": 404, "boss": 200, "mallory": 404}
+    assert [asked.viewer.admin for asked in world.acme.explained] == [False, False, True]
+    async with (await world.browser()).get("/v1/clusters/main/jobs/1/why") as answer:
+        assert answer.status == 401
+
+
+async def test_why_while_nobody_decides_for_the_cluster(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    await world.acme.leave()
+    async with browser.get("/v1/clusters/main/jobs/1/why") as answer:
+        assert (answer.status, answer.content_type) == (503, "application/problem+json")
+        assert answer.headers["Retry-After"]
+        assert (await answer.json())["hint"] == "try again in a moment"
 
 
 async def test_cancel(world: World) -> None:

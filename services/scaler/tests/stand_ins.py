@@ -31,14 +31,14 @@ class Neighbours:
         self.desired: list[DesiredState] = []
         self._last = 0
 
-    async def look(self) -> None:
-        """Publish a snapshot."""
+    async def look(self, *, pending: bool = True) -> None:
+        """Publish a snapshot, in which the pending jobs could be read or not."""
         await self._publish(
             subjects.job_pending(self.ref),
             QueueSnapshot(
                 generation=self._next(),
                 taken_at=now(),
-                pending=self.pending,
+                pending=self.pending if pending else None,
                 running=self.running,
                 nodes=tuple(self.nodes.values()),
             ),

@@ -1,4 +1,4 @@
-"""A cluster's jobs: submit, read, list, cancel."""
+"""A cluster's jobs: submit, read, explain, list, cancel."""
 
 import hashlib
 from typing import Annotated
@@ -128,6 +128,13 @@ async def job(request: web.Request, caller: Caller) -> web.StreamResponse:
     parts = gateway(request)
     ref = cluster(request, caller, parts.registry)
     return reply(await parts.upstream.job(ref, caller.viewer, job_id(request)))
+
+
+async def why(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """Why a job waits, what was bought for it, when it is expected to start and what it costs per hour."""
+    parts = gateway(request)
+    ref = cluster(request, caller, parts.registry)
+    return reply(await parts.upstream.why(ref, caller.viewer, job_id(request)))
 
 
 async def cancel(request: web.Request, caller: Caller) -> web.StreamResponse:

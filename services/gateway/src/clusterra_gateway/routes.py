@@ -3,6 +3,7 @@
 from clusterra_contracts.agent_http import PATH, AgentHeartbeat, AgentHeartbeatReply
 from clusterra_contracts.history_rpc import HistoryPage
 from clusterra_contracts.slurm_rpc import Job, JobPage, Submitted
+from clusterra_contracts.why_rpc import Explanation
 
 from clusterra_gateway import agent_heartbeat, clusters, description, events, jobs, login, logs, users
 from clusterra_gateway.route import AgentRoute, PrivateRoute, PublicRoute, Route
@@ -46,6 +47,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     PrivateRoute("jobs_list", "GET", f"{CLUSTER}/jobs", jobs.jobs, query=jobs.JobsQuery, result=JobPage),
     PrivateRoute("jobs_get", "GET", JOB, jobs.job, result=Job),
+    PrivateRoute("jobs_why", "GET", f"{JOB}/why", jobs.why, result=Explanation),
     PrivateRoute("jobs_cancel", "DELETE", JOB, jobs.cancel, status=204),
     PrivateRoute("jobs_output", "GET", f"{JOB}/output", logs.output, query=logs.OutputQuery, result="text/plain"),
     PrivateRoute(

@@ -1,4 +1,4 @@
-"""What stands behind the gateway, by request and reply: each cluster's proxy and edge, the archive, the usage."""
+"""What stands behind the gateway, by request and reply: each cluster's proxy and edge, the archive, the scaler."""
 
 from typing import Literal
 
@@ -9,6 +9,7 @@ from clusterra_contracts.identity import ClusterRef, JobId, TenantRef
 from clusterra_contracts.rpc import Done
 from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
 from clusterra_contracts.usage_rpc import ReadUsage, Usage
+from clusterra_contracts.why_rpc import ExplainJob, Explanation
 from clusterra_runtime.bus import Client
 from clusterra_runtime.rpc import call
 
@@ -65,6 +66,11 @@ class Upstream:
     async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
         """A page of a cluster's events."""
         return await call(self._client, subjects.history(ref), request, HistoryPage)
+
+    async def why(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Explanation:
+        """Why a job waits or what it runs on; one that the viewer may not see is not found."""
+        request = ExplainJob(viewer=viewer, job_id=job_id)
+        return await call(self._client, subjects.scaler(ref, "why"), request, Explanation)
 
     async def usage(self, tenant: TenantRef, uid: int) -> Usage:
         """What a person's jobs cost now."""

@@ -14,6 +14,7 @@ from clusterra_runtime.outbox import Outbox
 from clusterra_runtime.registry import Registry
 from clusterra_runtime.service import Service, run
 
+from clusterra_scaler.decision_log import decision_log
 from clusterra_scaler.fleets import FLEETS, SERVICE, Fleets
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
@@ -26,28 +27,30 @@ async def app(service: Service) -> AsyncIterator[None]:
     settings = service.settings
     assert isinstance(settings, Settings)  # noqa: S101 - given by main
     registry = Registry()
-    async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
-        await store.create_tables(FLEETS)
-        client = await bus.connect(settings, SERVICE)
-        service.ready_when("connected to NATS", lambda: client.is_connected)
-        try:
-            await registry.start(client)
-            async with (
-                broker(settings, SERVICE, client=client) as consuming,
-                Outbox(store, lambda subject, body, headers: bus.store(client, subject, body, headers)) as outbox,
-            ):
-                await consuming.start()
-                partitions = Partitions(client, consuming, registry, Fleets(store, outbox), settings.instance)
-                service.ready_when("snapshots arrive", lambda: partitions.working)
-                await bus.subscribe(client, HB.subjects[0], Heartbeat, partitions.on_heartbeat)
-                usage = UsageReader(client, registry)
-                await rpc.serve(client, "usage.*", ReadUsage, usage.read, queue=SERVICE, parse=subjects.parse_usage)
-                service.background("partitions", partitions.run)
-                service.background("outbox", lambda: outbox.relay(FLEETS))
-                yield
-        finally:
-            await registry.stop()
-            await bus.close(client)
+    with decision_log(settings.decision_log_dir, settings.decision_log_bytes) as decisions:
+        async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
+            await store.create_tables(FLEETS)
+            client = await bus.connect(settings, SERVICE)
+            service.ready_when("connected to NATS", lambda: client.is_connected)
+            try:
+                await registry.start(client)
+                async with (
+                    broker(settings, SERVICE, client=client) as consuming,
+                    Outbox(store, lambda subject, body, headers: bus.store(client, subject, body, headers)) as outbox,
+                ):
+                    await consuming.start()
+                    fleets = Fleets(store, outbox)
+                    partitions = Partitions(client, consuming, registry, fleets, settings.instance, decisions)
+                    service.ready_when("snapshots arrive", lambda: partitions.working)
+                    await bus.subscribe(client, HB.subjects[0], Heartbeat, partitions.on_heartbeat)
+                    usage = UsageReader(client, registry)
+                    await rpc.serve(client, "usage.*", ReadUsage, usage.read, queue=SERVICE, parse=subjects.parse_usage)
+                    service.background("partitions", partitions.run)
+                    service.background("outbox", lambda: outbox.relay(FLEETS))
+                    yield
+            finally:
+                await registry.stop()
+                await bus.close(client)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import structlog
 from clusterra_contracts.envelope import TRACEPARENT
+from clusterra_contracts.events import ShapeChange
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
@@ -18,12 +19,15 @@ from clusterra_runtime.client import Client
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from prometheus_client import Counter, Histogram
 
+from clusterra_scaler.decision_log import DecisionLog
+from clusterra_scaler.decision_record import Decided, DecisionRecord, Given
 from clusterra_scaler.fleets import Fleets, Recorded
-from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.decision import Decision
 from clusterra_scaler.planner.demand import unknown_reasons
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.requests import Requests
+from clusterra_scaler.why import Explainer
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +44,9 @@ PUBLISH_SECONDS = Histogram(
 )
 DECISIONS = Counter("clusterra_scaler_decisions_total", "Decisions, by whether they changed anything", ("outcome",))
 
+type Wishes = tuple[tuple[ShapeChange, ...], frozenset[str]]
+"""What a decision wants done, without the seconds in the reasons of requests: in shadow mode it stays the same."""
+
 
 class Controller:
     """Decides for one cluster for as long as the lease with this fence is held.
@@ -47,6 +54,8 @@ class Controller:
     Inputs are coalesced: the last snapshot and the last heartbeat count. Decisions are made one after the other, each
     from the state that the one before has left, and read nothing from the store. Requests to Slurm run beside them;
     their answers are inputs. What stands with Slurm is in the record before Slurm is asked.
+
+    In shadow mode each decision is made from the record as it is, and nothing is written, told or asked for.
     """
 
     def __init__(
@@ -58,6 +67,7 @@ class Controller:
         client: Client,
         *,
         holds: Callable[[], bool],
+        decision_log: DecisionLog | None = None,
     ) -> None:
         """`holds` tells whether the lease is held at this moment."""
         self._ref = ref
@@ -72,7 +82,12 @@ class Controller:
         self._traceparent: str | None = None
         self._unmet: tuple[str, ...] = ()
         self._unknown_reasons: tuple[str, ...] = ()
-        self._requests = Requests(client, ref, allowed=holds, answered=self._wake)
+        self._client = client
+        self._requests = Requests(client, ref, allowed=lambda: holds() and not self._shadow, answered=self._wake)
+        self._decision_log = decision_log
+        self._explainer = Explainer(ref)
+        self._wishes: Wishes | None = None
+        """Of the last decision in shadow mode."""
 
     def bind(self, binding: ClusterBinding) -> None:
         """Take a changed binding."""
@@ -97,30 +112,62 @@ class Controller:
         """Decide until cancelled. Raises what `Fleets` raises; then nothing is known of the record any more."""
         with structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster):
             try:
-                recorded = await self._fleets.take_over(self._ref, self._fence)
-                self._sightings = Sightings.after_takeover(recorded.state)
-                log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._fence)
-                while True:
-                    self._news.clear()
-                    if self._snapshot is not None:
-                        # A decision belongs to the trace of the snapshot it is made from.
-                        with trace.extract({TRACEPARENT: self._traceparent} if self._traceparent else None):
-                            recorded = await self._decide(recorded, self._snapshot)
-                    await self._wait(recorded)
+                async with self._explainer.serving(self._client):
+                    while True:
+                        await self._decide_while(shadow=self._shadow)
             finally:
                 await self._requests.close()
+
+    @property
+    def _shadow(self) -> bool:
+        return self._binding.policy.mode == "shadow"
+
+    async def _decide_while(self, *, shadow: bool) -> None:
+        """Decide from the record on, until the cluster's mode is the other one."""
+        begin = self._fleets.read if shadow else self._fleets.take_over
+        recorded = await begin(self._ref, self._fence)
+        self._sightings = Sightings.after_takeover(recorded.state)
+        log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._fence, shadow=shadow)
+        first = True
+        while self._shadow == shadow:
+            self._news.clear()
+            if self._snapshot is not None:
+                # A decision belongs to the trace of the snapshot it is made from.
+                with trace.extract({TRACEPARENT: self._traceparent} if self._traceparent else None):
+                    recorded = await self._decide(recorded, self._snapshot, shadow=shadow, first=first)
+                first = False
+            await self._wait(recorded)
 
     def _wake(self) -> None:
         if not self._news.is_set():
             self._news_at = time.perf_counter()
             self._news.set()
 
-    async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot) -> Recorded:
+    async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot, *, shadow: bool, first: bool) -> Recorded:
         seen = Seen(self._binding, snapshot, self._edge, now())
+        given = Given(seen, self._with_answers(recorded).state, self._sightings)
         with DECIDE_SECONDS.time():
-            decision = decide(seen, self._with_answers(recorded).state, self._sightings)
+            decision = given.decide()
         self._sightings = decision.sightings
-        DECISIONS.labels("changed" if decision.changes else "same").inc()
+        DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
+        if shadow:
+            wishes = _wishes(decision)
+            news = first or wishes != self._wishes
+            self._wishes = wishes
+        else:
+            news = first or bool(decision.changes) or decision.state.requests != recorded.state.requests
+            recorded = await self._do(recorded, decision)
+        self._explainer.decided(seen, decision, shadow=shadow)
+        if news:
+            self._log(decision, shadow=shadow)
+            if self._decision_log is not None:
+                self._decision_log.note(DecisionRecord(self._ref, shadow, given, Decided.of(decision)))
+        self._log_unmet(decision)
+        self._log_unknown_reasons(snapshot)
+        return recorded
+
+    async def _do(self, recorded: Recorded, decision: Decision) -> Recorded:
+        """Record it and tell the edge, then ask Slurm."""
         if decision.changes:
             recorded = await self._fleets.decide(self._ref, recorded, decision)
             PUBLISH_SECONDS.observe(time.perf_counter() - self._news_at)
@@ -129,8 +176,6 @@ class Controller:
         else:
             recorded = replace(recorded, state=decision.state)
         self._requests.ask(decision.actions)
-        self._log(decision)
-        self._log_unknown_reasons(snapshot)
         return recorded
 
     def _with_answers(self, recorded: Recorded) -> Recorded:
@@ -153,9 +198,14 @@ class Controller:
             async with asyncio.timeout(None if quiet else TICK_SECONDS):
                 await self._news.wait()
 
-    def _log(self, decision: Decision) -> None:
+    def _log(self, decision: Decision, *, shadow: bool) -> None:
+        told = {"shadow": True} if shadow else {}
         for change in decision.changes:
-            log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"))
+            log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"), **told)
+        if shadow and decision.actions:
+            log.info("slurm_requests_decided", requests=sorted(_wishes(decision)[1]), **told)
+
+    def _log_unmet(self, decision: Decision) -> None:
         if decision.plan is not None:
             unmet = tuple(f"{', '.join(each.demand.job_ids[:5])}: {each.reason}" for each in decision.plan.unmet)
             if unmet != self._unmet:
@@ -167,3 +217,7 @@ class Controller:
         if unknown and unknown != self._unknown_reasons:
             log.warning("unknown_job_reasons", reasons=unknown, consequence="no workers are bought for these jobs")
         self._unknown_reasons = unknown
+
+
+def _wishes(decision: Decision) -> Wishes:
+    return decision.changes, frozenset(f"{type(action).__name__} {action.node}" for action in decision.actions)

@@ -45,14 +45,21 @@ class Fleets:
 
     async def take_over(self, ref: ClusterRef, fence: int) -> Recorded:
         """Make what is desired the wish of a new lease, and tell the edge so."""
+        recorded = await self.read(ref, fence)
+        if not recorded.version:
+            return recorded
+        state = recorded.state.taken_over(fence, now())
+        return await self._tell(ref, recorded, state, [_desired(ref, state)])
+
+    async def read(self, ref: ClusterRef, fence: int) -> Recorded:
+        """What was decided last, by whomever; nothing is written or told."""
         item = await self._store.get(FLEETS, _key(ref))
         if item is None:
             return Recorded(FleetState.undecided(now()).model_copy(update={"fence": fence}), 0)
         stored = FleetState.model_validate_json(str(item.attributes["state"]))
         if stored.fence > fence:
             raise Overtaken(f"{ref} is decided for under fence {stored.fence}, ours is {fence}")
-        state = stored.taken_over(fence, now())
-        return await self._tell(ref, Recorded(stored, item.version), state, [_desired(ref, state)])
+        return Recorded(stored, item.version)
 
     async def keep(self, ref: ClusterRef, before: Recorded, state: FleetState) -> Recorded:
         """Record what the edge need not hear of."""

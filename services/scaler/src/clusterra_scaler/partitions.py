@@ -21,6 +21,7 @@ from clusterra_runtime.store import ConditionFailed, StoreUnavailable
 from pydantic import BaseModel
 
 from clusterra_scaler.controller import Controller
+from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.fleets import SERVICE, Fleets, Overtaken
 
 log = structlog.get_logger(__name__)
@@ -34,11 +35,20 @@ _CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
 class Partitions:
     """The partitions that this replica holds. A cluster belongs to one by `subjects.job_partition`."""
 
-    def __init__(self, client: Client, broker: Broker, registry: Registry, fleets: Fleets, instance: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        broker: Broker,
+        registry: Registry,
+        fleets: Fleets,
+        instance: str,
+        decision_log: DecisionLog | None = None,
+    ) -> None:
         self._client = client
         self._broker = broker
         self._registry = registry
         self._fleets = fleets
+        self._decision_log = decision_log
         self._leases = Leases(client.jetstream(), SERVICE, JOB_PARTITIONS, self._hold, instance=instance)
         self._controllers: dict[ClusterRef, Controller] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
@@ -115,6 +125,7 @@ class Partitions:
                 self._fleets,
                 self._client,
                 holds=lambda: self._leases.held.get(lease.partition) == lease,
+                decision_log=self._decision_log,
             )
             self._controllers[ref] = controller
             try:

@@ -1,0 +1,203 @@
+"""The scaler as a process: it explains jobs, logs its decisions, and in shadow mode does nothing else."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusterra_contracts import subjects
+from clusterra_contracts.identity import ClusterRef, SlurmUser, now
+from clusterra_contracts.slurm_rpc import Drain, Viewer
+from clusterra_contracts.why_rpc import ExplainJob, Explanation
+from clusterra_lab.process import Process, start, until
+from clusterra_runtime.bus import Client
+from clusterra_runtime.registry import put_binding
+from clusterra_runtime.rpc import RpcFailed, call
+from clusterra_scaler.cli import command
+from fleet_examples import binding, group, node, running, worker
+from stand_ins import Neighbours, neighbours
+from typer.testing import CliRunner
+
+ADA = Viewer(user=SlurmUser(name="ada", uid=20001, gid=20001))
+BOB = Viewer(user=SlurmUser(name="bob", uid=20002, gid=20002))
+
+
+@asynccontextmanager
+async def scaler(environment: dict[str, str], directory: Path) -> AsyncIterator[Process]:
+    logs = {"CLUSTERRA_DECISION_LOG_DIR": str(directory / "decisions")}
+    argv = [sys.executable, "-m", "clusterra_scaler"]
+    process = await start("scaler", argv, log=directory / "scaler.log", env=environment | logs)
+    try:
+        yield process
+    finally:
+        await process.stop()
+
+
+async def bind(client: Client, ref: ClusterRef, version: int = 1, **policy: Any) -> None:
+    given = binding(idle_seconds=0.5, max_workers=20, **policy)
+    await put_binding(client, ref, given.model_copy(update={"version": version}))
+
+
+@pytest.fixture
+async def cluster(client: Client, ref: ClusterRef) -> AsyncIterator[Neighbours]:
+    async with neighbours(client, ref) as cluster:
+        yield cluster
+
+
+async def why(cluster: Neighbours, job_id: str, viewer: Viewer = ADA) -> Explanation:
+    subject = subjects.scaler(cluster.ref, "why")
+    return await call(cluster.client, subject, ExplainJob(viewer=viewer, job_id=job_id), Explanation)
+
+
+async def refusal(cluster: Neighbours, job_id: str, viewer: Viewer = ADA) -> str:
+    with pytest.raises(RpcFailed) as failed:
+        await why(cluster, job_id, viewer)
+    assert failed.value.error.hint
+    return failed.value.error.kind
+
+
+async def told(cluster: Neighbours, job_id: str, words: str) -> Explanation:
+    async def found() -> Explanation | None:
+        try:
+            answer = await why(cluster, job_id)
+        except RpcFailed:
+            return None
+        return answer if words in answer.text else None
+
+    return await until(found, seconds=20, what=f"an answer with {words!r}", every=0.05)
+
+
+def logged(directory: Path, event: str) -> list[dict[str, Any]]:
+    lines = (directory / "scaler.log").read_text().splitlines()
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    return [record for record in records if record.get("event") == event]
+
+
+async def test_a_job_is_explained_from_its_submit_to_its_end(
+    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
+) -> None:
+    await bind(client, cluster.ref)
+    assert await refusal(cluster, "1") == "unavailable"
+    async with scaler(environment, tmp_path):
+        cluster.pending = (group("1", cpus=2), group("2", reason="JobHeldUser", held=True))
+        await cluster.look()
+        await cluster.beat()
+        ordered = await told(cluster, "1", "ordered and not started yet")
+        assert (ordered.state, ordered.cause, ordered.reason) == ("pending", "nodes", "Resources")
+        assert ordered.usd_per_hour == pytest.approx(0.08)
+        (bought,) = ordered.bought
+        assert (bought.shape, bought.workers, bought.reason) == ("compute-xs", 1, "1 more for pending job 1")
+        state = await cluster.last_desired()
+        assert state is not None
+        assert (bought.generation, bought.decided_at) == (state.generation, state.decided_at)
+        assert "held for its owner" in (await why(cluster, "2")).text
+        assert await refusal(cluster, "1", BOB) == "not_found"
+        assert await refusal(cluster, "3") == "not_found"
+        assert (await why(cluster, "1", BOB.model_copy(update={"admin": True}))).bought == ordered.bought
+
+        booting = worker("compute-xs-a", "booting").model_copy(update={"started_at": now()})
+        await cluster.beat(booting)
+        await told(cluster, "1", "compute-xs-a, which has been booting")
+        cluster.pending = ()
+        cluster.running = (running("1", "compute-xs-a", cpus=2),)
+        cluster.nodes = {"compute-xs-a": node("compute-xs-a", used=2)}
+        await cluster.beat(booting.model_copy(update={"phase": "running"}))
+        await cluster.look()
+        runs = await told(cluster, "1", "It runs on compute-xs-a")
+        assert (runs.state, runs.bought) == ("running", ordered.bought)
+        assert runs.usd_per_hour == pytest.approx(0.08)
+        assert await refusal(cluster, "2") == "not_found"
+    assert await refusal(cluster, "1") == "unavailable"
+
+    file = tmp_path / "decisions" / f"{cluster.ref.key}.jsonl"
+    done = CliRunner().invoke(command, ["replay", str(file), "--json"])
+    summary = json.loads(done.stdout)
+    assert (done.exit_code, summary["different"], summary["bad"]) == (0, 0, [])
+    assert summary["decisions"] >= 1
+    assert "jwt" not in file.read_text().replace('"jwt_key":"file:/dev/null"', "")
+
+
+async def test_shadow_mode_decides_and_does_nothing(
+    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
+) -> None:
+    await bind(client, cluster.ref, mode="shadow")
+    async with scaler(environment, tmp_path):
+        idle = node("memory-xs-a")
+        cluster.nodes = {idle.name: idle}
+        cluster.pending = (group("1", cpus=4),)
+        await cluster.look()
+        await cluster.beat(worker(idle.name))
+        shadowed = await told(cluster, "1", "would be ordered")
+        assert shadowed.shadow
+        assert "shadow mode" in shadowed.text
+        assert shadowed.bought == ()
+
+        def asked_for_a_drain() -> bool:
+            return any(f"Drain {idle.name}" in each["requests"] for each in logged(tmp_path, "slurm_requests_decided"))
+
+        await until(asked_for_a_drain, seconds=15, what="the decision to drain", every=0.05)
+        # Each look is decided from the record again, and told once.
+        decided = logged(tmp_path, "scale_decided")
+        for _ in range(3):
+            await cluster.look()
+            before = await why(cluster, "1")
+
+            async def decided_again(generation: int = before.snapshot_generation) -> bool:
+                await cluster.look()
+                return (await why(cluster, "1")).snapshot_generation > generation
+
+            await until(decided_again, seconds=15, what="another decision", every=0.05)
+        decided = logged(tmp_path, "scale_decided")
+        assert {each["shape"] for each in decided} == {"compute-small", "memory-xs"} & {
+            each["shape"] for each in decided
+        }
+        assert all(each["shadow"] for each in decided)
+        assert len(decided) == len({json.dumps(each["reason"]) for each in decided})
+        assert await cluster.last_desired() is None
+        assert await cluster.last_told() is None
+        assert cluster.asked == []
+
+        await bind(client, cluster.ref, version=2)
+
+        async def bought() -> bool:
+            state = await cluster.last_desired()
+            return state is not None and any(
+                (target.shape, target.replicas) == ("compute-small", 1) for target in state.targets or ()
+            )
+
+        await until(bought, seconds=15, what="the worker that was not bought in shadow mode", every=0.05)
+        await until(lambda: cluster.asked, seconds=15, what="the drain that was not asked for", every=0.05)
+        assert [request.node for request in cluster.asked if isinstance(request, Drain)][:1] == [idle.name]
+        await told(cluster, "1", "ordered and not started yet")
+
+        # And back: what was desired stays, and nothing more is done.
+        await bind(client, cluster.ref, version=3, mode="shadow")
+        await told(cluster, "1", "shadow mode")
+        before_shadow = await cluster.last_desired()
+        cluster.pending = (group("1", cpus=4), group("2", "3", cpus=32))
+        await cluster.look()
+        more = await told(cluster, "2", "would be ordered")
+        assert more.shadow
+        assert await cluster.last_desired() == before_shadow
+
+    file = tmp_path / "decisions" / f"{cluster.ref.key}.jsonl"
+    assert CliRunner().invoke(command, ["replay", str(file)]).exit_code == 0
+    assert [json.loads(line)["shadow"] for line in file.read_text().splitlines()].count(False) > 0
+
+
+async def test_the_explanation_of_before_is_told_while_the_queue_cannot_be_read(
+    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
+) -> None:
+    await bind(client, cluster.ref)
+    async with scaler(environment, tmp_path):
+        cluster.pending = (group("1"),)
+        await cluster.look()
+        before = await told(cluster, "1", "ordered")
+        await cluster.look(pending=False)
+        since = await told(cluster, "1", "The queue could not be read since")
+        assert since.as_of == before.as_of
+        await cluster.look()
+        await told(cluster, "1", "not started yet")
