@@ -22,6 +22,7 @@ def every_subject(ref: ClusterRef) -> list[str]:
         *(subjects.slurm(ref, operation) for operation in ("submit", "get", "list", "cancel", "drain", "delete-node")),
         subjects.edge(ref, "log"),
         subjects.history(ref),
+        subjects.scaler(ref, "why"),
         subjects.usage(TenantRef(tenant=ref.tenant)),
     ]
 

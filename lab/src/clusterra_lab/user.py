@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar
 from clusterra_contracts.events import Event
 from clusterra_contracts.history_rpc import HistoryPage
+from clusterra_contracts.why_rpc import Explanation
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_lab.sse import ServerSentEvent, events
@@ -73,6 +74,11 @@ class User:
         """Read one job."""
         async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}") as response:
             return JobState.model_validate(await _expect(response, 200))
+
+    async def why(self, job_id: str) -> Explanation:
+        """Why it waits, or where it runs. Raises UnavailableError, UnexpectedAnswerError."""
+        async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}/why") as response:
+            return Explanation.model_validate(await _expect(response, 200))
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job."""
