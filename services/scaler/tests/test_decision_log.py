@@ -12,7 +12,8 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_scaler.cli import command
 from clusterra_scaler.decision_log import FILES, RECORDS, DecisionLog, decision_log
 from clusterra_scaler.decision_record import RECORD, Decided, DecisionRecord, Given
-from clusterra_scaler.planner.decision import Decision
+from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
@@ -43,24 +44,27 @@ def run_replay(file: Path, *options: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_all_decisions_of_a_troubled_history_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("policy", ["family", "packing"])
+def test_all_decisions_of_a_troubled_history_are_made_again(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[DecisionRecord] = []
 
-    def noting(view: Seen, state: FleetState, sightings: Sightings) -> Decision:
-        given = Given(view, state, sightings)
-        decision = given.decide()
+    def noting(view: Seen, state: FleetState, sightings: Sightings, history: RunHistory) -> Decision:
+        decision = decide(view, state, sightings, history)
+        given = Given(view, state, sightings, history.counts)
         noted.append(DecisionRecord(ACME, False, given, Decided.of(decision)))
         return decision
 
     monkeypatch.setattr(queue_world, "decide", noting)
     random = Random(7)
-    jobs = [Job(submitted=random.randint(0, 90), cpus=random.randint(1, 8), memory_mib=4096, runs=9) for _ in range(30)]
+    jobs = [
+        Job(submitted=random.randint(0, 140), cpus=random.randint(1, 8), memory_mib=4096, runs=5) for _ in range(40)
+    ]
     jobs.sort(key=lambda job: job.submitted)
     faults = Faults(
         null_list=0.05, torn_look=0.2, failed_call=0.3, crash=0.01, takeover=0.02, boots=BootFaults(never=0.1)
     )
-    policy = binding(idle_seconds=2.0, max_workers=6, boot_timeout_seconds=25, ghost_seconds=30)
-    World(jobs, policy, random, faults).run(150, 3000)
+    by = binding(name=policy, idle_seconds=0.0, max_workers=6, boot_timeout_seconds=25, ghost_seconds=30)
+    World(jobs, by, random, faults).run(150, 3000)
     assert sum(bool(each.decided.changes) for each in noted) > 20
     assert {each.request for one in noted for each in one.decided.actions} == {
         "slurm.drain.v1",
@@ -112,7 +116,7 @@ def test_a_file_without_a_decision_is_an_error(tmp_path: Path, content: bytes | 
 
 def test_a_line_of_tomorrow_is_read() -> None:
     line = json.loads(lines_of(record())[0])
-    line["given"]["run_times"] = {"learned": 1}
+    line["given"]["weather"] = {"learned": 1}
     assert RECORD.validate_json(json.dumps(line)) == record()
 
 

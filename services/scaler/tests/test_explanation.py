@@ -9,13 +9,16 @@ from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.slurm_rpc import Viewer
 from clusterra_contracts.why_rpc import Explanation
 from clusterra_scaler.explain.explanation import Grounds, explanation
+from clusterra_scaler.explain.outlook import Outlook
 from clusterra_scaler.explain.purchases import Purchases
 from clusterra_scaler.explain.waiting import obstacle
 from clusterra_scaler.planner.boots import Boots
 from clusterra_scaler.planner.decision import decide
-from clusterra_scaler.planner.demand import waits_for_nodes
+from clusterra_scaler.planner.demand import demand_of, waits_for_nodes
+from clusterra_scaler.planner.plan import Place
 from clusterra_scaler.planner.reasons import cause_of
 from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.shapes import new_workers
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from fleet_examples import NOW, OURS, START, at, edge, group, node, running, seen, snapshot, state, target, worker
@@ -139,6 +142,24 @@ def test_room_on_a_node_is_there_now() -> None:
     told = why("1", view, state(target("compute-xs", 1)))
     assert told.text == "It can start on compute-xs-a: Slurm does it after jobs of higher priority."
     assert told.expected_start == at(NOW)
+
+
+def test_room_that_will_be_free_before_a_new_worker_is_there() -> None:
+    job = group("1", cpus=2)
+    view = seen(snapshot((job,), nodes=(node("compute-xs-a", used=1),)), edge(worker("compute-xs-a")))
+    there = Place("node", "compute-xs-a", "compute-xs")
+    outlook = Outlook([job], demand_of([job], new_workers(view.binding.catalogue)), (there,))
+    assert outlook.text(view, at(NOW)) == (
+        "It waits for room on compute-xs-a, where jobs are expected to end before a new worker would be there."
+    )
+    assert outlook.expected_start(view, BOOTS, at(NOW)) == at(NOW + 60)
+
+
+def test_jobs_that_are_bought_for_together() -> None:
+    told = why("1", waiting(group("1", first_submitted_at=at(NOW - 5)), name="packing", gather_seconds=30.0))
+    assert told.text == "No worker is bought for it now: workers are bought for several jobs together in a moment."
+    later = why("1", waiting(group("1", first_submitted_at=at(NOW - 31)), name="packing", gather_seconds=30.0))
+    assert later.text == "It waits for a worker of the shape compute-xs, which is ordered and not started yet."
 
 
 def test_a_draining_worker_is_taken_back() -> None:

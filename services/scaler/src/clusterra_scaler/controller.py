@@ -22,7 +22,7 @@ from prometheus_client import Counter, Histogram
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.decision_record import Decided, DecisionRecord, Given
 from clusterra_scaler.fleets import Fleets, Recorded
-from clusterra_scaler.planner.decision import Decision
+from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.demand import unknown_reasons
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
@@ -145,9 +145,9 @@ class Controller:
 
     async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot, *, shadow: bool, first: bool) -> Recorded:
         seen = Seen(self._binding, snapshot, self._edge, now())
-        given = Given(seen, self._with_answers(recorded).state, self._sightings)
+        state, sightings = self._with_answers(recorded).state, self._sightings
         with DECIDE_SECONDS.time():
-            decision = given.decide()
+            decision = decide(seen, state, sightings)
         self._sightings = decision.sightings
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
@@ -161,6 +161,7 @@ class Controller:
         if news:
             self._log(decision, shadow=shadow)
             if self._decision_log is not None:
+                given = Given(seen, state, sightings)
                 self._decision_log.note(DecisionRecord(self._ref, shadow, given, Decided.of(decision)))
         self._log_unmet(decision)
         self._log_unknown_reasons(snapshot)

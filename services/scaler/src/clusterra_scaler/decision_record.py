@@ -1,6 +1,6 @@
 """A decision with everything it was made from: enough to make it again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from clusterra_contracts.events import ShapeChange
@@ -8,7 +8,9 @@ from clusterra_contracts.identity import ClusterRef
 from pydantic import JsonValue, TypeAdapter
 
 from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.packing.learned import Counts
 from clusterra_scaler.planner.retire import Action
+from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
@@ -21,10 +23,11 @@ class Given:
     seen: Seen
     state: FleetState
     sightings: Sightings
+    run_times: Counts = field(default_factory=Counts)
 
     def decide(self) -> Decision:
         """Make the decision."""
-        return decide(self.seen, self.state, self.sightings)
+        return decide(self.seen, self.state, self.sightings, RunHistory(self.run_times))
 
 
 @dataclass(frozen=True, slots=True)

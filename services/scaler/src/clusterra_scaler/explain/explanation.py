@@ -86,7 +86,7 @@ def _of_pending(
         groups,
         demand,
         plan.places.get(demand.job_ids[0], ()),
-        next((unmet for unmet in plan.unmet if unmet.demand.job_ids[0] == demand.job_ids[0]), None),
+        tuple(unmet for unmet in plan.unmet if unmet.demand.job_ids[0] == demand.job_ids[0]),
         frozenset(shape for shape, count in plan.new.items() if count) if grounds.shadow else frozenset(),
     )
     sentences = [f"{len(running)} of its tasks run already."] if running else []

@@ -1,5 +1,6 @@
 """What the places say that waiting jobs are to run on: in words, when they start, and what they cost."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ class Outlook:
     groups: Sequence[PendingJobs]
     demand: Demand
     places: tuple[Place, ...]
-    unmet: Unmet | None
+    unmet: Sequence[Unmet] = ()
     """Those of them that get no worker now."""
     not_bought: frozenset[ShapeName] = frozenset()
     """Shapes of which workers would be bought, if anything were done."""
@@ -36,25 +37,31 @@ class Outlook:
             sentences.append("Slurm holds it until a node registers that fits it.")
         if self.places:
             sentences.append(self._places_text(seen, at))
-        if self.unmet is not None and not self.places:
-            sentences.append(f"No worker is bought for it now: {self.unmet.reason}.")
-        elif self.unmet is not None:
-            sentences.append(f"{self.unmet.count} of {self.demand.count} get no worker now: {self.unmet.reason}.")
+        without: Counter[str] = Counter()
+        for each in self.unmet:
+            without[each.reason] += each.count
+        for reason, count in without.items():
+            if count == self.demand.count:
+                sentences.append(f"No worker is bought for it now: {reason}.")
+            else:
+                sentences.append(f"{count} of {self.demand.count} get no worker now: {reason}.")
         return " ".join(sentences) or "It waits for nodes."
 
     def expected_start(self, seen: Seen, boots: Boots, at: datetime) -> datetime | None:
         """When all of their places are ready; None where that is not known, or not for all of them."""
-        if self.unmet is not None or not self.places:
+        if self.unmet or not self.places:
             return None
         started = {worker.name: worker.started_at for worker in seen.edge.workers or ()}
         ready = [at]
         for place in self.places:
-            if place.kind in ("node", "draining"):
+            if place.kind in ("node", "draining") and self._has_room(place, seen):
                 continue
+            # A busy node is waited for where a new worker would take longer than the jobs on it.
             seconds = boots.typical_seconds(place.shape)
             if seconds is None:
                 return None
-            ready.append(started.get(place.worker, at) + timedelta(seconds=seconds))
+            since = started.get(place.worker, at) if place.kind == "booting" else at
+            ready.append(since + timedelta(seconds=seconds))
         return max(ready)
 
     def usd_per_hour(self, shapes: Sequence[Shape]) -> float | None:
@@ -67,14 +74,27 @@ class Outlook:
 
     def _places_text(self, seen: Seen, at: datetime) -> str:
         who, verb = self._who
-        room = _names([place.worker for place in self.places if place.kind == "node"])
-        coming = [each for each in (self._booting(seen, at), self._ordered(), self._taken_back()) if each]
+        nodes = [place for place in self.places if place.kind == "node"]
+        room = _names([place.worker for place in nodes if self._has_room(place, seen)])
+        busy = _names([place.worker for place in nodes if not self._has_room(place, seen)])
+        later = f"room on {busy}, where jobs are expected to end before a new worker would be there" if busy else ""
+        coming = [each for each in (later, self._booting(seen, at), self._ordered(), self._taken_back()) if each]
         if not coming:
             when = "after jobs of higher priority" if self.groups[0].reason == "Priority" else "at its next look"
             return f"{who} can start on {room}: Slurm does it {when}."
-        nodes = f"{self.demand.nodes} nodes: " if self.demand.nodes > 1 else ""
+        several = f"{self.demand.nodes} nodes: " if self.demand.nodes > 1 else ""
         beside = f", beside room on {room}" if room else ""
-        return f"{who} {verb} for {nodes}{' and '.join(coming)}{beside}."
+        return f"{who} {verb} for {several}{' and '.join(coming)}{beside}."
+
+    def _has_room(self, place: Place, seen: Seen) -> bool:
+        """Whether one of them could start there now."""
+        node = next((node for node in seen.snapshot.nodes or () if node.name == place.worker), None)
+        return node is None or any(
+            node.cpus - node.cpus_allocated >= part.need.cpus
+            and node.memory_mib - node.memory_allocated_mib >= part.need.memory_mib
+            and (node.cpus_allocated == 0 or not part.need.exclusive)
+            for part in self.demand.parts
+        )
 
     def _booting(self, seen: Seen, at: datetime) -> str:
         names = [place.worker for place in self.places if place.kind == "booting"]
