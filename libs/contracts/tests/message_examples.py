@@ -50,6 +50,7 @@ EXAMPLES: dict[str, Wire] = {
             PendingJobs(
                 job_ids=("42", "43"),
                 count=21,
+                array_tasks={"42": ((0, 15), (17, 20))},
                 cpus=2,
                 memory_per_cpu_mib=4096,
                 partition="main",

@@ -113,7 +113,9 @@ def test_a_begin_that_has_passed_is_told_no_more() -> None:
 
 def test_an_array_counts_what_may_run_side_by_side() -> None:
     (group,) = snapshot(waiting_array(1, "0-9")).pending or ()
-    assert (group.job_ids, group.count) == (("1",), 10)
+    assert (group.job_ids, group.count, group.array_tasks) == (("1",), 10, {"1": ((0, 9),)})
+    (group,) = snapshot(waiting_array(1, "0-2,4-9:2"), job(2)).pending or ()
+    assert (group.job_ids, group.count, group.array_tasks) == (("1", "2"), 7, {"1": ((0, 2), (4, 4), (6, 6), (8, 8))})
     (group,) = snapshot(waiting_array(1, "0-9%3", array_max_tasks=3)).pending or ()
     assert group.count == 3
     (group,) = snapshot(waiting_array(1, "8,9%3", array_max_tasks=3)).pending or ()

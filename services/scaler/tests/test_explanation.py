@@ -219,7 +219,7 @@ def test_a_paused_cluster_and_another_partition() -> None:
 def test_arrays() -> None:
     view = seen(
         snapshot(
-            (group("42", count=20),),
+            (group("42", count=20, array_tasks={"42": [[0, 0], [3, 21]]}),),
             (running("42_1", "compute-xs-a"), running("42_2", "compute-xs-a", since=-5.0)),
             (node("compute-xs-a", used=2),),
         ),
@@ -238,7 +238,11 @@ def test_arrays() -> None:
     both = why("42", ended, before)
     assert both.text == "2 of its tasks run on compute-xs-a, since 2026-03-01 11:59:55 UTC."
     assert both.usd_per_hour == pytest.approx(0.08)
+    for job_id in ("42_22", "43_7"):
+        assert explanation(job_id, ADA, grounds(view, before), at(NOW)) is None
     assert explanation("42_9", ADA, grounds(ended, before), at(NOW)) is None
+    untold = seen(snapshot((group("42", count=20),)))
+    assert why("42_22", untold).state == "pending"
 
 
 def test_the_components_of_a_heterogeneous_job_wait_together() -> None:

@@ -14,6 +14,8 @@ class PendingJobs(Wire):
     """Slurm's job ids; a pending array is one id, whatever its number of tasks."""
     count: Annotated[int, Field(ge=0)]
     """How many could start side by side: an array counts min(tasks, what its throttle leaves), which may be none."""
+    array_tasks: dict[JobId, tuple[tuple[int, int], ...]] = Field(default_factory=dict)
+    """Of each array among them the tasks that have not started: the first and the last number of each row of them."""
     cpus: Annotated[int, Field(ge=1)]
     """CPUs of one job or array task, over all its nodes."""
     cpus_per_task: Annotated[int, Field(ge=1)] = 1

@@ -1,6 +1,7 @@
 """Slurm's spelling of array tasks: `0-2,4` or `0-98:2%5`."""
 
 import re
+from collections.abc import Iterable
 
 _ITEM = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
@@ -16,15 +17,20 @@ def expand(expression: str) -> tuple[int, ...]:
     return tuple(tasks)
 
 
-def spell(tasks: tuple[int, ...]) -> str:
-    """Task ids in Slurm's spelling."""
-    ranges: list[tuple[int, int]] = []
+def rows(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Task ids as the first and the last of each row of numbers without a gap."""
+    found: list[tuple[int, int]] = []
     for task in sorted(set(tasks)):
-        if ranges and ranges[-1][1] == task - 1:
-            ranges[-1] = ranges[-1][0], task
+        if found and found[-1][1] == task - 1:
+            found[-1] = found[-1][0], task
         else:
-            ranges.append((task, task))
-    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
+            found.append((task, task))
+    return tuple(found)
+
+
+def spell(tasks: Iterable[int]) -> str:
+    """Task ids in Slurm's spelling."""
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in rows(tasks))
 
 
 def from_bitmap(bitmap: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 
-from clusterra_proxy import hostlist
+from clusterra_proxy import array_tasks, hostlist
 from clusterra_proxy.facts import UNKNOWN_UID
 from clusterra_proxy.gres import gres, memory_per_gpu_mib
 from clusterra_proxy.records import JobRecord, NodeRecord
@@ -52,6 +52,9 @@ def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Cou
     return PendingJobs(
         job_ids=tuple(sorted((each.id for each in alike), key=_order)),
         count=sum(_count(each, waiting_tasks, started) for each in alike),
+        array_tasks={
+            each.id: array_tasks.rows(tasks) for each in alike if each.waiting_tasks and (tasks := waiting_tasks(each))
+        },
         cpus=max(record.cpus or 1, 1),
         cpus_per_task=max(record.cpus_per_task or 1, 1),
         cpus_per_node=max(record.minimum_cpus_per_node or 1, 1),

@@ -47,8 +47,7 @@ def explanation(job_id: JobId, viewer: Viewer, grounds: Grounds, at: datetime) -
     running = [job for job in grounds.seen.snapshot.running or () if _of(job_id, job.job_id)]
     pending = _pending(job_id, grounds.seen.snapshot.pending or ())
     if not pending and not running:
-        array = job_id.partition("_")[0]
-        pending = [group for group in grounds.seen.snapshot.pending or () if array in group.job_ids][:1]
+        pending = [group for group in grounds.seen.snapshot.pending or () if _has_task(group, job_id)][:1]
     uids = {group.uid for group in pending} | {job.uid for job in running}
     if not uids or not (viewer.admin or uids == {viewer.user.uid}):
         return None
@@ -60,6 +59,15 @@ def explanation(job_id: JobId, viewer: Viewer, grounds: Grounds, at: datetime) -
 def _of(job_id: JobId, other: JobId) -> bool:
     """Whether it is the job, or a task of the array."""
     return other == job_id or ("_" not in job_id and other.partition("_")[0] == job_id)
+
+
+def _has_task(group: PendingJobs, job_id: JobId) -> bool:
+    """Whether a task has not started; where nobody tells which have not, any of its array may be one."""
+    array, _, task = job_id.partition("_")
+    if not task or array not in group.job_ids:
+        return False
+    rows = group.array_tasks.get(array)
+    return rows is None or any(first <= int(task) <= last for first, last in rows)
 
 
 def _pending(job_id: JobId, pending: Sequence[PendingJobs]) -> list[PendingJobs]:
