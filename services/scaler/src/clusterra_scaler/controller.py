@@ -24,6 +24,8 @@ from clusterra_scaler.decision_record import Decided, DecisionRecord, Given
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.demand import unknown_reasons
+from clusterra_scaler.planner.fleet_filling import GATHERING
+from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.requests import Requests
@@ -33,6 +35,9 @@ log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
 """How often time alone is looked at while there is anything that it changes; news is looked at once."""
+
+KEEP_HISTORY_SECONDS = 600.0
+"""How often what was learned of run times is kept for the next scaler, at most."""
 
 DECIDE_SECONDS = Histogram(
     "clusterra_scaler_decide_seconds", "The planning of one decision", buckets=LATENCY_BUCKETS_SECONDS
@@ -77,6 +82,8 @@ class Controller:
         self._snapshot: QueueSnapshot | None = None
         self._edge = Edge()
         self._sightings = Sightings()
+        self._history = RunHistory()
+        self._history_kept_at = time.monotonic()
         self._news = asyncio.Event()
         self._news_at = 0.0
         self._traceparent: str | None = None
@@ -86,6 +93,8 @@ class Controller:
         self._requests = Requests(client, ref, allowed=lambda: holds() and not self._shadow, answered=self._wake)
         self._decision_log = decision_log
         self._explainer = Explainer(ref)
+        self._gathering = False
+        """Jobs wait until others have come, or time has passed."""
         self._wishes: Wishes | None = None
         """Of the last decision in shadow mode."""
 
@@ -112,6 +121,7 @@ class Controller:
         """Decide until cancelled. Raises what `Fleets` raises; then nothing is known of the record any more."""
         with structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster):
             try:
+                self._history = await self._fleets.history(self._ref)
                 async with self._explainer.serving(self._client):
                     while True:
                         await self._decide_while(shadow=self._shadow)
@@ -146,8 +156,9 @@ class Controller:
     async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot, *, shadow: bool, first: bool) -> Recorded:
         seen = Seen(self._binding, snapshot, self._edge, now())
         state, sightings = self._with_answers(recorded).state, self._sightings
+        self._history.see(snapshot)
         with DECIDE_SECONDS.time():
-            decision = decide(seen, state, sightings)
+            decision = decide(seen, state, sightings, self._history)
         self._sightings = decision.sightings
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
@@ -157,15 +168,23 @@ class Controller:
         else:
             news = first or bool(decision.changes) or decision.state.requests != recorded.state.requests
             recorded = await self._do(recorded, decision)
+        self._gathering = decision.plan is not None and any(each.reason == GATHERING for each in decision.plan.unmet)
         self._explainer.decided(seen, decision, shadow=shadow)
         if news:
             self._log(decision, shadow=shadow)
             if self._decision_log is not None:
-                given = Given(seen, state, sightings)
+                given = Given(seen, state, sightings, self._history.counts)
                 self._decision_log.note(DecisionRecord(self._ref, shadow, given, Decided.of(decision)))
         self._log_unmet(decision)
         self._log_unknown_reasons(snapshot)
+        await self._keep_history()
         return recorded
+
+    async def _keep_history(self) -> None:
+        if self._history.changed and time.monotonic() - self._history_kept_at >= KEEP_HISTORY_SECONDS:
+            await self._fleets.keep_history(self._ref, self._history)
+            self._history.changed = False
+            self._history_kept_at = time.monotonic()
 
     async def _do(self, recorded: Recorded, decision: Decision) -> Recorded:
         """Record it and tell the edge, then ask Slurm."""
@@ -194,7 +213,8 @@ class Controller:
     async def _wait(self, recorded: Recorded) -> None:
         """Until there is news or, if time alone may change anything, for a tick."""
         nodes = self._snapshot.nodes if self._snapshot is not None else None
-        quiet = not (nodes or self._edge.workers or any(t.replicas or t.victims for t in recorded.state.targets))
+        targets = recorded.state.targets
+        quiet = not (nodes or self._edge.workers or self._gathering or any(t.replicas or t.victims for t in targets))
         with suppress(TimeoutError):
             async with asyncio.timeout(None if quiet else TICK_SECONDS):
                 await self._news.wait()

@@ -18,6 +18,8 @@ class RunHistory:
         self._learned = Learned(Settings(), counts)
         self._running: dict[str, RunningJob] = {}
         self._generation = 0
+        self.changed = False
+        """Something was learned that nobody has kept."""
 
     @property
     def counts(self) -> Counts:
@@ -49,6 +51,7 @@ class RunHistory:
         self._learned.advance(now)
         if gone or begun:
             self._learned.ask_anew()
+            self.changed = True
         self._running = running
 
     def of_pending(self, demand: Demand) -> Remaining:
