@@ -48,8 +48,9 @@ class RunHistory:
                 self._learned.end(job_id, now)
         for job_id in sorted(begun):
             self._learned.begin(job_id, traits_of_running(running[job_id]), running[job_id].started_at.timestamp())
+        counted_at = self._learned.counted_at
         self._learned.advance(now)
-        if gone or begun:
+        if gone or begun or self._learned.counted_at != counted_at:
             self._learned.ask_anew()
             self.changed = True
         self._running = running

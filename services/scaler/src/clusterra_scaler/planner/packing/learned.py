@@ -120,6 +120,11 @@ class Learned:
         """The jobs that have begun and not ended."""
         return frozenset(self._running)
 
+    @property
+    def counted_at(self) -> float:
+        """When running jobs were counted last."""
+        return self._counted_at
+
     def ask_anew(self) -> None:
         """Let what is expected follow from the counts alone, also of jobs that were asked for before."""
         self._curves.clear()
