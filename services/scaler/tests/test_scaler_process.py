@@ -11,11 +11,12 @@ import psutil
 import pytest
 from clusterra_contracts import subjects
 from clusterra_contracts.heartbeat import Worker
-from clusterra_contracts.identity import ClusterRef, TenantRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef, now
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain
+from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain, Viewer
 from clusterra_contracts.topology import DLQ
 from clusterra_contracts.usage_rpc import ReadUsage, Usage
+from clusterra_contracts.why_rpc import ExplainJob, Explanation
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import Process, start, until
 from clusterra_runtime.bus import Client
@@ -157,6 +158,13 @@ async def test_one_of_two_decides_and_the_other_takes_over(
         assert (now() - killed).total_seconds() < TAKEOVER_SECONDS
         assert after.fence > before.fence
         assert after.generation > before.generation
+
+        async def explained() -> bool:
+            asked = ExplainJob(viewer=Viewer(user=SlurmUser(name="ada", uid=20001, gid=20001)), job_id="3")
+            told = await call(cluster.client, subjects.scaler(cluster.ref, "why"), asked, Explanation)
+            return told.generation >= after.generation and told.text.endswith("ordered and not started yet.")
+
+        await until(explained, seconds=5, what="the explanation of the other")
         # The outbox may send one twice; but no two replicas decided on the same generation, or out of their turn.
         orders = [state.order for state in cluster.desired]
         assert orders == sorted(orders)
