@@ -1,6 +1,6 @@
 """The rooms of a fleet as they fill up: with jobs that start now, that wait for what comes, and that are bought for."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -60,7 +60,13 @@ class FleetFilling:
         self._workloads = workloads
         self._refusals = refusals
         self._make_soon = soon
-        self._soon: dict[str, Room] = {}
+        self._freeing: list[FleetRoom] | None = None
+        """Those that have room then; None before anybody asked."""
+        self._ready = [room for room in rooms if room.ready and room.room.cpus >= 1]
+        self._booked_on: defaultdict[JobId, list[FleetRoom]] = defaultdict(list)
+        for room in rooms:
+            for job_id in room.booking.jobs if room.booking else ():
+                self._booked_on[job_id].append(room)
         self._booked = Counter({job_id: 0 for each in kept for job_id in each.jobs})
         for each in kept:
             self._booked.update(each.jobs)
@@ -68,16 +74,12 @@ class FleetFilling:
 
     def start(self, demand: Demand, *, gathered: bool) -> None:
         """Put on what is ready all jobs that Slurm can start now; the others wait for what comes."""
-        for room in self.rooms:
-            if room.booking is not None and any(job_id in room.booking.jobs for job_id in demand.job_ids):
+        for job_id in demand.job_ids:
+            for room in self._booked_on.get(job_id, ()):
                 self._note(demand, room.place)
         job_ids = waiting_ids(demand, self._booked)
         group = self._workloads.group(demand, job_ids or demand.job_ids[:1], demand.nodes)
-        ready = [
-            room
-            for room in self.rooms
-            if room.ready and room.room.takes(group) and not self._refusals.refused(room, demand)
-        ]
+        ready = [room for room in self._ready if room.room.takes(group) and not self._refusals.refused(room, demand)]
         while job_ids and len(ready) >= demand.nodes:
             job_id = job_ids.pop(0)
             for room in ready[: demand.nodes]:
@@ -101,14 +103,18 @@ class FleetFilling:
 
     def _wait_for_room(self, demand: Demand, group: Group, job_ids: list[JobId]) -> None:
         """Let jobs wait for what ends before a new worker could have booted."""
-        for room in self.rooms if job_ids else ():
-            if room.place.kind != "node" or self._refusals.refused(room, demand):
-                continue
-            if room.room.id not in self._soon:
-                self._soon[room.room.id] = self._make_soon(room)
-            while job_ids and self._soon[room.room.id].takes(group):
-                self._soon[room.room.id].put(group)
+        if not job_ids:
+            return
+        if self._freeing is None:
+            self._freeing = [room for room in self.rooms if room.place.kind == "node"]
+            for room in self._freeing:
+                room.soon = self._make_soon(room)
+        for room in self._freeing:
+            soon = room.soon
+            while job_ids and soon and soon.takes(group) and not self._refusals.refused(room, demand):
+                soon.put(group)
                 self._put(room, None, job_ids.pop(0), demand)
+        self._freeing = [room for room in self._freeing if room.soon and room.soon.cpus >= 1]
 
     def buy(self, offerings: Sequence[Offering], allowance: Allowance, catalogue: Catalogue) -> None:
         """Place what waits on what comes, and buy what is missing."""
@@ -154,7 +160,7 @@ class FleetFilling:
     def _let_in(self, demand: Demand, job_id: JobId) -> bool:
         """Let a job that cannot have new workers start where it was refused; whether there is room."""
         group = self._workloads.group(demand, (job_id,), demand.nodes)
-        ready = [room for room in self.rooms if room.ready and room.room.takes(group)]
+        ready = [room for room in self._ready if room.room.takes(group)]
         if len(ready) < demand.nodes:
             return False
         for room in ready[: demand.nodes]:
@@ -165,8 +171,10 @@ class FleetFilling:
     def _put(self, room: FleetRoom, group: Group | None, job_id: JobId, demand: Demand) -> None:
         if group is not None:
             room.room.put(group)
-            if room.room.id in self._soon:
-                self._soon[room.room.id].put(group)
+            if room.soon is not None:
+                room.soon.put(group)
+            if room.room.cpus < 1 and room in self._ready:
+                self._ready.remove(room)
         room.jobs[job_id] += 1
         self._note(demand, room.place)
 

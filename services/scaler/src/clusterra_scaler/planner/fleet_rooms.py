@@ -23,7 +23,7 @@ NEARLY_CERTAIN = 0.9
 """A chance to have ended by which a new worker is not worth its boot."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FleetRoom:
     """A worker as a room, and what is planned for it."""
 
@@ -31,6 +31,8 @@ class FleetRoom:
     place: Place
     booking: Booking | None = None
     """That it comes with."""
+    soon: Room | None = None
+    """What it is by the time at which a new worker would have booted, where anybody asked."""
     jobs: Counter[JobId] = field(default_factory=Counter)
     """Shares that this plan puts there, beside those that are booked."""
 
