@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker, WorkerPhase
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Stuck, Worker, WorkerPhase
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
@@ -100,7 +100,13 @@ def snapshot(
     return QueueSnapshot(generation=int(taken) + 1, taken_at=at(taken), pending=pending, running=runs, nodes=nodes)
 
 
-def edge(*workers: Worker, applied: int = 0, heard: float = NOW) -> Edge:
+def edge(
+    *workers: Worker,
+    applied: int = 0,
+    heard: float = NOW,
+    stuck: tuple[Stuck, ...] | None = None,
+    sees_machines: bool = False,
+) -> Edge:
     """An edge that has carried out the desired state of this generation (and fence 0)."""
     heartbeat = Heartbeat(
         generation=1,
@@ -109,6 +115,8 @@ def edge(*workers: Worker, applied: int = 0, heard: float = NOW) -> Edge:
         substrate="process",
         applied=Applied(generation=applied, fence=0, applied_at=at(heard)),
         workers=workers,
+        stuck=stuck,
+        node_claims=() if sees_machines else None,
     )
     return Edge().hears(heartbeat, at(heard))
 

@@ -146,7 +146,7 @@ class World:
         decision = decide(seen, self.state, self._sightings, self._history)
         promised(seen, self.state, decision, self._history)
         self.state, self._sightings, self._last = decision.state, decision.sightings, decision
-        if decision.changes or decision.state.requests != self.stored.requests:
+        if decision.changes or decision.state.committed != self.stored.committed:
             self._record()
         if not self._calls:
             self._calls = [(self.second + self.random.choice([0, 0, 1, 3]), action) for action in decision.actions]

@@ -166,7 +166,7 @@ class Controller:
             news = first or wishes != self._wishes
             self._wishes = wishes
         else:
-            news = first or bool(decision.changes) or decision.state.requests != recorded.state.requests
+            news = first or bool(decision.changes) or decision.state.committed != recorded.state.committed
             recorded = await self._do(recorded, decision)
         self._gathering = decision.plan is not None and any(each.reason == GATHERING for each in decision.plan.unmet)
         self._explainer.decided(seen, decision, shadow=shadow)
@@ -191,7 +191,7 @@ class Controller:
         if decision.changes:
             recorded = await self._fleets.decide(self._ref, recorded, decision)
             PUBLISH_SECONDS.observe(time.perf_counter() - self._news_at)
-        elif decision.state.requests != recorded.state.requests:
+        elif decision.state.committed != recorded.state.committed:
             recorded = await self._fleets.keep(self._ref, recorded, decision.state)
         else:
             recorded = replace(recorded, state=decision.state)

@@ -83,7 +83,15 @@ class Boots:
         """How old a worker that has not registered may get: what the policy says, or more where boots are slow."""
         doublings = self._of(shape).given_up_in_a_row // GIVEN_UP_IN_A_ROW
         patience = min(2.0**doublings, PATIENCE_AT_MOST)
-        return max(policy.boot_timeout_seconds * patience, MARGIN * (self._p99(shape) or 0.0))
+        return max(policy.boot_timeout_seconds * patience, self.usual_seconds(shape))
+
+    def usual_seconds(self, shape: ShapeName) -> float:
+        """How long a boot may take by what is known; 0 where nothing is."""
+        return MARGIN * (self._p99(shape) or 0.0)
+
+    def given_up_in_a_row(self, shape: ShapeName) -> int:
+        """How many have gone unregistered since the last one that Slurm has got."""
+        return self._of(shape).given_up_in_a_row
 
     def _of(self, shape: ShapeName) -> BootTimes:
         return self.times.get(shape, BootTimes())

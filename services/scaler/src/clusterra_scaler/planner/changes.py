@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.events import ShapeChange
-from clusterra_contracts.identity import JobId, WorkerName
+from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 from clusterra_contracts.scale import ShapeTarget
 
 from clusterra_scaler.planner.plan import Plan
@@ -20,8 +20,12 @@ def changes_of(
     planned: Plan | None,
     retirement: Retirement,
     taken_back: Collection[WorkerName],
+    capacity: Mapping[ShapeName, str],
 ) -> tuple[ShapeChange, ...]:
-    """From the last decision's state to these targets; `taken_back` stand again."""
+    """From the last decision's state to these targets; `taken_back` stand again.
+
+    `capacity`: what has a part in it of shapes that cannot be had, in words.
+    """
     changes = []
     for target in targets:
         recorded = state.target(target.shape)
@@ -37,6 +41,7 @@ def changes_of(
             ghosts={name: retirement.ghosts[name].reason for name in named if name in retirement.ghosts},
             taken_back=tuple(name for name in named_before if name in taken_back),
             gone=tuple(name for name in named_before if name in retirement.forgotten),
+            capacity=capacity.get(target.shape, ""),
         )
         changes.append(
             ShapeChange(
@@ -61,6 +66,7 @@ class _Reasons:
     ghosts: Mapping[WorkerName, str]
     taken_back: tuple[WorkerName, ...]
     gone: tuple[WorkerName, ...]
+    capacity: str
 
     def in_words(self, more: int) -> str:
         """`more` replicas than before, or fewer where it is negative."""
@@ -80,6 +86,8 @@ class _Reasons:
             parts.append(f"{-unexplained} ordered or lost and not needed any more")
         if unexplained > 0:
             parts.append(f"{unexplained} there that had not been counted")
+        if self.capacity and (self.bought or unexplained < 0):
+            parts.append(self.capacity)
         if self.gone:
             parts.append(f"{_names(self.gone)} gone")
         return "; ".join(parts) or "the catalogue describes it differently now"

@@ -3,21 +3,23 @@
 Pure, and level-triggered: the same inputs give the same state, and no new generation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clusterra_contracts.events import ScaleFact, ShapeChange
-from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.scale import ShapeTarget
+from clusterra_contracts.shapes import Catalogue
 from clusterra_contracts.slurm_rpc import SetExtra, Undrain
 
-from clusterra_scaler.planner.allowance import allowance_of, ceilings
-from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.allowance import Allowance, allowance_of, ceilings
+from clusterra_scaler.planner.breakers import Breaker, breakers_after
+from clusterra_scaler.planner.capacity import failures, started
 from clusterra_scaler.planner.changes import changes_of
 from clusterra_scaler.planner.demand import Demand, startable
+from clusterra_scaler.planner.failover import Failover, plan_around
 from clusterra_scaler.planner.first_fit import first_fit
 from clusterra_scaler.planner.ghosts import taken_back
-from clusterra_scaler.planner.packing_plan import packing_plan
+from clusterra_scaler.planner.packing_plan import PackingPlan, packing_plan
 from clusterra_scaler.planner.plan import Plan
 from clusterra_scaler.planner.retire import Action, Retirement, retire
 from clusterra_scaler.planner.run_history import RunHistory
@@ -56,14 +58,22 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
     was learned of run times."""
     sightings = sightings.after(seen)
     recorded, back = state, taken_back(seen, state)
-    state = recorded.with_taken_back(back)
+    breakers = _breakers(seen, recorded, sightings)
+    state = recorded.with_taken_back(back).model_copy(update={"breakers": breakers})
     supply = supply_of(seen, state, sightings.looks.boots)
     asked = ceilings(seen, state)
-    planned, bookings, extras = _plan(seen, state, supply, sightings, history or RunHistory())
+    failover = _plan(seen, state, supply, sightings, history or RunHistory())
+    planned = failover.packed.plan if failover else None
     retirement = retire(seen, state, sightings, supply, planned)
+    if failover:
+        retirement = retirement.with_given_back(failover.given_back)
     targets = _targets(seen, state, supply, planned, retirement)
-    changes = changes_of(recorded, targets, planned, retirement, back)
-    requests = {"drains": dict(retirement.drains), "undrains": dict(retirement.undrains), "bookings": bookings}
+    changes = changes_of(recorded, targets, planned, retirement, back, failover.reasons if failover else {})
+    requests = {
+        "drains": dict(retirement.drains),
+        "undrains": dict(retirement.undrains),
+        "bookings": failover.packed.bookings if failover else state.bookings,
+    }
     sightings = replace(sightings, lost=sightings.lost.intersection(retirement.undrains))
     if changes:
         after = FleetState(
@@ -74,32 +84,43 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
             targets=targets,
             ceilings={target.shape: max(target.replicas, asked[target.shape]) for target in targets},
             boot_p99_seconds=sightings.looks.boots.p99_seconds(),
+            breakers=breakers,
             **requests,
         )
     else:
         after = state.model_copy(update={**requests, "ceilings": dict(asked)})
+    extras = failover.packed.extras if failover else {}
     leaving = {action.node for action in retirement.actions if not isinstance(action, Undrain)}
     opened = [SetExtra(node=name, extra=extra) for name, extra in sorted(extras.items()) if name not in leaving]
     # First: of two requests about a node one is asked at a time, and that to undrain comes again until it is seen done.
     return Decision(after, changes, (*opened, *retirement.actions), sightings, planned)
 
 
-def _plan(
-    seen: Seen, state: FleetState, supply: Supply, sightings: Sightings, history: RunHistory
-) -> tuple[Plan | None, tuple[Booking, ...], Mapping[WorkerName, str]]:
-    """By the policy that the binding names: the plan, what is booked, and the Extra that workers must have."""
+def _breakers(seen: Seen, state: FleetState, sightings: Sightings) -> tuple[Breaker, ...]:
+    if not seen.whole:
+        return state.breakers
+    failing = failures(seen, sightings.failing, sightings.looks, state.breakers)
+    shapes = [shape.name for shape in seen.binding.catalogue.shapes]
+    return breakers_after(state.breakers, failing, started(seen, state.breakers), shapes, seen.now)
+
+
+def _plan(seen: Seen, state: FleetState, supply: Supply, sightings: Sightings, history: RunHistory) -> Failover | None:
+    """By the policy that the binding names; None when the queue or the nodes could not be read."""
     binding, snapshot = seen.binding, seen.snapshot
     if snapshot.pending is None or snapshot.running is None or snapshot.nodes is None:
-        return None, state.bookings, {}
+        return None
     demands: list[Demand] = []
     if binding.state == "active":
         demands = startable(snapshot.pending, binding.partition, seen.now, new_workers(binding.catalogue))
-    allowance = allowance_of(seen, state, supply)
-    if binding.policy.name == "family":
-        return first_fit(demands, supply, FamilyPolicy(), binding.catalogue, allowance).plan, (), {}
-    boots = sightings.looks.boots
-    packed = packing_plan(demands, supply, seen, state.bookings, binding.catalogue, allowance, boots, history)
-    return packed.plan, packed.bookings, packed.extras
+
+    def planner(asked: Sequence[Demand], there: Supply, catalogue: Catalogue, left: Allowance) -> PackingPlan:
+        if binding.policy.name == "family":
+            any_family = bool(state.breakers)
+            fitted = first_fit(asked, there, FamilyPolicy(), catalogue, left, any_family=any_family)
+            return PackingPlan(fitted.plan, (), {})
+        return packing_plan(asked, there, seen, state.bookings, catalogue, left, sightings.looks.boots, history)
+
+    return plan_around(seen, state, demands, supply, allowance_of(seen, state, supply), planner)
 
 
 def _targets(

@@ -28,6 +28,7 @@ class _Filling:
     bins: list[Bin]
     allowance: Allowance
     jobs: dict[ShapeName, dict[JobId, None]]
+    any_family: bool
     places: dict[JobId, dict[Place, None]] = field(default_factory=dict)
     unmet: list[Unmet] = field(default_factory=list)
 
@@ -44,13 +45,19 @@ class FirstFit:
 
 
 def first_fit(
-    demands: Sequence[Demand], supply: Supply, policy: Policy, catalogue: Catalogue, allowance: Allowance
+    demands: Sequence[Demand],
+    supply: Supply,
+    policy: Policy,
+    catalogue: Catalogue,
+    allowance: Allowance,
+    *,
+    any_family: bool = False,
 ) -> FirstFit:
     """Place the demands, first on the supply, then on new workers; the biggest jobs first.
 
     A job of several nodes is placed whole or not at all. What is bought is placed again as supply, and what then stays
     unused is given back, until nothing changes any more: so the next decision, which finds it ordered, comes to the
-    same.
+    same. `any_family`: a worker that is to come is for jobs of all families.
     """
     chosen = iter(policy.choose([part.need for demand in demands for part in demand.parts], catalogue))
     shapes = [[next(chosen) for _ in demand.parts] for demand in demands]
@@ -58,7 +65,7 @@ def first_fit(
     jobs: dict[ShapeName, dict[JobId, None]] = {}
     bought: Counter[ShapeName] = Counter()
     for _ in range(_ROUNDS):
-        filling = _Filling(_bins(supply, bought), allowance.after(bought), jobs)
+        filling = _Filling(_bins(supply, bought), allowance.after(bought), jobs, any_family)
         for demand, choices in decreasing:
             _place(demand, choices, filling)
         needed = Counter(each.shape for each in filling.used("ordered"))
@@ -95,7 +102,10 @@ def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ..
 
 
 def _place(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling) -> None:
-    accepting = [_accepting(filling.bins, part.need, shape) for part, shape in zip(demand.parts, shapes, strict=True)]
+    accepting = [
+        _accepting(filling.bins, part.need, shape, any_family=filling.any_family)
+        for part, shape in zip(demand.parts, shapes, strict=True)
+    ]
     if demand.nodes == 1:
         placed = _place_singles(demand, shapes[0], filling, accepting[0])
     else:
@@ -133,7 +143,7 @@ def _place_gangs(demand: Demand, shapes: list[Shape | NoShape], filling: _Fillin
                 bought = _buy(demand, shape, filling)
                 found.append(bought)
                 for other, choice, candidates in zip(demand.parts, shapes, accepting, strict=True):
-                    candidates += _accepting([bought], other.need, choice)
+                    candidates += _accepting([bought], other.need, choice, any_family=filling.any_family)
             for each in found:
                 _take(each, part.need, 1, demand, filling)
     return demand.count
@@ -171,7 +181,7 @@ def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
     return bought
 
 
-def _accepting(bins: list[Bin], need: Need, shape: Shape | NoShape) -> list[Bin]:
+def _accepting(bins: list[Bin], need: Need, shape: Shape | NoShape, *, any_family: bool) -> list[Bin]:
     """Those that have room for one and may run it.
 
     A node takes any job. A worker that is still to come is for jobs of its own family, whoever it was bought for:
@@ -186,7 +196,7 @@ def _accepting(bins: list[Bin], need: Need, shape: Shape | NoShape) -> list[Bin]
         for each in bins
         if each.cpus >= need.cpus
         and each.memory_mib >= need.memory_mib
-        and (each.kind not in _COMING or family in each.features)
+        and (any_family or each.kind not in _COMING or family in each.features)
         and need.node in ("", each.name)
         and each.name not in need.not_nodes
         and allows(each.features)

@@ -11,8 +11,9 @@ stays as it is.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Self
 
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.queue import NodeState
@@ -46,6 +47,10 @@ class Retirement:
     forgotten: frozenset[WorkerName]
     """Victims that neither the edge nor Slurm has any more."""
     actions: tuple[Action, ...]
+
+    def with_given_back(self, workers: Mapping[WorkerName, Ghost]) -> Self:
+        """With more workers that Slurm never had."""
+        return replace(self, ghosts={**workers, **self.ghosts})
 
     @property
     def removable(self) -> frozenset[WorkerName]:

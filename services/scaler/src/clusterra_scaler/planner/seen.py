@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat, Worker
+from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat, Stuck, Worker
 from clusterra_contracts.queue import NodeState, QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 
@@ -22,6 +22,10 @@ class Edge:
     generation: int = 0
     listed_at: datetime | None = None
     """When the list was heard; None once a heartbeat came without one."""
+    stuck: tuple[Stuck, ...] | None = None
+    """Why some of these workers do not start; None where the edge cannot tell."""
+    sees_machines: bool = False
+    """Whether it can tell a worker whose machine is on its way from one that waits for a machine."""
 
     def hears(self, heartbeat: Heartbeat, at: datetime) -> "Edge":
         """After a heartbeat; an older one than the last changes nothing."""
@@ -29,7 +33,14 @@ class Edge:
             return self
         if heartbeat.workers is None:
             return replace(self, generation=heartbeat.generation, listed_at=None)
-        return Edge(heartbeat.workers, heartbeat.applied, heartbeat.generation, at)
+        return Edge(
+            heartbeat.workers,
+            heartbeat.applied,
+            heartbeat.generation,
+            listed_at=at,
+            stuck=heartbeat.stuck,
+            sees_machines=heartbeat.node_claims is not None,
+        )
 
     def listed(self, now: datetime) -> bool:
         """Whether the list is of the present: only then may something be removed because of it."""

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from clusterra_contracts.identity import ShapeName
+
 from clusterra_scaler.planner.boots import Boots
+from clusterra_scaler.planner.capacity import failing_since
 from clusterra_scaler.planner.ghosts import Looks
 from clusterra_scaler.planner.seen import Seen, runs_nothing
 from clusterra_scaler.planner.state import FleetState
@@ -22,6 +25,8 @@ class Sightings:
     """Nodes for which an undrain got no answer, so that a later one's answer does not settle it."""
     looks: Looks = field(default_factory=Looks)
     """Of workers that Slurm does not have."""
+    failing: Mapping[ShapeName, datetime] = field(default_factory=dict)
+    """Shapes whose workers do not start, as the edge says."""
 
     @classmethod
     def after_takeover(cls, state: FleetState) -> "Sightings":
@@ -42,7 +47,9 @@ class Sightings:
         if nodes is not None and edge.listed(seen.now):
             there = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
             absent = {node.name: self.absent.get(node.name, seen.now) for node in nodes if node.name not in there}
-        return replace(self, idle=idle, absent=absent, looks=self.looks.after(seen))
+        looks = self.looks.after(seen)
+        failing = failing_since(self.failing, seen, looks.boots)
+        return replace(self, idle=idle, absent=absent, looks=looks, failing=failing)
 
     def undrain_lost(self, node: str) -> "Sightings":
         """With an undrain that got no answer."""

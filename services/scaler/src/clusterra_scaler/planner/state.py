@@ -8,6 +8,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from pydantic import Field
 
 from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.breakers import Breaker
 
 
 class FleetState(Wire):
@@ -31,6 +32,8 @@ class FleetState(Wire):
     """For which jobs workers were bought that come (`packing` alone)."""
     boot_p99_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """For how long nearly all workers of a shape boot, as far as it was known at the last decision."""
+    breakers: tuple[Breaker, ...] = ()
+    """One at most for each shape of the catalogue."""
 
     @classmethod
     def undecided(cls, at: datetime) -> "FleetState":
@@ -38,9 +41,9 @@ class FleetState(Wire):
         return cls(decided_at=at)
 
     @property
-    def requests(self) -> tuple[dict[WorkerName, Moment], dict[WorkerName, Moment]]:
-        """What stands with Slurm. It must be in the record before Slurm is asked for more."""
-        return (self.drains, self.undrains)
+    def committed(self) -> tuple[dict[WorkerName, Moment], dict[WorkerName, Moment], tuple[Breaker, ...]]:
+        """What must be in the record before more is done: what stands with Slurm, and what may not be bought."""
+        return (self.drains, self.undrains, self.breakers)
 
     def target(self, shape: ShapeName) -> ShapeTarget | None:
         """What was decided for a shape."""
