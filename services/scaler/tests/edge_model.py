@@ -1,15 +1,19 @@
 """A model of an edge: it obeys the last desired state it heard, and its workers boot, die, or never come up."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker, WorkerPhase
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Stuck, Worker, WorkerPhase
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.shapes import WorkerSpec
 from fleet_examples import at
 
 BOOT_FAILED_SECONDS = 40
 """The edge itself ends a worker whose slurmd never serves, if it is told to."""
+LAUNCH_SECONDS = 14
+"""A machine takes up to so long although it is to be had."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,15 @@ class BootFaults:
     late_seconds: tuple[int, int] = (20, 34)
 
 
+@dataclass(frozen=True)
+class Outage:
+    """No machine of a shape is to be had in these seconds."""
+
+    shape: str
+    since: int
+    until: int
+
+
 @dataclass
 class Pod:
     """A worker; its times are seconds, None for what does not happen."""
@@ -33,17 +46,39 @@ class Pod:
     shape: str
     spec: WorkerSpec
     started: int
-    serves: int | None
+    launched_from: int
+    """When its machine is bought, if there is one."""
+    boots: int | None
+    """For how long it boots on it."""
+    machine: int | None = None
+    """Since when it has one, and costs."""
     deaf: bool = False
     phase: WorkerPhase = "booting"
     ends: int | None = None
     died: int | None = None
+    idle_since: int | None = None
+    """Since when it serves without a job."""
+
+    @property
+    def serves(self) -> int | None:
+        return None if self.machine is None or self.boots is None else self.machine + self.boots
 
 
 class EdgeModel:
-    """`boots_seconds` are the least and the most that a worker takes to register."""
+    """`boots_seconds` are the least and the most that a worker takes to register, once it has a machine.
 
-    def __init__(self, random: Random, boots_seconds: tuple[int, int], *, ends_boots: bool = True) -> None:
+    With `outages` it is an edge of Kubernetes: machines take a while even if they are to be had, and it tells how many
+    workers have none.
+    """
+
+    def __init__(
+        self,
+        random: Random,
+        boots_seconds: tuple[int, int],
+        *,
+        ends_boots: bool = True,
+        outages: Sequence[Outage] | None = None,
+    ) -> None:
         self.pods: dict[str, Pod] = {}
         self.received: DesiredState | None = None
         self.applied: Applied | None = None
@@ -51,7 +86,10 @@ class EdgeModel:
         self._random = random
         self._boots_seconds = boots_seconds
         self.started = 0
+        self.starts: list[tuple[int, str]] = []
+        """When each worker was started, and of which shape."""
         self.unregistered_removed = 0
+        self.outages = outages
         self._ends_boots = ends_boots
 
     @property
@@ -65,6 +103,8 @@ class EdgeModel:
         """What becomes of the workers in a second; returns those that register now."""
         registering = []
         for pod in tuple(self.pods.values()):
+            if pod.machine is None and pod.launched_from <= second and self._in_stock(pod.shape, second):
+                pod.machine = second
             if pod.ends is not None and pod.ends <= second:
                 del self.pods[pod.name]
             elif pod.phase == "booting" and pod.serves is not None and pod.serves <= second:
@@ -112,12 +152,29 @@ class EdgeModel:
             substrate="process",
             applied=self.applied,
             workers=workers if listed else None,
+            stuck=self._stuck() if self.outages is not None and listed else None,
+            node_claims=() if self.outages is not None else None,
+        )
+
+    def _in_stock(self, shape: str, second: int) -> bool:
+        return not any(outage.shape == shape and outage.since <= second < outage.until for outage in self.outages or ())
+
+    def _stuck(self) -> tuple[Stuck, ...]:
+        waiting = Counter(pod.shape for pod in self.pods.values() if pod.phase == "booting" and pod.machine is None)
+        return tuple(
+            Stuck(shape=shape, cause="insufficient_capacity", workers=count, message="Unschedulable")
+            for shape, count in waiting.items()
         )
 
     def _start(self, shape: str, spec: WorkerSpec, second: int, faults: BootFaults) -> None:
         self.started += 1
+        self.starts.append((second, shape))
         name = f"{shape}-{self.started}"
         late = self._random.random() < faults.late
-        serves = second + self._random.randint(*(faults.late_seconds if late else self._boots_seconds))
+        boots = self._random.randint(*(faults.late_seconds if late else self._boots_seconds))
         never, deaf = self._random.random() < faults.never, self._random.random() < faults.deaf
-        self.pods[name] = Pod(name, shape, spec, second, None if never else serves, deaf)
+        launched_from = second if self.outages is None else second + self._random.randint(0, LAUNCH_SECONDS)
+        machine = second if self.outages is None else None
+        self.pods[name] = Pod(
+            name, shape, spec, second, launched_from, None if never else boots, machine=machine, deaf=deaf
+        )

@@ -1,5 +1,7 @@
 """A scaler's rules between the models of Slurm and an edge, with all that may go wrong on the way."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -13,7 +15,7 @@ from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
-from edge_model import BootFaults, EdgeModel
+from edge_model import BootFaults, EdgeModel, Outage
 from fleet_examples import CATALOGUE, at
 from slurm_model import SLURMD_TIMEOUT_SECONDS, Job, SlurmModel
 
@@ -50,15 +52,19 @@ class World:
         *,
         ends_boots: bool = True,
         boot_p99_seconds: float | None = None,
+        outages: Sequence[Outage] | None = None,
     ) -> None:
         """`ends_boots`: the edge gives up on workers by itself; `boot_p99_seconds`: recorded of every shape."""
         self.binding = binding
         self.random = random
         self.faults = faults
         self.second = 0
-        self.edge = EdgeModel(random, boots_seconds, ends_boots=ends_boots)
+        self.edge = EdgeModel(random, boots_seconds, ends_boots=ends_boots, outages=outages)
         self.slurm = SlurmModel(jobs, random, self.edge.serves)
         self.removed = 0
+        self.longest_idle_seconds = 0
+        self.opened: dict[str, int] = {}
+        """When the breaker of a shape opened first."""
         learned = {} if boot_p99_seconds is None else {shape.name: boot_p99_seconds for shape in CATALOGUE.shapes}
         self.state = self.stored = FleetState.undecided(at(0)).model_copy(update={"boot_p99_seconds": learned})
         self.takeovers = 0
@@ -145,6 +151,8 @@ class World:
         self._history.see(snapshot)
         decision = decide(seen, self.state, self._sightings, self._history)
         promised(seen, self.state, decision, self._history)
+        for breaker in decision.state.breakers:
+            self.opened.setdefault(breaker.shape, self.second)
         self.state, self._sightings, self._last = decision.state, decision.sightings, decision
         if decision.changes or decision.state.committed != self.stored.committed:
             self._record()
@@ -208,7 +216,27 @@ class World:
             on_it = self.slurm.jobs_on(pod.name)
             assert not on_it, f"{pod.name} is removed under the running jobs {on_it}"
             self.removed += 1
-        assert len(self.edge.alive) <= self.binding.policy.max_workers, "more workers than the cluster may have"
+        self._check_caps()
+        self._watch_idle()
+
+    def _check_caps(self) -> None:
+        """All that are there count, those on their way out too."""
+        policy = self.binding.policy
+        there = Counter(pod.shape for pod in self.edge.alive)
+        assert there.total() <= policy.max_workers, "more workers than the cluster may have"
+        assert all(there[shape] <= most for shape, most in policy.most.items()), "more workers than of the shape may be"
+        usd_per_hour = sum(count * CATALOGUE[shape].usd_per_hour for shape, count in there.items())
+        assert policy.usd_per_hour is None or usd_per_hour <= policy.usd_per_hour + 1e-6, "they cost more than they may"
+
+    def _watch_idle(self) -> None:
+        """For how long workers have served without a job since their last one, or since they began to serve."""
+        for pod in self.edge.pods.values():
+            if pod.phase != "running" or self.slurm.jobs_on(pod.name):
+                pod.idle_since = None
+            elif pod.idle_since is None:
+                pod.idle_since = self.second
+            else:
+                self.longest_idle_seconds = max(self.longest_idle_seconds, self.second - pod.idle_since)
 
     def _happens(self, probability: float) -> bool:
         return self.random.random() < probability
