@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.container import engine_answers
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, start, until
@@ -58,7 +59,7 @@ async def worker(
 ) -> AsyncIterator[Process]:
     """A dynamic node that has registered; its record goes with it."""
     resources = f"CPUs=2 RealMemory=4096 Feature={feature} Port={port or free_port()}"
-    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources]
+    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
     process = await start(name, [*cluster.launcher, *slurmd], log=cluster.log_dir / f"{name}.out")
     try:
 
@@ -202,7 +203,7 @@ async def test_a_killed_slurmd_leaves_its_job_to_the_next_one(cluster: SlurmClus
         await first.wait()
         await until(lambda: not listening(port), seconds=5, what="the end of slurmd with its launcher")
         resources = f"CPUs=2 RealMemory=4096 Feature=compute Port={port}"
-        slurmd = ["slurmd", "-D", "-Z", "-N", "w6", "-f", "/etc/slurm/slurm.conf", "--conf", resources]
+        slurmd = ["slurmd", "-D", "-Z", "-N", "w6", "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
         second = await start("w6", [*cluster.launcher, *slurmd], log=cluster.log_dir / "w6.out")
         await until(lambda: listening(port), seconds=10, what="the next slurmd", process=second)
         goal.touch()
@@ -303,13 +304,14 @@ async def test_power_saving_notes_when_slurm_calls_its_resume_program(tmp_path: 
 
 HOLDER = """
 import asyncio, pathlib, sys
+from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.process import start
 from clusterra_lab.slurm import slurm_cluster
 
 async def main():
     async with slurm_cluster(pathlib.Path(sys.argv[1])) as cluster:
         node = "CPUs=2 RealMemory=4096 Port=" + sys.argv[2]
-        slurmd = ["slurmd", "-D", "-Z", "-N", "w1", "-f", "/etc/slurm/slurm.conf", "--conf", node]
+        slurmd = ["slurmd", "-D", "-Z", "-N", "w1", "-f", "/etc/slurm/slurm.conf", "--conf", node, "--extra", OPEN]
         await start("w1", [*cluster.launcher, *slurmd], log=cluster.log_dir / "w1.out")
         await asyncio.Event().wait()
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import psutil
 import pytest
+from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, start, until
 from worker_pod import ended, pod, termination
@@ -27,7 +28,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 async def plain_worker(name: str, site: Site) -> AsyncIterator[Process]:
     """A slurmd as a process of the cluster's machine, which shares /tmp and /run with all others there."""
     resources = f"CPUs=1 RealMemory=512 Port={free_port()}"
-    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources]
+    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
     process = await start(name, [*site.cluster.launcher, *slurmd], log=site.cluster.log_dir / f"{name}.out")
     try:
         await site.registered(name)

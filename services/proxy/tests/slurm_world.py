@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_lab.ports import free_port
@@ -109,7 +110,7 @@ class SlurmWorld:
     ) -> AsyncIterator[None]:
         """A dynamic node that has registered; its record is left when the block ends."""
         conf = f"CPUs={cpus} RealMemory={memory_mib} Port={free_port()} Feature={features}"
-        argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf]
+        argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf, "--extra", OPEN]
         process = await start(name, argv, log=self.directory / f"{name}.log")
         try:
             async with self.controller() as controller:

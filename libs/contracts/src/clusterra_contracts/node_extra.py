@@ -1,0 +1,25 @@
+"""Which jobs a node takes, as its Extra in Slurm says it.
+
+Slurm holds each job's expression against that JSON. `job_submit.lua` of images/slurm gives each job `open=1|CLASS=1`,
+and the user's own expression counts besides. A key that is not there, and a node without any Extra, fulfil nothing.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+
+OPEN = '{"open":1}'
+"""Takes every job. Workers register with it."""
+
+_CLASS = re.compile(r"open=1\|([\w.]+)=1")
+
+
+def closed(classes: Iterable[str] = ()) -> str:
+    """Takes only jobs of some classes. The same classes make the same text."""
+    return json.dumps({"open": 0} | dict.fromkeys(sorted(classes), 1), separators=(",", ":"))
+
+
+def job_class(extra: str) -> str | None:
+    """The class in a job's expression; None for a job that has none and so runs everywhere."""
+    found = _CLASS.search(extra)
+    return found[1] if found else None
