@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import start, until
 from clusterra_lab.slurm import CommandFailed, OwnedSlurmCluster, slurm_cluster
@@ -17,7 +18,7 @@ from clusterra_proxy.connector import SlurmrestdConnector
 from clusterra_proxy.records import JobRecord
 from clusterra_proxy.versions import VERSIONS
 from job_cases import BUSY, UID, JobCase
-from job_site import ACCOUNTING, SETTINGS
+from job_site import ACCOUNTING, PLACEHOLDERS, SETTINGS
 
 RECORDED = Path(__file__).parent / "recorded" / "jobs.json"
 SUBMITTED_AT = 1_800_000_000
@@ -106,7 +107,7 @@ class JobRecorder:
     async def _busy_node(self) -> AsyncIterator[None]:
         """A worker with a job that uses all licences and the QOS, and a reservation of it for tomorrow."""
         conf = f"CPUs=4 RealMemory=8192 Feature=busy Port={free_port()}"
-        argv = [*self._cluster.launcher, "slurmd", "-D", "-Z", "-N", BUSY, "--conf", conf]
+        argv = [*self._cluster.launcher, "slurmd", "-D", "-Z", "-N", BUSY, "--conf", conf, "--extra", OPEN]
         worker = await start(BUSY, argv, log=self._cluster.log_dir / f"{BUSY}.out")
         try:
 
@@ -146,6 +147,7 @@ async def job_recorder(directory: Path) -> AsyncIterator[JobRecorder]:
         aiohttp.ClientSession(cluster.slurmrestd_url, connector=SlurmrestdConnector(limit=2)) as http,
     ):
         recorder = JobRecorder(cluster, http)
+        await recorder._run("scontrol", "update", f"nodename={PLACEHOLDERS}", f"extra={OPEN}")
         for change in ACCOUNTING:
             await recorder._run("sacctmgr", "--immediate", *change.split())
         yield recorder

@@ -29,6 +29,8 @@ _KINDS = (
     _Kind("plain", 8, 32768, ("gpu", "plain"), "gpu:4"),
 )
 
+PLACEHOLDERS = ",".join(f"placeholder-{kind.name}-[1-4]" for kind in _KINDS)
+
 SETTINGS = (
     *(kind.placeholders for kind in _KINDS),
     "AccountingStorageEnforce=associations,limits,qos",

@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.node_extra import OPEN
 from joserfc import jwt
 from joserfc.jwk import OctKey
 from pydantic import BaseModel, ConfigDict, PrivateAttr
@@ -127,6 +128,7 @@ class SlurmCluster(BaseModel):
         """
         resources = (f"cpus={cpus}", f"realmemory={memory_mib}", f"features={','.join(features)}")
         await _checked(self, "scontrol", "create", f"nodename={name}", *resources, "state=FUTURE")
+        await _checked(self, "scontrol", "update", f"nodename={name}", f"extra={OPEN}")
 
 
 class OwnedSlurmCluster(SlurmCluster):

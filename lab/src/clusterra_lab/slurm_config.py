@@ -15,6 +15,9 @@ SPOOL = "/var/spool/slurmd"
 LOG = "/var/log/slurm"
 RESUME_LOG = "resume.log"
 
+JOB_SUBMIT = "job_submit.lua"
+"""What JobSubmitPlugins=lua runs, beside slurm.conf."""
+
 SCRIPTS = "/usr/lib/clusterra"
 """Where the images of images/slurm have their scripts, and the lab's clusters, too."""
 
@@ -155,6 +158,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=1024
 SchedulerParameters={_SCHEDULER}
+{_job_submit(config)}
 EnforcePartLimits=ANY
 MinJobAge=300
 MaxJobCount=20000
@@ -197,6 +201,11 @@ def _spool(config: SlurmConfig) -> str:
     With the long name of a pod in it twice, no job would start.
     """
     return f"{SPOOL}/%n" if config.one_host else SPOOL
+
+
+def _job_submit(config: SlurmConfig) -> str:
+    """Without Extra, which no cloud node has, no node would take a job that has a class."""
+    return "" if config.power_saving else "JobSubmitPlugins=lua"
 
 
 def _accounting(config: SlurmConfig) -> str:

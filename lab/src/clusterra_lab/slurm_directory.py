@@ -7,7 +7,17 @@ from pathlib import Path
 
 from clusterra_lab import slurm_config
 from clusterra_lab.secret_file import secret
-from clusterra_lab.slurm_config import HOMES, HOST, JWT_KEY, RESUME_LOG, SCRIPTS, SHARED_PATH, SLURM_KEY, SlurmConfig
+from clusterra_lab.slurm_config import (
+    HOMES,
+    HOST,
+    JOB_SUBMIT,
+    JWT_KEY,
+    RESUME_LOG,
+    SCRIPTS,
+    SHARED_PATH,
+    SLURM_KEY,
+    SlurmConfig,
+)
 
 SLURM_UID = 64030
 """The account `slurm` of Debian's packages, by Debian policy the same everywhere."""
@@ -125,6 +135,7 @@ class SlurmDirectory:
             resumed.touch()
             os.chown(resumed, SLURM_UID, SLURM_UID)
         else:
+            shutil.copy(IMAGES / JOB_SUBMIT, self.etc)
             # slurmdbd refuses a configuration that others can read.
             slurmdbd_conf = self.etc / "slurmdbd.conf"
             slurmdbd_conf.chmod(0o600)

@@ -2,6 +2,7 @@
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue, Family, Shape, Size, WorkerSpec
 from clusterra_proxy.answers import FutureNode
@@ -45,7 +46,7 @@ def binding(max_workers: int, catalogue: Catalogue = CATALOGUE) -> ClusterBindin
 def present(*placeholders: Placeholder, dynamic: bool = True) -> list[FutureNode]:
     state = ("FUTURE", "DYNAMIC_NORM") if dynamic else ("FUTURE",)
     return [
-        FutureNode(name=name, state=state, gres=placeholder.worker.gres)
+        FutureNode(name=name, state=state, gres=placeholder.worker.gres, extra=OPEN)
         for placeholder in placeholders
         for name in placeholder.names
     ]
@@ -85,14 +86,21 @@ def test_what_is_missing_is_made_by_calls_of_bounded_size(lost: set[str]) -> Non
     todo = difference((PLAIN, TYPED), [node for node in present(PLAIN, TYPED) if node.name not in lost])
     assert made(todo) == lost
     assert all(len(expand(nodes)) <= PER_CALL for _, nodes in todo.create)
-    assert (todo.delete, todo.set_gres) == ((), ())
+    assert (todo.delete, todo.amend) == ((), ())
 
 
 def test_forgotten_types_are_said_again_and_nothing_is_deleted() -> None:
     forgotten = [node.model_copy(update={"gres": "gpu:4"}) for node in present(TYPED)]
     todo = difference((PLAIN, TYPED), [*present(PLAIN), *forgotten])
-    assert {name for nodes, _ in todo.set_gres for name in expand(nodes)} == set(TYPED.names)
-    assert {gres for _, gres in todo.set_gres} == {"gpu:h100:4"}
+    assert {name for nodes, _ in todo.amend for name in expand(nodes)} == set(TYPED.names)
+    assert {gres for _, gres in todo.amend} == {"gpu:h100:4"}
+    assert (todo.create, todo.delete) == ((), ())
+
+
+def test_what_takes_no_job_is_opened_and_nothing_is_deleted() -> None:
+    closed = [node.model_copy(update={"extra": ""}) for node in present(PLAIN)]
+    todo = difference((PLAIN, TYPED), [*closed, *present(TYPED)])
+    assert {name for nodes, _ in todo.amend for name in expand(nodes)} == set(PLAIN.names)
     assert (todo.create, todo.delete) == ((), ())
 
 

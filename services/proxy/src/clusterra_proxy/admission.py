@@ -22,7 +22,7 @@ import structlog
 
 from clusterra_proxy.errors import NotFound, Rejected, SlurmFailed, Unavailable
 from clusterra_proxy.future_nodes import FutureRecords
-from clusterra_proxy.placeholders import Placeholder, difference, same_gres, sentinels
+from clusterra_proxy.placeholders import Placeholder, difference, same, sentinels
 from clusterra_proxy.slurm_errors import NODE_TABLE_FULL
 
 log = structlog.get_logger(__name__)
@@ -74,7 +74,7 @@ class Admission:
         """Whether the sentinels are as they should be. Raises the errors of `clusterra_proxy.errors`."""
         for name, gres in sentinels(self._placeholders):
             node = await self._records.get(self._token(), name)
-            if node is None or not same_gres(node.gres, gres):
+            if node is None or not same(node, gres):
                 return False
         return True
 
@@ -92,10 +92,12 @@ class Admission:
         todo = difference(self._placeholders, await self._records.list(self._token()))
         if not todo:
             return
-        for nodes, gres in todo.set_gres:
-            await self._records.set_gres(self._token(), nodes, gres)
+        for nodes, gres in todo.amend:
+            await self._records.amend(self._token(), nodes, gres)
         for placeholder, nodes in todo.create:
             await self._records.create(self._token(), placeholder.line(nodes))
+            # No line of slurm.conf can say it.
+            await self._records.amend(self._token(), nodes, placeholder.worker.gres)
         for nodes in todo.delete:
             await self._records.delete(self._token(), nodes)
         if not await self.sound():
@@ -106,7 +108,7 @@ class Admission:
         log.info(
             "placeholders_mended",
             created=[nodes for _, nodes in todo.create],
-            typed=[nodes for nodes, _ in todo.set_gres],
+            amended=[nodes for nodes, _ in todo.amend],
             deleted=list(todo.delete),
         )
 

@@ -94,6 +94,7 @@ class FutureNode(Record):
     name: str
     state: tuple[str, ...] = ()
     gres: Text = ""
+    extra: Text = ""
 
     @property
     def future(self) -> bool:

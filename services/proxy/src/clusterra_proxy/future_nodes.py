@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
+from clusterra_contracts.node_extra import OPEN
+
 from clusterra_proxy.answers import Answer, FutureNode, FutureNodes
 from clusterra_proxy.errors import NotFound
 from clusterra_proxy.slurmrestd import Slurmrestd
@@ -41,10 +43,11 @@ class FutureRecords:
         path = (await self._version(token)).slurm("new/node/")
         await self._rest.write("POST", path, token, Answer, what="request for new nodes", body={"node_conf": line})
 
-    async def set_gres(self, token: str, nodes: str, gres: str) -> None:
-        """Say what generic resources they have."""
+    async def amend(self, token: str, nodes: str, gres: str) -> None:
+        """Say what generic resources they have, and that they take jobs of every class."""
         path = (await self._version(token)).slurm(_path(nodes))
-        await self._rest.write("POST", path, token, Answer, what="node", body={"gres": gres})
+        body = {"extra": OPEN} | ({"gres": gres} if gres else {})
+        await self._rest.write("POST", path, token, Answer, what="node", body=body)
 
     async def delete(self, token: str, nodes: str) -> None:
         """Delete them. Raises NotFound when one is missing; the others are deleted all the same."""

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape, WorkerSpec
 
@@ -67,12 +68,12 @@ class Difference:
     """What is to be done until Slurm has what is wanted. Hostlist expressions, of `PER_CALL` names at most."""
 
     create: tuple[tuple[Placeholder, str], ...] = ()
-    set_gres: tuple[tuple[str, str], ...] = ()
-    """Expression and resources: Slurm has forgotten the type of the GPUs."""
+    amend: tuple[tuple[str, str], ...] = ()
+    """Expression and resources: Slurm has forgotten the type of the GPUs, or has not been told the Extra."""
     delete: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.create or self.set_gres or self.delete)
+        return bool(self.create or self.amend or self.delete)
 
 
 def wanted(binding: ClusterBinding, room: int) -> tuple[Placeholder, ...]:
@@ -98,16 +99,22 @@ def difference(placeholders: Iterable[Placeholder], present: Iterable[FutureNode
     """What is between the records that are wanted and those there are. Records of slurm.conf are not ours to delete."""
     nodes = {node.name: node for node in present if node.name.startswith(PREFIX) and node.dynamic}
     create: list[tuple[Placeholder, str]] = []
-    retype: list[tuple[str, str]] = []
+    amend: list[tuple[str, str]] = []
     for placeholder in placeholders:
         found = [(name, nodes.pop(name, None)) for name in placeholder.names]
         missing = [name for name, node in found if node is None]
-        untyped = [
-            name for name, node in found if node is not None and not same_gres(node.gres, placeholder.worker.gres)
-        ]
+        other = [name for name, node in found if node is not None and not same(node, placeholder.worker.gres)]
         create += [(placeholder, nodes_of) for nodes_of in _expressions(missing)]
-        retype += [(nodes_of, placeholder.worker.gres) for nodes_of in _expressions(untyped)]
-    return Difference(tuple(create), tuple(retype), tuple(_expressions(nodes)))
+        amend += [(nodes_of, placeholder.worker.gres) for nodes_of in _expressions(other)]
+    return Difference(tuple(create), tuple(amend), tuple(_expressions(nodes)))
+
+
+def same(node: FutureNode, gres: str) -> bool:
+    """Whether a record has these resources, and takes jobs of every class.
+
+    Without Extra it counts for no job that has a class: Slurm would hold such a job until a worker that fits it comes.
+    """
+    return node.extra == OPEN and same_gres(node.gres, gres)
 
 
 def same_gres(one: str, other: str) -> bool:

@@ -1,0 +1,148 @@
+"""The class that each job is given when it is submitted, on real Slurm."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from clusterra_contracts.node_extra import job_class
+from clusterra_lab.process import until
+from clusterra_lab.slurm import CommandFailed, OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.slurm_config import JOB_SUBMIT
+from worker_site import ALICE, BOB, SCRIPTS, SECONDS
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
+
+MINE = "open=1|u5001.c1.n1=1"
+
+
+@pytest.fixture(scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnedSlurmCluster]:
+    """Without any node."""
+    async with slurm_cluster(tmp_path_factory.mktemp("classes")) as cluster:
+        for number in range(3):
+            name, gpus = f"large-{number}", ("gres=gpu:2",)
+            await cluster.admit(name, cpus=16, memory_mib=65536, features=("compute", "memory"))
+            assert (await cluster.run("scontrol", "update", f"nodename={name}", *gpus)).returncode == 0
+        yield cluster
+
+
+async def extra(cluster: OwnedSlurmCluster, job_id: str) -> str:
+    shown = await cluster.run("scontrol", "show", "job", job_id)
+    found = re.search(r"^ *Extra=(.*)$", shown.stdout, re.MULTILINE)
+    return found[1] if found else ""
+
+
+async def given(cluster: OwnedSlurmCluster, *options: str, script: str = "#!/bin/sh\ntrue\n") -> str:
+    """The expression of a job that is submitted with options."""
+    job_id = await cluster.sbatch(ALICE, script, *options)
+    expression = await extra(cluster, job_id)
+    await cluster.run("scancel", job_id)
+    return expression
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ("", "c1.n1"),
+        ("--time=60", "t12.c1.n1"),
+        ("--time=80", "t12.c1.n1"),
+        ("--time=90", "t12.c1.n1"),
+        ("--time=100", "t13.c1.n1"),
+        ("--cpus-per-task=4 --mem=8G", "c4.m8.n1"),
+        ("--cpus-per-task=4 --mem=8193", "c4.m9.n1"),
+        ("--mem=0", "c1.m0.n1"),
+        ("--ntasks=3 --cpus-per-task=4 --mem-per-cpu=3000", "c12.m36.n1"),
+        ("--nodes=1 --ntasks=4 --mem=2G", "c4.m2.n1"),
+        ("--nodes=1 --ntasks-per-node=3", "c3.n1"),
+        ("--mincpus=3", "c3.n1"),
+        ("--array=0-9%2", "c1.n1"),
+    ],
+)
+async def test_a_class_tells_what_was_asked_for(cluster: OwnedSlurmCluster, options: str, parts: str) -> None:
+    assert await given(cluster, *options.split()) == f"open=1|u5001.{parts}=1"
+
+
+async def test_what_else_decides_where_a_job_may_run_makes_another_class(cluster: OwnedSlurmCluster) -> None:
+    options = ("--cpus-per-task=1", "--constraint=memory", "--constraint=compute", "--exclusive", "--partition=main")
+    classes = [job_class(await given(cluster, option)) for option in options]
+    assert classes[0] == "u5001.c1.n1"
+    assert len(set(classes)) == len(options)
+    assert job_class(await given(cluster, "--constraint=memory")) == classes[1]
+
+
+async def test_an_allocation_has_a_class(cluster: OwnedSlurmCluster) -> None:
+    token = cluster.token(BOB.name, BOB.uid, BOB.gid)
+    ids = (f"--reuid={BOB.uid}", f"--regid={BOB.gid}", "--clear-groups")
+    salloc = ("salloc", "--no-shell", "--job-name=shell", "--cpus-per-task=2")
+    asking = asyncio.create_task(cluster.run("setpriv", *ids, *salloc, env={"SLURM_JWT": token}))
+
+    async def queued() -> str:
+        return (await cluster.run("squeue", "--noheader", "--name=shell", "--format=%i")).stdout.strip()
+
+    job_id = await until(queued, seconds=SECONDS, what="the allocation to be queued", every=0.05)
+    assert await extra(cluster, job_id) == "open=1|u5002.c2.n1=1"
+    await cluster.run("scancel", job_id)
+    await asking
+
+
+async def test_what_the_user_asks_for_counts_besides(cluster: OwnedSlurmCluster) -> None:
+    assert await given(cluster, "--extra=rack=7|(rack=8&disk>=1)") == f"(rack=7|(rack=8&disk>=1))&({MINE})"
+    with pytest.raises(CommandFailed, match="Invalid extra constraints"):
+        await given(cluster, "--extra=rack")
+
+
+async def test_jobs_for_nodes_by_name_have_no_class(cluster: OwnedSlurmCluster) -> None:
+    assert await given(cluster, "--nodelist=large-1") == ""
+
+
+@pytest.mark.parametrize("options", ["--nodes=2", "--gres=gpu:1", "--gpus=1", "--ntasks=1 --gpus-per-task=1"])
+async def test_jobs_of_several_nodes_and_with_gpus_have_no_class(cluster: OwnedSlurmCluster, options: str) -> None:
+    assert await given(cluster, *options.split()) == ""
+
+
+@pytest.mark.parametrize(
+    "options", ["--cpus-per-task=17", "--nodes=1 --ntasks=17", "--mem=65537", "--nodes=4", "--gres=gpu:3"]
+)
+async def test_what_no_node_could_run_is_refused_at_once(cluster: OwnedSlurmCluster, options: str) -> None:
+    with pytest.raises(CommandFailed):
+        await given(cluster, *options.split())
+
+
+async def test_heterogeneous_jobs_have_no_class(cluster: OwnedSlurmCluster) -> None:
+    script = "#!/bin/sh\n#SBATCH --ntasks=1\n#SBATCH hetjob\n#SBATCH --ntasks=2\ntrue\n"
+    assert await given(cluster, script=script) == ""
+
+
+async def test_a_change_leaves_a_job_in_its_class(cluster: OwnedSlurmCluster) -> None:
+    job_id = await cluster.sbatch(ALICE, "#!/bin/sh\ntrue\n", "--hold", "--extra=rack=7")
+    for change, expression in (
+        ("TimeLimit=30", f"(rack=7)&({MINE})"),
+        ("Extra=rack=8", f"(rack=8)&({MINE})"),
+        ("Extra=", MINE),
+        (f"Extra=(rack=9)&({MINE})", f"(rack=9)&({MINE})"),
+    ):
+        changed = await cluster.run("scontrol", "update", f"job={job_id}", change)
+        assert changed.returncode == 0, changed.stderr
+        assert await extra(cluster, job_id) == expression
+    await cluster.run("scancel", job_id)
+
+
+async def test_a_mistake_leaves_a_job_as_it_was_submitted(cluster: OwnedSlurmCluster) -> None:
+    script = (SCRIPTS / JOB_SUBMIT).read_text()
+    begin = "local function class(job)\n"
+    assert begin in script
+    installed = cluster.log_dir.parent / "etc" / JOB_SUBMIT
+    mistaken = script.replace(begin, begin + "  local none = nil + 1\n")
+
+    async def has(text: str, expression: str) -> bool:
+        # slurmctld looks at whole seconds: a file that is written in the one in which it was read is not read again.
+        installed.write_text(text)
+        return await given(cluster, "--extra=rack=7") == expression
+
+    await until(lambda: has(mistaken, "rack=7"), seconds=SECONDS, what="jobs without a class", every=0.2)
+    log = (cluster.log_dir / "slurmctld.log").read_text()
+    assert "a job is left without a class" in log
+    assert "attempt to perform arithmetic on a nil value" in log
+    await until(lambda: has(script, f"(rack=7)&({MINE})"), seconds=SECONDS, what="jobs with a class", every=0.2)
