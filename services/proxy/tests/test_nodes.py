@@ -11,6 +11,7 @@ from clusterra_contracts.slurm_rpc import (
     Drained,
     ListNodes,
     NodePage,
+    SetExtra,
     Undrain,
 )
 from clusterra_lab.process import until
@@ -98,11 +99,13 @@ async def test_nodes_that_are_not_there(proxy: ProxyWorld) -> None:
     for operation, request in (
         ("drain", Drain(node="nowhere", reason="x")),
         ("undrain", Undrain(node="nowhere")),
+        ("set-extra", SetExtra(node="nowhere", extra="{}")),
     ):
         assert (await proxy.refusal(operation, request)).kind == "not_found"  # type: ignore[arg-type]
     for name in ("w[1-2]", "../jobs", "w1,w2"):
         assert (await proxy.refusal("drain", Drain(node=name, reason="x"))).kind == "invalid"
         assert (await proxy.refusal("delete-node", DeleteNode(node=name))).kind == "invalid"
+        assert (await proxy.refusal("set-extra", SetExtra(node=name, extra="{}"))).kind == "invalid"
 
 
 async def test_placeholders_are_there_and_nobody_sees_them(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
@@ -129,9 +132,13 @@ async def test_how_it_is(proxy: ProxyWorld) -> None:
 async def test_without_the_rights_it_says_which_ones(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
     await slurm.give_operator_level("operator")
     try:
-        error = await proxy.refusal("drain", Drain(node="w2", reason="x"))
+        errors = [
+            await proxy.refusal("drain", Drain(node="w2", reason="x")),
+            await proxy.refusal("set-extra", SetExtra(node="w2", extra="{}")),
+        ]
     finally:
         await slurm.give_operator_level("administrator")
-    assert error.kind == "forbidden"
-    assert "Administrator" in error.hint
-    assert slurm.operator.name in error.hint
+    for error in errors:
+        assert error.kind == "forbidden"
+        assert "Administrator" in error.hint
+        assert slurm.operator.name in error.hint

@@ -51,6 +51,7 @@ def test_jobs_that_ask_for_something_else_are_another_group() -> None:
         {"shared": ("none",)},
         {"partition": "gpu"},
         {"user_id": 5002},
+        {"extra": "rack=7"},
         {"state_reason": "Dependency"},
         {"priority": 0},
         {"time_limit": 10},
@@ -143,6 +144,21 @@ def test_what_holds_nodes_runs() -> None:
     first = taken.running[0]
     assert (first.nodes, first.started_at, first.ends_by, first.user) == (("w1", "w2"), at(7), at(127), "alice")
     assert taken.pending == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "memory_mib"),
+    [
+        ("cpu=4,mem=4G,node=2,billing=4", 4096),
+        ("cpu=1,mem=1500M,node=1", 1500),
+        ("cpu=1,mem=1.50T,node=1", 1572864),
+        ("cpu=1,node=1,billing=1,gres/gpumem=4G", None),
+        ("", None),
+    ],
+)
+def test_memory_that_a_running_job_was_given(given: str, memory_mib: int | None) -> None:
+    (running,) = snapshot(job(1, "RUNNING", tres_alloc_str=given)).running or ()
+    assert running.memory_mib == memory_mib
 
 
 def test_a_node_is_idle_since_slurm_cleaned_up_on_it() -> None:

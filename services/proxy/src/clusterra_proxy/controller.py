@@ -152,6 +152,12 @@ class Controller:
         body = {"state": list(states)} | ({"reason": reason} if reason else {})
         await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, what="node", body=body)
 
+    async def set_extra(self, token: str, name: str, extra: str) -> None:
+        """Change what jobs are held against on a node; nothing takes it away. Raises NotFound, Rejected if no JSON."""
+        version = await self.version(token)
+        body = {"extra": extra}
+        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, what="node", body=body)
+
     async def delete_node(self, token: str, name: str) -> bool:
         """Delete a dynamic node's record; False when there is none. Raises Conflict while it is busy."""
         version = await self.version(token)

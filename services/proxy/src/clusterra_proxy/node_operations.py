@@ -1,4 +1,4 @@
-"""Nodes: reading, draining, giving back, forgetting."""
+"""Nodes: reading, draining, giving back, closing to some jobs, forgetting."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +13,7 @@ from clusterra_contracts.slurm_rpc import (
     ListNodes,
     Node,
     NodePage,
+    SetExtra,
     Undrain,
 )
 
@@ -72,6 +73,18 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
     cluster.saw_node(record, request.node)
     if record.draining:
         raise Conflict(f"node {request.node} is still drained, though Slurm took the order", hint="try again")
+    return Done()
+
+
+async def set_extra(cluster: Cluster, request: SetExtra) -> Done:
+    """Have a node's Extra say what it is to say. Raises NotFound, and Rejected for what is no JSON."""
+    token = cluster.mint.operator()
+    record = await cluster.controller.node(token, request.node)
+    if record.extra != request.extra:
+        with _as_administrator(cluster):
+            await cluster.controller.set_extra(token, request.node, request.extra)
+        record = await cluster.controller.node(token, request.node)
+    cluster.saw_node(record, request.node)
     return Done()
 
 

@@ -96,8 +96,12 @@ class JobRecord(Record):
     memory_per_cpu: Number = None
     memory_per_tres: Text = ""
     features: Text = ""
+    extra: Text = ""
+    """An expression over what the Extra of nodes holds."""
     tres_req_str: Text = ""
     """What the job asks for in all, such as `cpu=4,mem=4G,node=2,gres/gpu=4`."""
+    tres_alloc_str: Text = ""
+    """What it has been given in all, in the same words."""
     tres_per_job: Text = ""
     tres_per_node: Text = ""
     tres_per_socket: Text = ""
@@ -190,6 +194,7 @@ class NodeRecord(Record):
     """MiB, as is `alloc_memory`."""
     alloc_memory: int = 0
     features: tuple[str, ...] = ()
+    extra: Text = ""
     reason: Text = ""
     reason_changed_at: Time = None
     last_busy: Time = None

@@ -29,6 +29,7 @@ NODES_UNAVAILABLE = 2014
 PARTITION_UNAVAILABLE = 2015
 INVALID_FEATURE = 2029
 NODE_TABLE_FULL = 2169
+INVALID_EXTRA = 2171
 
 ADMISSION = frozenset({TOO_MANY_CPUS, INVALID_NODE_COUNT, NODES_UNAVAILABLE, PARTITION_UNAVAILABLE, INVALID_FEATURE})
 """What Slurm says of a job that its records of nodes do not admit, for good or because they are not there yet."""
@@ -55,6 +56,7 @@ _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     INVALID_FEATURE: (Rejected, "ask for a feature that the cluster's shapes have"),
     2063: (Rejected, "give current_working_directory"),
     2127: (Rejected, 'give an environment, at least ["PATH=/usr/bin:/bin"]'),
+    INVALID_EXTRA: (Rejected, "comparisons such as a=1 for a job, JSON for a node"),
     6010: (Unauthenticated, _IDS_HINT),
     7000: (Unavailable, "slurmdbd does not answer; try again in a moment"),
 }

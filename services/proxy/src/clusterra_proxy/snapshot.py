@@ -11,6 +11,7 @@ from clusterra_proxy import array_tasks, hostlist
 from clusterra_proxy.facts import UNKNOWN_UID
 from clusterra_proxy.gres import gres, memory_per_gpu_mib
 from clusterra_proxy.records import JobRecord, NodeRecord
+from clusterra_proxy.tres import memory_mib
 
 type Owner = Callable[[JobRecord], str]
 """Names the owner of a job."""
@@ -42,7 +43,7 @@ def _request(record: JobRecord, at: datetime) -> tuple[object, ...]:
         *(record.memory_per_node, record.memory_per_cpu, record.memory_per_tres, record.features, gres(record)),
         *(record.shared, record.partition, record.resv_name, record.het_job_id, record.het_job_offset),
         *(record.user_id, record.state_reason, record.hold, record.priority == 0, bool(record.dependency)),
-        *(_begins_at(record, at), record.time_limit),
+        *(_begins_at(record, at), record.time_limit, record.extra),
     )
 
 
@@ -81,6 +82,7 @@ def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Cou
         begins_at=_begins_at(record, at),
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
         first_submitted_at=min(each.submit_time for each in alike if each.submit_time is not None),
+        extra=record.extra,
     )
 
 
@@ -107,6 +109,8 @@ def running_jobs(records: Iterable[JobRecord], owner: Owner) -> tuple[RunningJob
             cpus=record.cpus or 1,
             started_at=record.start_time,
             ends_by=None if record.time_limit is None else record.start_time + timedelta(minutes=record.time_limit),
+            memory_mib=memory_mib(record.tres_alloc_str),
+            extra=record.extra,
         )
         for record in records
         if record.on_nodes and record.start_time is not None
@@ -128,6 +132,7 @@ def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
             reason=node.reason,
             idle_since=None if node.busy else node.last_busy,
             registered_at=node.slurmd_start_time,
+            extra=node.extra,
         )
         for node in nodes
     )
