@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
-from clusterra_scaler.planner.job_class import extra_of
 from fleet_examples import at
 
 SLURMD_TIMEOUT_SECONDS = 20
@@ -51,7 +51,7 @@ class NodeRecord:
     idle_since: int
     drain_reason: str = ""
     down: bool = False
-    extra: str = extra_of(None)
+    extra: str = OPEN
 
 
 class SlurmModel:

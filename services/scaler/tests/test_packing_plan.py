@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.slurm_rpc import SetExtra
 from clusterra_scaler.planner.bookings import STARTS_WITHIN
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.fleet_filling import CAPPED, GATHERING
-from clusterra_scaler.planner.job_class import extra_of
 from clusterra_scaler.planner.plan import Place, Plan
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
@@ -229,7 +229,7 @@ def closed_to(decision: Decision) -> dict[str, str]:
 
 def test_a_worker_refuses_a_job_that_would_keep_it_up_for_long_alone() -> None:
     """The big worker is busy for minutes, the small job runs for days."""
-    nodes = (node("memory-xlarge-1", used=30).model_copy(update={"extra": extra_of(None)}),)
+    nodes = (node("memory-xlarge-1", used=30).model_copy(update={"extra": OPEN}),)
     there = edge(worker("memory-xlarge-1"))
     runs = (running("9", "memory-xlarge-1", cpus=30, since=NOW - 600).model_copy(update={"ends_by": at(NOW + 300)}),)
     days = group("1", cpus=2, time_limit_seconds=7 * 86400.0, extra=CLASS)
@@ -252,6 +252,17 @@ def test_a_worker_refuses_a_job_that_would_keep_it_up_for_long_alone() -> None:
 
     # Slurm asks nobody about a job without a class.
     assert not first(look((days.model_copy(update={"extra": ""}),), there, runs=runs, nodes=nodes), before).changes
+
+
+def test_a_policy_that_refuses_nothing_opens_what_another_has_closed() -> None:
+    nodes = tuple(
+        node(f"compute-xs-{number}").model_copy(update={"extra": extra})
+        for number, extra in enumerate(['{"open":0}', "", OPEN, "rack=7"])
+    )
+    there = edge(*(worker(each.name) for each in nodes))
+    looks = {extra: seen(snapshot((group("1", extra=extra),), nodes=nodes), there) for extra in (CLASS, "")}
+    assert closed_to(first(looks[""])) == {"compute-xs-0": OPEN}
+    assert closed_to(first(looks[CLASS])) == {"compute-xs-0": OPEN, "compute-xs-1": OPEN}
 
 
 def test_an_extra_that_is_not_ours_is_left_alone() -> None:

@@ -8,15 +8,26 @@ import json
 import re
 from collections.abc import Iterable
 
+from pydantic import TypeAdapter, ValidationError
+
 OPEN = '{"open":1}'
 """Takes every job. Workers register with it."""
 
+_EXTRA = TypeAdapter(dict[str, int])
 _CLASS = re.compile(r"open=1\|([\w.]+)=1")
 
 
 def closed(classes: Iterable[str] = ()) -> str:
     """Takes only jobs of some classes. The same classes make the same text."""
     return json.dumps({"open": 0} | dict.fromkeys(sorted(classes), 1), separators=(",", ":"))
+
+
+def says_what_it_takes(extra: str) -> bool:
+    """Whether a node's Extra is one of these, and not somebody else's."""
+    try:
+        return "open" in _EXTRA.validate_json(extra)
+    except ValidationError:
+        return False
 
 
 def job_class(extra: str) -> str | None:

@@ -21,6 +21,7 @@ from clusterra_scaler.planner.first_fit import first_fit
 from clusterra_scaler.planner.ghosts import taken_back
 from clusterra_scaler.planner.packing_plan import PackingPlan, packing_plan
 from clusterra_scaler.planner.plan import Plan
+from clusterra_scaler.planner.refusals import opened
 from clusterra_scaler.planner.retire import Action, Retirement, retire
 from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Seen
@@ -117,7 +118,7 @@ def _plan(seen: Seen, state: FleetState, supply: Supply, sightings: Sightings, h
         if binding.policy.name == "family":
             any_family = bool(state.breakers)
             fitted = first_fit(asked, there, FamilyPolicy(), catalogue, left, any_family=any_family)
-            return PackingPlan(fitted.plan, (), {})
+            return PackingPlan(fitted.plan, (), opened(snapshot))
         return packing_plan(asked, there, seen, state.bookings, catalogue, left, sightings.looks.boots, history)
 
     return plan_around(seen, state, demands, supply, allowance_of(seen, state, supply), planner)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from itertools import islice
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
+from clusterra_contracts.node_extra import job_class
 from clusterra_contracts.shapes import Catalogue, WorkerSpec
 
 from clusterra_scaler.planner.allowance import Allowance
@@ -22,7 +23,6 @@ from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.first_fit import FirstFit, first_fit
 from clusterra_scaler.planner.fleet_filling import FleetFilling
 from clusterra_scaler.planner.fleet_rooms import FleetRooms, foreign
-from clusterra_scaler.planner.job_class import class_of
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group
 from clusterra_scaler.planner.plan import NAMED_JOBS, Plan
@@ -82,10 +82,10 @@ def packing_plan(
 def _classes(packed: Sequence[Demand], seen: Seen, workloads: Workloads) -> dict[str, Group]:
     """One share of a job of each class that waits or runs."""
     classes = {
-        name: workloads.group(demand, demand.job_ids[:1], 1) for demand in packed if (name := class_of(demand.extra))
+        name: workloads.group(demand, demand.job_ids[:1], 1) for demand in packed if (name := job_class(demand.extra))
     }
     for job in seen.snapshot.running or ():
-        name = class_of(job.extra)
+        name = job_class(job.extra)
         if name is not None and name not in classes and len(classes) < MOST_CLASSES:
             classes[name] = workloads.running(job)
     return classes

@@ -1,4 +1,4 @@
-"""Which ready workers are closed to which classes of jobs (see `job_class` and `packing.veto`).
+"""Which ready workers are closed to which classes of jobs (see `contracts.node_extra` and `packing.veto`).
 
 A worker refuses the classes whose jobs would cost more there than on a new worker. It refuses only those that it has
 room for, and takes every class whose job cannot have a new worker: a job never waits for money alone.
@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
 from clusterra_contracts.identity import WorkerName
+from clusterra_contracts.node_extra import OPEN, job_class, says_what_it_takes
+from clusterra_contracts.node_extra import closed as closed_to_others
+from clusterra_contracts.queue import QueueSnapshot
 
 from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.fleet_rooms import FleetRoom
-from clusterra_scaler.planner.job_class import class_of, extra_of, is_ours
 from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group, Offering
@@ -41,7 +43,7 @@ class Refusals:
         self._booked: dict[WorkerName, frozenset[str]] = {}
         for room in rooms:
             node = supply.nodes.get(room.place.worker)
-            if room.ready and room.place.shape and node is not None and is_ours(node.extra):
+            if room.ready and node is not None and (not node.extra or says_what_it_takes(node.extra)):
                 self._extra[node.name] = node.extra
                 self._before[node.name] = copy(room.room)
                 self._booked[node.name] = frozenset(room.booking.jobs if room.booking else ())
@@ -49,18 +51,18 @@ class Refusals:
 
     def refused(self, room: FleetRoom, demand: Demand) -> bool:
         """Whether Slurm is to start no such job there."""
-        name = class_of(demand.extra)
+        name = job_class(demand.extra)
         return name is not None and self._refuses(room.place.worker, name)
 
     def let_in(self, room: FleetRoom, demand: Demand) -> None:
         """Take jobs that cannot have a new worker."""
-        name = class_of(demand.extra)
+        name = job_class(demand.extra)
         if name is not None:
             self._let_in.add((room.place.worker, name))
 
     def extras(self, booked: Iterable[Demand]) -> dict[WorkerName, str]:
         """The Extra of each worker that must have another one. `booked` are demands that have bookings."""
-        owners = {job_id: class_of(demand.extra) for demand in booked for job_id in demand.job_ids}
+        owners = {job_id: job_class(demand.extra) for demand in booked for job_id in demand.job_ids}
         wanted: dict[WorkerName, str] = {}
         for worker, before in self._before.items():
             own = {owners.get(job_id) for job_id in self._booked[worker]}
@@ -69,7 +71,7 @@ class Refusals:
                 for name, group in self._classes.items()
                 if self._refuses(worker, name) or (own and name not in own and not before.takes(group))
             }
-            extra = extra_of(self._classes.keys() - closed if closed else None)
+            extra = closed_to_others(self._classes.keys() - closed) if closed else OPEN
             if extra != self._extra[worker]:
                 wanted[worker] = extra
         return wanted
@@ -79,3 +81,18 @@ class Refusals:
         if group is None or before is None or name not in self._new_usd or (worker, name) in self._let_in:
             return False
         return before.takes(group) and refuses(before, group, self._new_usd[name], self._settings)
+
+
+def opened(snapshot: QueueSnapshot) -> dict[WorkerName, str]:
+    """The Extra of nodes that take not all jobs, for a policy that refuses none.
+
+    Workers register open. One that was closed under another policy is opened, and so is a node that says nothing once
+    there are jobs with a class: it would take none of them.
+    """
+    expressions = [group.extra for group in snapshot.pending or ()] + [job.extra for job in snapshot.running or ()]
+    classes = any(map(job_class, expressions))
+    return {
+        node.name: OPEN
+        for node in snapshot.nodes or ()
+        if node.extra != OPEN and (says_what_it_takes(node.extra) if node.extra else classes)
+    }
