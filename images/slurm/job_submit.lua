@@ -3,7 +3,7 @@
 --
 -- With SchedulerParameters=extra_constraints Slurm holds a job's `--extra` against the JSON in a node's Extra. Each job
 -- is given `open=1|CLASS=1`. Nodes register with `{"open":1}`, so everything runs everywhere until somebody closes a
--- node to all but some classes, with `{"open":0,"CLASS":1}`. What the user asks for with `--extra` counts besides.
+-- node to all but some classes, with `{"open":0,"CLASS":1}`.
 --
 -- The class is spelled like `u20001.t12.c4.m8.n1` and depends only on what was submitted. Some jobs have none and so may
 -- run on any node:
@@ -11,6 +11,7 @@
 --   gives up the others for two minutes.
 -- - Jobs for nodes by name and for reservations. Slurm lets a job wait that is refused by all nodes there are only as
 --   long as one that is to come (`State=FUTURE`) would take it; else it holds the job.
+-- - Jobs with an `--extra` of their own: no placeholder has what they ask for, so that Slurm would hold them.
 -- - Jobs of several nodes and those with generic resources. Of a job with an expression Slurm does not say at once that
 --   it has too few such nodes, too few GPUs on a node or none of that type: it lets the job wait.
 --
@@ -39,7 +40,7 @@ local function class(job)
   if job.het_job_offset ~= slurm.NO_VAL or (said(job.min_nodes) or 1) > 1 then
     return nil
   end
-  for _, name in ipairs({ "req_nodes", "reservation" }) do
+  for _, name in ipairs({ "req_nodes", "reservation", "extra" }) do
     if job[name] and job[name] ~= "" then
       return nil
     end
@@ -88,17 +89,10 @@ local function class(job)
   return table.concat(parts, ".")
 end
 
-local function expression(class_expression, asked)
-  if asked and asked ~= "" then
-    return "(" .. asked .. ")&(" .. class_expression .. ")"
-  end
-  return class_expression
-end
-
 local function classify(job)
   local its_class = class(job)
   if its_class then
-    job.extra = expression("open=1|" .. its_class .. "=1", job.extra)
+    job.extra = "open=1|" .. its_class .. "=1"
     -- Slurm would not say at once either that no node has so many CPUs, unless it is asked for them in these words.
     if job.max_nodes == 1 and said(job.min_cpus) then
       job.pn_min_cpus = math.max(said(job.pn_min_cpus) or 1, job.min_cpus)
@@ -110,7 +104,11 @@ end
 local function keep_class(changes, job)
   local class_expression = string.match(job.extra or "", "open=1|[%w.]+=1")
   if changes.extra and class_expression and not string.find(changes.extra, class_expression, 1, true) then
-    changes.extra = expression(class_expression, changes.extra)
+    if changes.extra == "" then
+      changes.extra = class_expression
+    else
+      changes.extra = "(" .. changes.extra .. ")&(" .. class_expression .. ")"
+    end
   end
 end
 

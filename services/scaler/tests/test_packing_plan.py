@@ -256,7 +256,7 @@ def test_a_worker_refuses_a_job_that_would_keep_it_up_for_long_alone() -> None:
 
 def test_a_policy_that_refuses_nothing_opens_what_another_has_closed() -> None:
     nodes = tuple(
-        node(f"compute-xs-{number}").model_copy(update={"extra": extra})
+        node(f"compute-xs-{number}", idle_for=1.0).model_copy(update={"extra": extra})
         for number, extra in enumerate(['{"open":0}', "", OPEN, "rack=7"])
     )
     there = edge(*(worker(each.name) for each in nodes))

@@ -1,7 +1,6 @@
 """Which jobs a node takes, as its Extra in Slurm says it.
 
-Slurm holds each job's expression against that JSON. `job_submit.lua` of images/slurm gives each job `open=1|CLASS=1`,
-and the user's own expression counts besides. A key that is not there, and a node without any Extra, fulfil nothing.
+Slurm holds each job's expression against that JSON. `job_submit.lua` of images/slurm gives jobs `open=1|CLASS=1`. A key that is not there, and a node without any Extra, fulfil nothing.
 """
 
 import json
