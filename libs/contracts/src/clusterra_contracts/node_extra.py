@@ -1,6 +1,7 @@
 """Which jobs a node takes, as its Extra in Slurm says it.
 
-Slurm holds each job's expression against that JSON. `job_submit.lua` of images/slurm gives jobs `open=1|CLASS=1`. A key that is not there, and a node without any Extra, fulfil nothing.
+Slurm holds each job's expression against that JSON. `job_submit.lua` of images/slurm gives jobs `open=1|CLASS=1`. A key
+that is not there, and a node without any Extra, fulfil nothing.
 """
 
 import json
