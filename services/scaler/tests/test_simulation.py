@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from clusterra_scaler.cli import command
@@ -11,6 +12,7 @@ from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.simulate import catalogue, result, trace
 from clusterra_scaler.simulate.catalogue import Catalogue, CatalogueUnreadable
 from clusterra_scaler.simulate.figures import figures, violations
+from clusterra_scaler.simulate.keep import AT_MOST_SECONDS
 from clusterra_scaler.simulate.packing_policy import Packing
 from clusterra_scaler.simulate.policies import Family
 from clusterra_scaler.simulate.result import JobRun, Part, Result, WorkerRun
@@ -71,15 +73,16 @@ def idle_most(done: Result) -> float:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(any_jobs, st.sampled_from([0.0, 600.0]), any_failures)
+@given(any_jobs, st.sampled_from([0.0, 600.0, "learned"]), any_failures)
 def test_nothing_impossible_happens_and_every_job_that_fits_ends(
-    shapes: Catalogue, policy: PolicyName, drawn: list[Job], keep_seconds: float, failures: Failures
+    shapes: Catalogue, policy: PolicyName, drawn: list[Job], keep: float | Literal["learned"], failures: Failures
 ) -> None:
     run = numbered(drawn)
-    done = simulate(run, shapes, Options(policy, keep_seconds=keep_seconds, failures=failures))
+    done = simulate(run, shapes, Options(policy, keep=keep, failures=failures))
     assert done.figures.violations == ()
     assert done.figures.cost_usd >= done.figures.bound_usd * (1 - 1e-9)
-    assert idle_most(done.result) <= keep_seconds + 60.0 + 1e-6 or failures.boot_share or failures.loss_share
+    kept_at_most = AT_MOST_SECONDS if keep == "learned" else keep
+    assert idle_most(done.result) <= kept_at_most + 60.0 + 1e-6 or failures.boot_share or failures.loss_share
     assert done.figures.jobs == sum(bool(shapes.fitting(job)) for job in run.jobs)
     if failures == Failures(seed=failures.seed) and policy != "packing":
         assert done.figures.wait_max <= 60.0
@@ -114,9 +117,20 @@ def test_the_family_policy_buys_what_is_documented(shapes: Catalogue) -> None:
 def test_a_kept_worker_serves_the_next_job(shapes: Catalogue) -> None:
     run = numbered([Job(0, 1000.0, HOUR, None, 1, 1, 1.0, "ada")])
     assert simulate(run, shapes, Options("first-fit")).figures.worker_starts == 2
-    kept = simulate(run, shapes, Options("first-fit", keep_seconds=1000.0))
+    kept = simulate(run, shapes, Options("first-fit", keep=1000.0))
     assert kept.figures.worker_starts == 1
     assert kept.result.workers[0].release == pytest.approx(1000.0 + HOUR + 1000.0)
+
+
+@pytest.mark.parametrize(("every_seconds", "starts"), [(100.0, 1), (1000.0, 60)])
+def test_workers_are_kept_where_it_has_paid(shapes: Catalogue, every_seconds: float, starts: int) -> None:
+    run = numbered([Job(0, every_seconds * n, 30.0, None, 1, 1, 1.0, "ada") for n in range(1, 60)])
+    learned = simulate(run, shapes, Options("first-fit", keep="learned"))
+    assert learned.figures.worker_starts == starts
+    last, end = learned.result.workers[-1], learned.result.jobs[-1].end
+    kept = last.release - end
+    # What is not used again goes at once, what is used again within 70 s stays that long.
+    assert kept == 0 if starts > 1 else 70 <= kept <= 100
 
 
 GOOD = Result(
@@ -219,10 +233,18 @@ def test_the_command(tmp_path: Path, policy: str) -> None:
 
 def test_the_commands_table_and_options(tmp_path: Path) -> None:
     swf, yaml = written(tmp_path, *LINES)
-    for options in ([], ["--known-run-times", "--failures", "0.5", "--seed", "3"], ["--wall-limits", "--to", "0.5"]):
+    for options in (
+        [],
+        ["--known-run-times", "--failures", "0.5", "--seed", "3", "--keep", "150"],
+        ["--wall-limits", "--to", "0.5", "--keep", "learned"],
+    ):
         done = CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml), *options])
         assert done.exit_code == 0, done.output
         assert "cost / bound" in done.stdout
+    for nonsense in ("ages", "-1", "nan"):
+        done = CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml), "--keep", nonsense])
+        assert done.exit_code == 2
+        assert "learned" in done.stderr
 
 
 @pytest.mark.parametrize(

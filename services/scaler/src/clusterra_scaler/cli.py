@@ -1,9 +1,10 @@
 """`clusterra-scaler`: the service, and its planner against traces and against the log of its own decisions."""
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich import progress
@@ -57,7 +58,9 @@ def simulate(
     wait_seconds: Annotated[
         float, typer.Option(min=0, help="How long the packing may gather jobs.")
     ] = DEFAULTS.wait_seconds,
-    keep_seconds: Annotated[float, typer.Option(min=0, help="How long an empty worker stays.")] = 0.0,
+    keep: Annotated[
+        str, typer.Option(metavar="SECONDS|learned", help="How long an empty worker stays, or as long as it pays.")
+    ] = "0",
     boot_seconds: Annotated[float | None, typer.Option(min=0, help="Instead of what SHAPES says (or 60).")] = None,
     failures: Annotated[float, typer.Option(min=0, max=0.9, help="The share of launches that never register.")] = 0.0,
     losses: Annotated[
@@ -82,7 +85,7 @@ def simulate(
     if known_run_times and wall_limits:
         raise typer.BadParameter("give --known-run-times or --wall-limits, not both")
     source: RunTimeSource = "known" if known_run_times else "wall-limits" if wall_limits else "learned"
-    options = Options(policy, source, wait_seconds, keep_seconds, Failures(failures, losses, seed))
+    options = Options(policy, source, wait_seconds, _keep(keep), Failures(failures, losses, seed))
     try:
         catalogue = catalogues.read(shapes, boot_seconds)
         jobs = traces.read(trace, memory, node_cpus or catalogue.most_cpus).between(since, until)
@@ -140,6 +143,18 @@ def replay(
         )
     if done.different or not done.decisions:
         raise typer.Exit(1)
+
+
+def _keep(given: str) -> float | Literal["learned"]:
+    if given == "learned":
+        return "learned"
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise typer.BadParameter(f"--keep is a number of seconds or `learned`, not {given!r}")
+    return seconds
 
 
 def _tell_left_out(trace: traces.Trace, misfits: list[int]) -> None:

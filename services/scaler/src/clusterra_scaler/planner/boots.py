@@ -8,6 +8,8 @@ from typing import Self
 from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.registry import ScalingPolicy
 
+from clusterra_scaler.planner.survival import survival
+
 REMEMBERED = 200
 """Of each shape the last boots that ended, and as many that did not."""
 MARGIN = 1.5
@@ -114,14 +116,9 @@ def quantile(share: float, ended: Iterable[float], given_up: Iterable[float]) ->
     known to take longer than that, so it never lowers the estimate. Never more than the longest that ended; None if
     none did.
     """
-    # Of equal times those that ended come first: the others took longer.
-    boots = sorted([(seconds, False) for seconds in ended] + [(seconds, True) for seconds in given_up])
-    unended, longest = 1.0, None
-    for before, (seconds, was_given_up) in enumerate(boots):
-        if was_given_up:
-            continue
-        unended *= 1 - 1 / (len(boots) - before)
+    longest = None
+    for seconds, longer in survival(ended, given_up):
         longest = seconds
-        if unended <= 1 - share + _ROUNDING:
+        if longer <= 1 - share + _ROUNDING:
             break
     return longest

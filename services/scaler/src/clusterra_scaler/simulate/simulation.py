@@ -9,6 +9,7 @@ from clusterra_scaler.planner.packing.run_times import Known, RunTimes, WallLimi
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.simulate.catalogue import Catalogue
 from clusterra_scaler.simulate.figures import Figures, figures
+from clusterra_scaler.simulate.keep import FixedKeep, LearnedKeep
 from clusterra_scaler.simulate.packing_policy import Packing
 from clusterra_scaler.simulate.policies import Family, FirstFit, OnePerJob, Policy
 from clusterra_scaler.simulate.result import Result
@@ -33,7 +34,8 @@ class Options:
     run_times: RunTimeSource = "learned"
     wait_seconds: float = Settings().wait_seconds
     """For the packing, see Settings."""
-    keep_seconds: float = 0.0
+    keep: float | Literal["learned"] = 0.0
+    """For how many seconds a worker that has nothing to do stays, or as long as the planner has learned to."""
     failures: Failures = field(default_factory=Failures)
 
 
@@ -64,7 +66,8 @@ def simulate(
 ) -> Simulation:
     """Run the jobs that a shape holds. `tell` is called with how many have ended. Raises NothingFits."""
     jobs, _ = fitting(trace, catalogue)
-    world = World(jobs, _policy(jobs, catalogue, options), options.keep_seconds, options.failures)
+    keep = LearnedKeep(catalogue) if options.keep == "learned" else FixedKeep(options.keep)
+    world = World(jobs, _policy(jobs, catalogue, options), keep, options.failures)
     result = world.run(tell)
     return Simulation(result, figures(result, jobs, catalogue))
 

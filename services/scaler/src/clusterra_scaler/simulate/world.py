@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from clusterra_scaler.planner.packing.vectors import Offering
 from clusterra_scaler.simulate.fleet import Worker
+from clusterra_scaler.simulate.keep import FixedKeep, Keep
 from clusterra_scaler.simulate.policies import Policy
 from clusterra_scaler.simulate.result import JobRun, Part, Result, WorkerRun
 from clusterra_scaler.simulate.trace import Job
@@ -50,11 +51,12 @@ class World:
     """One simulation. Jobs that no shape holds must be left out."""
 
     def __init__(
-        self, jobs: Iterable[Job], policy: Policy, keep_seconds: float = 0.0, failures: Failures | None = None
+        self, jobs: Iterable[Job], policy: Policy, keep: Keep | None = None, failures: Failures | None = None
     ) -> None:
-        """`keep_seconds` is how long an empty worker stays."""
+        """Without `keep` a worker goes as soon as it has nothing to do."""
         self._policy = policy
-        self._keep_seconds = keep_seconds
+        self._keep = keep or FixedKeep(0.0)
+        self._kept_until: dict[int, float] = {}
         self._failures = failures or Failures()
         self._chance = random.Random(self._failures.seed)  # noqa: S311 - a simulation
         self._events: list[tuple[float, _Kind, int, Job | _Run | Worker | None]] = []
@@ -111,6 +113,7 @@ class World:
         """See policies.Orders."""
         for worker in workers:
             worker.book(job)
+            self._use(worker)
         self._booked[job.id] = workers
 
     def _push(self, at: float, kind: _Kind, what: Job | _Run | Worker | None) -> None:
@@ -135,7 +138,10 @@ class World:
         if waiting and (due or self._policy.wait_seconds == 0):
             booked = [job for job in self._pending.values() if job.id in self._booked]
             coming = [worker for worker in self._open.values() if not worker.ready(self._now)]
+            before = len(self._workers)
             self._policy.order(waiting, booked, coming, self, self._now)
+            for worker in self._workers[before:]:
+                self._keep.bought(worker, min((job.submit for job in worker.booked.values()), default=self._now))
         elif waiting and not self._asked:
             self._asked = True
             self._push(self._now + self._policy.wait_seconds, _Kind.ORDER, None)
@@ -164,9 +170,9 @@ class World:
     def _start(self, job: Job, workers: Sequence[Worker]) -> None:
         for worker in self._booked.pop(job.id, ()):
             worker.unbook(job, self._now)
-            self._look_when_kept(worker)
         for worker in workers:
             worker.begin(job, self._now)
+            self._use(worker)
         del self._pending[job.id]
         run = self._runs[job.id] = _Run(job, workers, self._now)
         self._policy.began(job, self._now)
@@ -177,7 +183,6 @@ class World:
         del self._runs[job.id]
         for worker in run.workers:
             worker.end(job, self._now)
-            self._look_when_kept(worker)
         self._policy.ended(job, self._now)
         self._ended.append(
             JobRun(
@@ -196,29 +201,32 @@ class World:
         for job in list(worker.booked.values()):
             for each in self._booked.pop(job.id):
                 each.unbook(job, self._now)
-                self._look_when_kept(each)
         for _, job in list(worker.running.values()):
             run = self._runs.pop(job.id)
             run.stopped = True
             for each in run.workers:
                 each.end(job, self._now)
-                self._look_when_kept(each)
             self._policy.abandoned(job)
             self._pending[job.id] = job
+        if self._kept_until.pop(worker.number, None) is not None:
+            self._keep.lost(worker, self._now)
         worker.release = self._now
         del self._open[worker.number]
 
-    def _look_when_kept(self, worker: Worker) -> None:
-        if self._keep_seconds and worker.empty:
-            self._push(worker.idle_since + self._keep_seconds, _Kind.LOOK, worker)
+    def _use(self, worker: Worker) -> None:
+        if self._kept_until.pop(worker.number, None) is not None:
+            self._keep.wanted(worker, self._now)
 
     def _release_idle(self) -> None:
         now = self._now
-        idle = [
-            worker
-            for worker in self._open.values()
-            if worker.empty and worker.ready(now) and worker.idle_since + self._keep_seconds <= now
-        ]
-        for worker in idle:
-            worker.release = now
-            del self._open[worker.number]
+        for worker in [each for each in self._open.values() if each.empty and each.ready(now)]:
+            until = self._kept_until.get(worker.number)
+            if until is None:
+                until = self._kept_until[worker.number] = worker.idle_since + self._keep.fell_idle(worker)
+                if until > now:
+                    self._push(until, _Kind.LOOK, worker)
+            if until <= now:
+                del self._kept_until[worker.number]
+                self._keep.released(worker)
+                worker.release = now
+                del self._open[worker.number]
