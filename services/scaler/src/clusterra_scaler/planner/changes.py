@@ -35,7 +35,8 @@ def changes_of(
         named = (*target.victims, *target.unregistered)
         named_before = (*before.victims, *before.unregistered)
         reasons = _Reasons(
-            bought=planned.new.get(target.shape, 0) if planned else 0,
+            bought=planned.new.get(target.shape, 0) - planned.warm.get(target.shape, 0) if planned else 0,
+            warm=planned.warm.get(target.shape, 0) if planned else 0,
             jobs=planned.jobs.get(target.shape, ()) if planned else (),
             drained=tuple(name for name in named if name in retirement.victims),
             ghosts={name: retirement.ghosts[name].reason for name in named if name in retirement.ghosts},
@@ -61,6 +62,8 @@ class _Reasons:
     """All that led to a change of one shape."""
 
     bought: int
+    """For jobs."""
+    warm: int
     jobs: Sequence[JobId]
     drained: tuple[WorkerName, ...]
     ghosts: Mapping[WorkerName, str]
@@ -75,13 +78,15 @@ class _Reasons:
             parts.append(
                 f"{self.bought} more for pending {'job' if len(self.jobs) == 1 else 'jobs'} {_names(self.jobs)}"
             )
+        if self.warm:
+            parts.append(f"{self.warm} more to stand warm")
         if self.drained:
             parts.append(f"{_names(self.drained)} drained and idle")
         for reason in dict.fromkeys(self.ghosts.values()):
             parts.append(f"{_names([name for name, each in self.ghosts.items() if each == reason])} {reason}")
         if self.taken_back:
             parts.append(f"{_names(self.taken_back)} there after all")
-        unexplained = more - self.bought + len(self.drained) + len(self.ghosts) - len(self.taken_back)
+        unexplained = more - self.bought - self.warm + len(self.drained) + len(self.ghosts) - len(self.taken_back)
         if unexplained < 0:
             parts.append(f"{-unexplained} ordered or lost and not needed any more")
         if unexplained > 0:

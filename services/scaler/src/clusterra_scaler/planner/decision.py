@@ -18,7 +18,9 @@ from clusterra_scaler.planner.changes import changes_of
 from clusterra_scaler.planner.demand import Demand, startable
 from clusterra_scaler.planner.failover import Failover, plan_around
 from clusterra_scaler.planner.first_fit import first_fit
+from clusterra_scaler.planner.floor import with_floor
 from clusterra_scaler.planner.ghosts import taken_back
+from clusterra_scaler.planner.idleness import with_idleness
 from clusterra_scaler.planner.packing_plan import PackingPlan, packing_plan
 from clusterra_scaler.planner.plan import Plan
 from clusterra_scaler.planner.refusals import opened
@@ -64,7 +66,8 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
     supply = supply_of(seen, state, sightings.looks.boots)
     asked = ceilings(seen, state)
     failover = _plan(seen, state, supply, sightings, history or RunHistory())
-    planned = failover.packed.plan if failover else None
+    planned = with_floor(failover.packed.plan, seen, state, supply) if failover else None
+    sightings = with_idleness(sightings, seen, state, supply, planned)
     retirement = retire(seen, state, sightings, supply, planned)
     if failover:
         retirement = retirement.with_given_back(failover.given_back)
@@ -73,6 +76,7 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
     requests = {
         "drains": dict(retirement.drains),
         "undrains": dict(retirement.undrains),
+        "moves": dict(retirement.moves),
         "bookings": failover.packed.bookings if failover else state.bookings,
     }
     sightings = replace(sightings, lost=sightings.lost.intersection(retirement.undrains))
@@ -86,6 +90,7 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
             ceilings={target.shape: max(target.replicas, asked[target.shape]) for target in targets},
             boot_p99_seconds=sightings.looks.boots.p99_seconds(),
             breakers=breakers,
+            keep_seconds=dict(sightings.reuse.keeping.learned),
             **requests,
         )
     else:

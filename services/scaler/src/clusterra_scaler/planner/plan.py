@@ -1,7 +1,7 @@
 """What of the fleet pending jobs use, and what must be bought for them: what a policy answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 
@@ -48,3 +48,5 @@ class Plan:
     places: Mapping[JobId, tuple[Place, ...]]
     """By the first id of a group of equal jobs, the workers that they are to run on."""
     unmet: tuple[Unmet, ...]
+    warm: Mapping[ShapeName, int] = field(default_factory=dict)
+    """Of the new ones, those that no job needs yet."""

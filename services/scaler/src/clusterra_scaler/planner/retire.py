@@ -16,12 +16,13 @@ from datetime import datetime
 from typing import Self
 
 from clusterra_contracts.identity import WorkerName
-from clusterra_contracts.queue import NodeState
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain, SetExtra, Undrain
 
 from clusterra_scaler.planner.ghosts import Ghost, ghosts
+from clusterra_scaler.planner.moves import Moves
 from clusterra_scaler.planner.plan import Plan
-from clusterra_scaler.planner.seen import Seen, runs_nothing
+from clusterra_scaler.planner.release import released
+from clusterra_scaler.planner.seen import Seen, busy_nodes, runs_nothing
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply, drained_by_us
@@ -47,6 +48,8 @@ class Retirement:
     forgotten: frozenset[WorkerName]
     """Victims that neither the edge nor Slurm has any more."""
     actions: tuple[Action, ...]
+    moves: Mapping[WorkerName, datetime]
+    """See FleetState."""
 
     def with_given_back(self, workers: Mapping[WorkerName, Ghost]) -> Self:
         """With more workers that Slurm never had."""
@@ -69,13 +72,16 @@ def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, 
     undrains = {name: at for name, at in state.undrains.items() if _seconds(at, seen) < UNANSWERED_SECONDS}
     actions: list[Action] = []
     victims: frozenset[WorkerName] = frozenset()
+    moves = Moves(state.moves, seen.binding.policy.moves_per_minute, seen.now)
     found: dict[WorkerName, Ghost] = {}
     if plan is not None:
         drains = {name: at for name, at in drains.items() if name not in plan.undrain}
         actions += [Undrain(node=name) for name in sorted(plan.undrain)]
         if seen.whole:
-            drains, victims, more = _step(seen, drains, undrains.keys(), sightings, supply, plan)
+            drains, victims, more = _step(seen, drains, undrains.keys(), supply, plan)
             actions += more
+            for name, idle_seconds in released(seen, state, sightings, supply, plan, moves).items():
+                actions.append(Drain(node=name, reason=f"idle for {idle_seconds:.0f} s"))
             found = {name: each for name, each in ghosts(seen, sightings.looks).items() if name in supply.workers}
         for name in plan.undrain:
             if name not in undrains or _seconds(undrains[name], seen) >= NOTED_AGAIN_SECONDS:
@@ -87,6 +93,7 @@ def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, 
         ghosts=found,
         forgotten=_forgotten(seen, state),
         actions=(*actions, *_records_to_delete(seen, state, sightings, supply)),
+        moves=moves.record,
     )
 
 
@@ -94,14 +101,14 @@ def _step(
     seen: Seen,
     recorded: Mapping[WorkerName, datetime],
     undrains: Collection[WorkerName],
-    sightings: Sightings,
     supply: Supply,
     plan: Plan,
 ) -> tuple[dict[WorkerName, datetime], frozenset[WorkerName], list[Action]]:
+    """What becomes of the drains that were begun."""
     drains: dict[WorkerName, datetime] = {}
     victims: set[WorkerName] = set()
     actions: list[Action] = []
-    busy = _busy(seen)
+    busy = busy_nodes(seen.snapshot)
     for name in sorted(supply.workers.keys() & supply.nodes.keys() - plan.undrain):
         node = supply.nodes[name]
         free = runs_nothing(node) and name not in busy
@@ -111,10 +118,6 @@ def _step(
         if accepted_at is None:
             if node.draining:
                 actions.append(Drain(node=name, reason="not needed"))
-            elif free and name not in plan.needed:
-                idle_seconds = _seconds(_idle_since(node, sightings, seen), seen)
-                if idle_seconds >= _patience_seconds(node, seen):
-                    actions.append(Drain(node=name, reason=f"idle for {idle_seconds:.0f} s"))
         elif seen.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in undrains)):
             drains[name] = accepted_at
         elif node.draining:
@@ -122,19 +125,8 @@ def _step(
     return drains, frozenset(victims), actions
 
 
-def _idle_since(node: NodeState, sightings: Sightings, seen: Seen) -> datetime:
-    if node.idle_since is None:
-        return sightings.idle.get(node.name, seen.now)
-    return max(node.idle_since, node.registered_at or node.idle_since)
-
-
 def _seconds(since: datetime, seen: Seen) -> float:
     return (seen.now - since).total_seconds()
-
-
-def _patience_seconds(node: NodeState, seen: Seen) -> float:
-    """A node that does not answer may come back; one that does is ready for the next job all the time."""
-    return seen.binding.policy.ghost_seconds if node.gone else seen.binding.policy.idle_seconds
 
 
 def _forgotten(seen: Seen, state: FleetState) -> frozenset[WorkerName]:
@@ -148,7 +140,7 @@ def _records_to_delete(seen: Seen, state: FleetState, sightings: Sightings, supp
     if not seen.edge.listed(seen.now) or seen.snapshot.running is None:
         return []
     there = _there(seen)
-    busy = _busy(seen)
+    busy = busy_nodes(seen.snapshot)
     ghosts = {
         name
         for name, since in sightings.absent.items()
@@ -159,10 +151,6 @@ def _records_to_delete(seen: Seen, state: FleetState, sightings: Sightings, supp
         for name in sorted((state.victims | ghosts) & supply.nodes.keys())
         if name not in there and name not in busy and runs_nothing(supply.nodes[name])
     ]
-
-
-def _busy(seen: Seen) -> frozenset[str]:
-    return frozenset(name for job in seen.snapshot.running or () for name in job.nodes)
 
 
 def _there(seen: Seen) -> frozenset[WorkerName]:

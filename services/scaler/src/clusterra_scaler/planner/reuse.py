@@ -109,7 +109,6 @@ def substitutes(catalogue: Catalogue) -> dict[ShapeName, frozenset[ShapeName]]:
             or (
                 spec.cpus >= needed.cpus
                 and spec.memory_mib >= needed.memory_mib
-                and needed.gres in ("", spec.gres)
                 and prices[other] < DEARER * prices[bought]
             )
         )

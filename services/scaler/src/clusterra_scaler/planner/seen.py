@@ -63,6 +63,11 @@ class Seen:
         return None not in (snapshot.pending, snapshot.running, snapshot.nodes) and self.edge.listed(self.now)
 
 
+def busy_nodes(snapshot: QueueSnapshot) -> frozenset[str]:
+    """Those that a running job names; none when the running jobs are not known."""
+    return frozenset(name for job in snapshot.running or () for name in job.nodes)
+
+
 def runs_nothing(node: NodeState) -> bool:
     """Whether Slurm has nothing on the node. A node that is down runs nothing once its jobs were taken from it."""
     return node.idle or (

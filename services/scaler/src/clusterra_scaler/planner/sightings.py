@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from clusterra_contracts.identity import ShapeName
+from clusterra_contracts.identity import ShapeName, WorkerName
+from clusterra_contracts.queue import NodeState
 
 from clusterra_scaler.planner.boots import Boots
 from clusterra_scaler.planner.capacity import failing_since
 from clusterra_scaler.planner.ghosts import Looks
-from clusterra_scaler.planner.seen import Seen, runs_nothing
+from clusterra_scaler.planner.keeping import Keeping
+from clusterra_scaler.planner.reuse import Reuse
+from clusterra_scaler.planner.seen import Seen, busy_nodes, runs_nothing
 from clusterra_scaler.planner.state import FleetState
 
 
@@ -27,18 +30,26 @@ class Sightings:
     """Of workers that Slurm does not have."""
     failing: Mapping[ShapeName, datetime] = field(default_factory=dict)
     """Shapes whose workers do not start, as the edge says."""
+    reuse: Reuse = field(default_factory=Reuse)
+    """Of workers without work."""
+    worked: Mapping[WorkerName, datetime] = field(default_factory=dict)
+    """When there last was work for a worker, if there was any before our eyes."""
 
     @classmethod
     def after_takeover(cls, state: FleetState) -> "Sightings":
-        """Of somebody else's requests no answer will be heard. What was learned of boots is in the record."""
-        return cls(lost=frozenset(state.undrains), looks=Looks(Boots(recorded=state.boot_p99_seconds)))
+        """Of somebody else's requests no answer will be heard. What was learned is in the record."""
+        return cls(
+            lost=frozenset(state.undrains),
+            looks=Looks(Boots(recorded=state.boot_p99_seconds)),
+            reuse=Reuse(Keeping(learned=state.keep_seconds)),
+        )
 
     def after(self, seen: Seen) -> "Sightings":
         """With what is seen now; a list that could not be read changes nothing."""
-        nodes, running, edge = seen.snapshot.nodes, seen.snapshot.running, seen.edge
+        nodes, edge = seen.snapshot.nodes, seen.edge
         idle, absent = self.idle, self.absent
-        if nodes is not None and running is not None:
-            busy = {name for job in running for name in job.nodes}
+        if nodes is not None and seen.snapshot.running is not None:
+            busy = busy_nodes(seen.snapshot)
             idle = {
                 node.name: self.idle.get(node.name, seen.snapshot.taken_at)
                 for node in nodes
@@ -50,6 +61,12 @@ class Sightings:
         looks = self.looks.after(seen)
         failing = failing_since(self.failing, seen, looks.boots)
         return replace(self, idle=idle, absent=absent, looks=looks, failing=failing)
+
+    def idle_since(self, node: NodeState, now: datetime) -> datetime:
+        """Since when a node has run nothing: by Slurm, where it tells."""
+        if node.idle_since is None:
+            return self.idle.get(node.name, now)
+        return max(node.idle_since, node.registered_at or node.idle_since)
 
     def undrain_lost(self, node: str) -> "Sightings":
         """With an undrain that got no answer."""

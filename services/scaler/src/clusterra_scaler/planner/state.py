@@ -30,10 +30,14 @@ class FleetState(Wire):
     """Undrains that may still reach Slurm, and when they were decided: asked for, and not answered for certain."""
     bookings: tuple[Booking, ...] = ()
     """For which jobs workers were bought that come (`packing` alone)."""
+    moves: dict[WorkerName, Moment] = Field(default_factory=dict)
+    """The drains that were begun in the last minute before the latest of them, and when each was asked for first."""
     boot_p99_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """For how long nearly all workers of a shape boot, as far as it was known at the last decision."""
     breakers: tuple[Breaker, ...] = ()
     """One at most for each shape of the catalogue."""
+    keep_seconds: dict[ShapeName, float] = Field(default_factory=dict)
+    """For how long it pays to keep an idle worker of a shape, as far as it had been learned then."""
 
     @classmethod
     def undecided(cls, at: datetime) -> "FleetState":
@@ -41,9 +45,11 @@ class FleetState(Wire):
         return cls(decided_at=at)
 
     @property
-    def committed(self) -> tuple[dict[WorkerName, Moment], dict[WorkerName, Moment], tuple[Breaker, ...]]:
+    def committed(
+        self,
+    ) -> tuple[dict[WorkerName, Moment], dict[WorkerName, Moment], dict[WorkerName, Moment], tuple[Breaker, ...]]:
         """What must be in the record before more is done: what stands with Slurm, and what may not be bought."""
-        return (self.drains, self.undrains, self.breakers)
+        return (self.drains, self.undrains, self.moves, self.breakers)
 
     def target(self, shape: ShapeName) -> ShapeTarget | None:
         """What was decided for a shape."""

@@ -1,0 +1,201 @@
+"""Which idle workers go: when it pays, no faster than they may, and never those of the floor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
+from clusterra_contracts.slurm_rpc import Drain, Undrain
+from clusterra_scaler.planner.breakers import LONGEST_PAUSE_SECONDS, Breaker
+from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.keeping import LEARNED_FROM, Gap, Keeping
+from clusterra_scaler.planner.reuse import Reuse
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
+from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
+
+NAMES = tuple(f"compute-xs-{number}" for number in range(1, 6))
+NEVER = (Gap(150.0, ended=False),) * LEARNED_FROM
+AFTER_40 = (Gap(40.0, ended=True),) * LEARNED_FROM
+PACKING: dict[str, Any] = {"name": "packing"}
+
+
+def look(
+    nodes: Sequence[NodeState] | None,
+    *runs: RunningJob,
+    pending: tuple[PendingJobs, ...] = (),
+    before: FleetState | None = None,
+    sightings: Sightings | None = None,
+    now: float = NOW,
+    paused: bool = False,
+    **policy: Any,
+) -> Decision:
+    names = [record.name for record in nodes or ()]
+    shot = snapshot(pending, runs, None if nodes is None else tuple(nodes), taken=now)
+    view = seen(shot, edge(*map(worker, names), heard=now), now=now, **policy)
+    if paused:
+        view = type(view)(view.binding.model_copy(update={"state": "paused"}), shot, view.edge, view.now)
+    before = before or state(target("compute-xs", len(names)), generation=1)
+    return decide(view, before, sightings or Sightings())
+
+
+def learned(*gaps: Gap) -> Sightings:
+    return Sightings(reuse=Reuse(Keeping(gaps={"compute-xs": gaps})))
+
+
+def drained(decision: Decision) -> list[str]:
+    return [action.node for action in decision.actions if isinstance(action, Drain)]
+
+
+def idle(*idle_for: float) -> list[NodeState]:
+    return [node(name, idle_for=each) for name, each in zip(NAMES, idle_for, strict=False)]
+
+
+@pytest.mark.parametrize(
+    ("gaps", "kept", "gone"), [((), 149, 151), (AFTER_40, 43, 45), (NEVER, -1, 0)], ids=["unknown", "soon", "never"]
+)
+def test_an_idle_worker_is_kept_as_long_as_it_pays(gaps: tuple[Gap, ...], kept: float, gone: float) -> None:
+    if kept >= 0:
+        assert drained(look(idle(kept), sightings=learned(*gaps), **PACKING)) == []
+    assert drained(look(idle(gone), sightings=learned(*gaps), **PACKING)) == [NAMES[0]]
+
+
+def test_the_setting_bounds_what_was_learned() -> None:
+    assert drained(look(idle(21), sightings=learned(*AFTER_40), idle_seconds=20, **PACKING)) == [NAMES[0]]
+    assert drained(look(idle(0), idle_seconds=0, **PACKING)) == [NAMES[0]]
+
+
+def test_the_documented_rule_goes_by_the_setting_alone() -> None:
+    assert drained(look(idle(149), sightings=learned(*NEVER), name="family")) == []
+    assert drained(look(idle(151), sightings=learned(*AFTER_40), name="family")) == [NAMES[0]]
+
+
+def test_what_was_chosen_for_a_worker_stays() -> None:
+    first = look(idle(1), **PACKING)
+    chosen = first.sightings.reuse.idle[NAMES[0]]
+    assert chosen.keep_seconds == 150
+    changed_mind = Sightings(reuse=Reuse(Keeping(gaps={"compute-xs": NEVER}), {NAMES[0]: chosen}))
+    assert drained(look(idle(100), sightings=changed_mind, **PACKING)) == []
+
+
+def test_gaps_are_learned_from_what_is_seen() -> None:
+    idle_for_50 = look(idle(50), **PACKING)
+    reused = look([node(NAMES[0], used=1)], running("1", NAMES[0]), sightings=idle_for_50.sightings, **PACKING)
+    assert reused.sightings.reuse.keeping.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
+    planned = look(idle(50), pending=(group("1"),), sightings=idle_for_50.sightings, **PACKING)
+    assert planned.sightings.reuse.keeping.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
+    gone = look([], before=state(target("compute-xs", 1)), sightings=idle_for_50.sightings, **PACKING)
+    assert gone.sightings.reuse.keeping.gaps == {"compute-xs": (Gap(50.0, ended=False),)}
+    nobody_knows = look(None, sightings=idle_for_50.sightings, **PACKING)
+    assert nobody_knows.sightings.reuse == idle_for_50.sightings.reuse
+
+
+def test_a_purchase_after_a_release_is_learned_from() -> None:
+    first = look(idle(0), sightings=learned(*NEVER), **PACKING)
+    drains = first.state.model_copy(update={"drains": {NAMES[0]: at(NOW)}})
+    record = node(NAMES[0], "IDLE", "DRAIN", reason=OURS, idle_for=0)
+    second = look([record], before=drains, sightings=first.sightings, now=NOW + 1, **PACKING)
+    assert second.state.victims == {NAMES[0]}
+    third = look((), pending=(group("1"),), before=second.state, sightings=second.sightings, now=NOW + 30, **PACKING)
+    assert third.plan is not None
+    assert third.plan.new == {"compute-xs": 1}
+    assert third.sightings.reuse.keeping.gaps["compute-xs"][-1] == Gap(30.0, ended=True)
+
+
+def test_a_worker_that_work_was_planned_for_is_idle_since_then() -> None:
+    """Its job was cancelled."""
+    first = look(idle(100), pending=(group("1"),), **PACKING)
+    second = look(idle(100), sightings=first.sightings, now=NOW + 1, **PACKING)
+    assert second.sightings.reuse.idle[NAMES[0]].since == at(NOW).timestamp()
+
+
+def test_what_was_learned_outlives_the_scaler() -> None:
+    first = look(idle(50, 1), sightings=learned(*AFTER_40), before=state(target("compute-xs", 3)), **PACKING)
+    assert first.changes
+    assert first.state.keep_seconds == {"compute-xs": pytest.approx(44)}
+    after = Sightings.after_takeover(first.state.taken_over(2, at(NOW)))
+    assert drained(look(idle(43), sightings=after, **PACKING)) == []
+    assert drained(look(idle(45), sightings=after, **PACKING)) == [NAMES[0]]
+
+
+def test_so_many_move_in_a_minute_the_longest_idle_first() -> None:
+    records = idle(200, 400, 300, 500, 600)
+    first = look(records, moves_per_minute=2)
+    assert drained(first) == [NAMES[4], NAMES[3]]
+    assert first.state.committed != FleetState.undecided(at(0)).committed, "it is recorded before Slurm is asked"
+    again = look(records, before=first.state, now=NOW + 59, moves_per_minute=2)
+    assert drained(again) == [NAMES[4], NAMES[3]], "the same are asked for until they are seen drained"
+    assert again.state.moves == first.state.moves
+    others = first.state.taken_over(2, at(NOW + 1))
+    assert drained(look(records[:3], before=others, now=NOW + 59, moves_per_minute=2)) == []
+    later = look(records[:3], before=others, now=NOW + 60, moves_per_minute=2)
+    assert drained(later) == [NAMES[1], NAMES[2]]
+    assert later.state.moves == {name: at(NOW + 60) for name in NAMES[1:3]}
+
+
+@pytest.mark.parametrize("policy", ["packing", "family"])
+def test_the_last_of_a_shape_stay_where_it_has_a_floor(policy: str) -> None:
+    records = idle(200, 400, 300)
+    assert drained(look(records, warm={"compute-xs": 2}, name=policy)) == [NAMES[1]]
+    assert drained(look(records, warm={"compute-xs": 3}, name=policy)) == []
+    assert len(drained(look(records, warm={"compute-xs": 2}, name=policy, paused=True))) == 3
+    busy = [node(NAMES[0], used=1), *records[1:]]
+    assert drained(look(busy, running("1", NAMES[0]), warm={"compute-xs": 2}, name=policy)) == [NAMES[1]]
+
+
+def test_a_node_that_does_not_answer_is_no_part_of_the_floor() -> None:
+    down = node(NAMES[0], "DOWN", idle_for=900)
+    decision = look([down, *idle(0, 200)[1:]], warm={"compute-xs": 1})
+    assert drained(decision) == [NAMES[0]]
+
+
+@pytest.mark.parametrize("policy", ["packing", "family"])
+def test_what_is_missing_of_the_floor_is_bought(policy: str) -> None:
+    decision = look(idle(1), warm={"compute-xs": 3}, name=policy)
+    assert decision.state.target("compute-xs") == target("compute-xs", 3)
+    assert decision.changes[0].reason == "2 more to stand warm"
+    still = look(idle(1), warm={"compute-xs": 3}, name=policy, before=decision.state)
+    assert not still.changes
+    lowered = look(idle(1), warm={"compute-xs": 1}, name=policy, before=decision.state)
+    assert lowered.state.target("compute-xs") == target("compute-xs", 1)
+
+
+def test_workers_for_jobs_count_for_the_floor() -> None:
+    decision = look((), pending=(group("1", cpus=2),), warm={"compute-xs": 2}, name="family")
+    assert decision.state.target("compute-xs") == target("compute-xs", 2)
+    assert decision.changes[0].reason == "1 more for pending job 1; 1 more to stand warm"
+
+
+def test_the_floor_is_bought_within_the_bounds_and_not_in_a_pause() -> None:
+    assert look((), warm={"compute-xs": 3}, max_workers=2).state.target("compute-xs") == target("compute-xs", 2)
+    assert look((), warm={"compute-xs": 3}, most={"compute-xs": 1}).state.target("compute-xs") == target(
+        "compute-xs", 1
+    )
+    assert not look((), warm={"compute-xs": 3}, paused=True).changes
+    assert not look((), warm={"no-such-shape": 3}).changes
+
+
+def test_a_drain_is_taken_back_before_the_floor_is_bought() -> None:
+    record = node(NAMES[0], "IDLE", "DRAIN", reason=OURS)
+    before = state(target("compute-xs", 1), generation=1, drains={NAMES[0]: at(NOW)})
+    decision = look([record], before=before, warm={"compute-xs": 1})
+    assert decision.actions == (Undrain(node=NAMES[0]),)
+    assert not decision.changes
+
+
+def test_of_a_shape_that_cannot_be_had_one_is_tried_at_a_time() -> None:
+    def after(failed: float) -> Decision:
+        breaker = Breaker(
+            shape="compute-xs",
+            why="compute-xs: no machine",
+            message="",
+            opened_at=at(failed),
+            failed_at=at(failed),
+            failures=1,
+        )
+        return look((), warm={"compute-xs": 3}, before=state(generation=1, breakers=(breaker,)))
+
+    assert not after(NOW - 1).changes
+    tried = after(NOW - LONGEST_PAUSE_SECONDS)
+    assert tried.state.target("compute-xs") == target("compute-xs", 1)
+    assert not look((), warm={"compute-xs": 3}, before=tried.state).changes
