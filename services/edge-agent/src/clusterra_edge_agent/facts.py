@@ -1,9 +1,12 @@
 """What an edge knows besides its workers, for heartbeats: the port to it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from clusterra_contracts.heartbeat import Node, NodeClaim, Price, Stuck
+from clusterra_contracts.identity import WorkerName
 
 from clusterra_edge_agent.changes import Changes
 
@@ -16,6 +19,8 @@ class Facts:
     nodes: tuple[Node, ...] | None = None
     node_claims: tuple[NodeClaim, ...] | None = None
     prices: tuple[Price, ...] | None = None
+    leave_by: Mapping[WorkerName, datetime] = field(default_factory=dict)
+    """Workers whose machine will be taken away, and by when."""
 
 
 class FactSource(Protocol):

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 
 import structlog
 from clusterra_contracts import subjects
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat, Worker
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, WorkerName, now
 from clusterra_runtime import bus
 from clusterra_runtime.clock import generation
 
@@ -78,7 +79,7 @@ class Heartbeats:
             agent_version=self._version,
             substrate=self._substrate.kind,
             applied=self._applied(),
-            workers=await self._workers(),
+            workers=_noticed(await self._workers(), facts.leave_by),
             stuck=facts.stuck,
             nodes=facts.nodes,
             node_claims=facts.node_claims,
@@ -97,3 +98,12 @@ class Heartbeats:
         except SubstrateUnavailable as error:
             log.warning("workers_not_listed", reason=str(error))
             return None
+
+
+def _noticed(workers: tuple[Worker, ...] | None, leave_by: Mapping[WorkerName, datetime]) -> tuple[Worker, ...] | None:
+    if workers is None or not leave_by:
+        return workers
+    return tuple(
+        worker.model_copy(update={"leaves_by": leave_by[worker.name]}) if worker.name in leave_by else worker
+        for worker in workers
+    )

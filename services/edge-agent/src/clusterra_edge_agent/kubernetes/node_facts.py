@@ -1,14 +1,17 @@
 """What heartbeats tell of a Kubernetes besides the workers: what is stuck, the machines, and what they cost."""
 
 import asyncio
+from datetime import datetime
 
 from clusterra_contracts.heartbeat import Stuck
+from clusterra_contracts.identity import WorkerName
 
 from clusterra_edge_agent.changes import GatheredChanges
 from clusterra_edge_agent.facts import Facts
 from clusterra_edge_agent.kubernetes.api import Api
 from clusterra_edge_agent.kubernetes.ghost_removal import PASS_SECONDS, GhostRemoval
 from clusterra_edge_agent.kubernetes.machines import Machines
+from clusterra_edge_agent.kubernetes.notices import notices
 from clusterra_edge_agent.kubernetes.prices import Prices
 from clusterra_edge_agent.kubernetes.stuck import stuck
 from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
@@ -53,7 +56,14 @@ class NodeFacts:
             nodes=None if nodes is None else tuple(node.fact for node in nodes),
             node_claims=None if claims is None else tuple(claim.fact for claim in claims),
             prices=None if self._prices is None else self._prices.current,
+            leave_by=self._notices(),
         )
+
+    def _notices(self) -> dict[WorkerName, datetime]:
+        try:
+            return notices(self._substrate.pods(), self._machines.nodes, self._machines.claims)
+        except SubstrateUnavailable:
+            return {}
 
     def _stuck(self) -> tuple[Stuck, ...] | None:
         try:
