@@ -12,6 +12,8 @@ from fleet_examples import at
 
 BOOT_FAILED_SECONDS = 40
 """The edge itself ends a worker whose slurmd never serves, if it is told to."""
+NOTICE_SECONDS = 40
+"""A machine is taken away so long after the notice at most; sometimes at once."""
 LAUNCH_SECONDS = 14
 """A machine takes up to so long although it is to be had."""
 
@@ -56,6 +58,8 @@ class Pod:
     phase: WorkerPhase = "booting"
     ends: int | None = None
     died: int | None = None
+    leaves: int | None = None
+    """When its machine is taken away, once that is announced."""
     idle_since: int | None = None
     """Since when it serves without a job."""
 
@@ -99,13 +103,15 @@ class EdgeModel:
     def serves(self, name: str) -> bool:
         return name in self.pods and self.pods[name].died is None
 
-    def live(self, second: int, crash: float) -> list[Pod]:
+    def live(self, second: int, crash: float, notice: float = 0.0) -> list[Pod]:
         """What becomes of the workers in a second; returns those that register now."""
         registering = []
         for pod in tuple(self.pods.values()):
             if pod.machine is None and pod.launched_from <= second and self._in_stock(pod.shape, second):
                 pod.machine = second
-            if pod.ends is not None and pod.ends <= second:
+            if pod.machine is not None and pod.leaves is None and self._random.random() < notice:
+                pod.leaves = second + self._random.randint(0, NOTICE_SECONDS)
+            if any(end is not None and end <= second for end in (pod.ends, pod.leaves)):
                 del self.pods[pod.name]
             elif pod.phase == "booting" and pod.serves is not None and pod.serves <= second:
                 pod.phase = "running"
@@ -141,7 +147,13 @@ class EdgeModel:
     def heartbeat(self, second: int, *, listed: bool) -> Heartbeat:
         """Workers that have died are told of as failed, or not at all."""
         workers = tuple(
-            Worker(name=pod.name, shape=pod.shape, phase=pod.phase, started_at=at(pod.started))
+            Worker(
+                name=pod.name,
+                shape=pod.shape,
+                phase=pod.phase,
+                started_at=at(pod.started),
+                leaves_by=None if pod.leaves is None else at(pod.leaves),
+            )
             for pod in self.pods.values()
             if pod.died is None or self._random.random() < 0.7
         )

@@ -86,8 +86,14 @@ def node(name: str, *states: str, used: int = 0, idle_for: float | None = 500.0,
     )
 
 
-def worker(name: str, phase: WorkerPhase = "running", *, started: float = 0.0) -> Worker:
-    return Worker(name=name, shape=name.rpartition("-")[0], phase=phase, started_at=at(started))
+def worker(name: str, phase: WorkerPhase = "running", *, started: float = 0.0, leaves: float | None = None) -> Worker:
+    return Worker(
+        name=name,
+        shape=name.rpartition("-")[0],
+        phase=phase,
+        started_at=at(started),
+        leaves_by=None if leaves is None else at(leaves),
+    )
 
 
 def snapshot(

@@ -35,6 +35,8 @@ class Faults:
     failed_call: float = 0.0
     """A drain may have happened all the same; an undrain may still happen, half a minute later."""
     crash: float = 0.0
+    notice: float = 0.0
+    """A worker's machine is taken away, soon after that was announced."""
     boots: BootFaults = field(default_factory=BootFaults)
     takeover: float = 0.0
 
@@ -95,7 +97,7 @@ class World:
         return jobs_done and not self.edge.alive and not self.slurm.nodes and not self.state.victims
 
     def _step(self) -> None:
-        for pod in self.edge.live(self.second, self.faults.crash):
+        for pod in self.edge.live(self.second, self.faults.crash, self.faults.notice):
             self.slurm.register(pod.name, pod.spec, self.second)
         self._notice_dead_nodes()
         self.slurm.progress(self.second)

@@ -60,6 +60,7 @@ any_trouble = st.builds(
     late_desired=st.sampled_from([0.0, 0.3]),
     failed_call=some,
     crash=st.sampled_from([0.0, 0.01]),
+    notice=st.sampled_from([0.0, 0.02]),
     takeover=st.sampled_from([0.0, 0.01, 0.03]),
 )
 policies = st.sampled_from(["family", "packing"])

@@ -26,7 +26,7 @@ def released(
     in_use = {
         name: supply.nodes[name]
         for name in supply.workers.keys() & supply.nodes.keys() - plan.undrain
-        if name not in state.drains and not supply.nodes[name].draining
+        if name not in state.drains and not supply.nodes[name].draining and supply.workers[name].leaves_by is None
     }
     spare = Counter(supply.workers[name].shape for name, node in in_use.items() if not node.gone)
     spare.subtract(floor_of(seen))

@@ -3,6 +3,7 @@
     in use -- idle long enough, not needed --> Drain --accepted--> drained
     drained -- seen idle in a snapshot taken after that --> victim -- gone from the edge and from Slurm --> forgotten
     drained -- wanted again --> its record is dropped, then Undrain
+    in use or idle -- its machine will be taken away --> Drain, and never wanted again
     unknown to Slurm for longer than its limit --> victim, see `ghosts`
 
 A worker that Slurm has becomes a victim only by a snapshot that shows it drained for our reason, running nothing, and
@@ -112,12 +113,15 @@ def _step(
     for name in sorted(supply.workers.keys() & supply.nodes.keys() - plan.undrain):
         node = supply.nodes[name]
         free = runs_nothing(node) and name not in busy
-        accepted_at = recorded.get(name)
+        accepted_at, leaves_by = recorded.get(name), supply.workers[name].leaves_by
         if node.draining and not drained_by_us(node):
             continue
         if accepted_at is None:
             if node.draining:
                 actions.append(Drain(node=name, reason="not needed"))
+            elif leaves_by is not None:
+                # At once: a job that Slurm puts there now is lost with the machine.
+                actions.append(Drain(node=name, reason=f"its machine is taken away by {leaves_by:%H:%M:%S} UTC"))
         elif seen.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in undrains)):
             drains[name] = accepted_at
         elif node.draining:

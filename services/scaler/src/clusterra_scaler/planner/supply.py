@@ -63,7 +63,8 @@ class Supply:
     specs: Mapping[ShapeName, WorkerSpec]
     """The shapes that can be ordered, and those that were."""
     workers: Mapping[WorkerName, Worker]
-    """Workers that stand: booting or running, of a shape of ours, and no victims. Empty before the edge has told."""
+    """Workers that stand: booting or running, of a shape of ours, and no victims. Empty before the edge has told.
+    Those whose machine will be taken away stand as long as the edge counts them, and are room for nothing."""
     nodes: Mapping[str, NodeState]
     """Slurm's nodes; empty when they are not known."""
     standing: Counter[ShapeName]
@@ -103,6 +104,8 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
         lost = listed is not None and node.name in ours and node.name not in workers
         if lost or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
             continue
+        if node.name in workers and workers[node.name].leaves_by is not None:
+            continue
         unseen_drain = not node.draining and (node.name in state.drains or node.name in state.undrains)
         kind: Kind = "draining" if drained_by_us(node) or unseen_drain else "node"
         if kind == "draining" or not node.draining:
@@ -132,6 +135,8 @@ def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -
 
 
 def _still_boots(worker: Worker, node: NodeState | None, seen: Seen, boots: Boots) -> bool:
+    if worker.leaves_by is not None:
+        return False
     age_seconds = (seen.now - worker.started_at).total_seconds()
     return (node is None or node.gone) and age_seconds < boots.limit_seconds(worker.shape, seen.binding.policy)
 
