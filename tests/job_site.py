@@ -31,14 +31,22 @@ _KINDS = (
 
 PLACEHOLDERS = ",".join(f"placeholder-{kind.name}-[1-4]" for kind in _KINDS)
 
-SETTINGS = (
-    *(kind.placeholders for kind in _KINDS),
+LIMITS = (
     "AccountingStorageEnforce=associations,limits,qos",
     "Licenses=matlab:2",
     "PartitionName=debug Nodes=ALL State=UP",
     "PartitionName=closed Nodes=ALL State=DOWN",
     "PartitionName=bounded Nodes=ALL MaxNodes=2 MaxTime=60 State=UP",
 )
+"""Lines of slurm.conf: what jobs may do, wherever they run."""
+
+SETTINGS = (*(kind.placeholders for kind in _KINDS), *LIMITS)
+
+
+def member(name: str) -> str:
+    """The command of sacctmgr for a user who may use all that is limited."""
+    return f"add user name={name} account=lab,idle defaultaccount=lab qos=normal,two,none defaultqos=normal"
+
 
 ACCOUNTING = (
     "add account name=lab",
@@ -47,7 +55,7 @@ ACCOUNTING = (
     "modify qos two set GrpTRES=cpu=2",
     "add qos name=none",
     "modify qos none set MaxJobsPerUser=0",
-    "add user name=alice account=lab,idle defaultaccount=lab qos=normal,two,none defaultqos=normal",
+    member("alice"),
 )
 
 

@@ -1,6 +1,6 @@
 """Everything on this machine: the real dependencies and the five services on them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,12 +97,14 @@ async def stack(
     *,
     policy: ScalingPolicy = POLICY,
     substrate: SubstrateName = "process",
+    settings: Sequence[str] = (),
     fresh: bool = False,
     progress: Progress = silent,
 ) -> AsyncIterator[Stack]:
     """Start everything, in a folder of its own; nothing of it is left running when the block ends.
 
-    `substrate` says what workers are: processes, or pods of a real node of Kubernetes.
+    `substrate` says what workers are: processes, or pods of a real node of Kubernetes. `settings` are more lines of
+    slurm.conf.
 
     It goes on with the state of the folder's last lab, unless it shall be `fresh`. Raises LabProblem.
     """
@@ -120,6 +122,7 @@ async def stack(
                     max_nodes=policy.max_workers,
                     address=edge.address,
                     one_host=edge.one_host,
+                    settings=settings,
                     progress=progress,
                 )
             )
