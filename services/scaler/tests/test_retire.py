@@ -57,6 +57,10 @@ def test_a_worker_that_a_pending_job_will_use_is_kept() -> None:
     assert decide(seen(shot, edge(worker(NAME))), one(), Sightings()).actions == ()
 
 
+def test_a_worker_whose_reservation_has_begun_is_kept() -> None:
+    assert look(node(NAME, "IDLE", "RESERVED"), one()).actions == ()
+
+
 def test_drained_and_seen_idle_afterwards_it_may_be_removed() -> None:
     decision = look(DRAINED, one(NOW - 1))
     assert decision.state.target("compute-xs") == target("compute-xs", 0, NAME)

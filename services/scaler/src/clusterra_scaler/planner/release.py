@@ -14,6 +14,10 @@ from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply
 
+RESERVED = "RESERVED"
+"""Slurm's flag of a node whose reservation has begun: jobs that ask for that can run nowhere else, and until it is over
+Slurm does not forget the node."""
+
 
 def released(
     seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, plan: Plan, moves: Moves
@@ -33,7 +37,7 @@ def released(
     busy = busy_nodes(seen.snapshot)
     idle: list[tuple[float, WorkerName]] = []
     for name, node in in_use.items():
-        if runs_nothing(node) and name not in busy and name not in plan.needed:
+        if runs_nothing(node) and RESERVED not in node.states and name not in busy and name not in plan.needed:
             idle_seconds, patience_seconds = _patience(node, sightings, seen)
             if idle_seconds >= patience_seconds:
                 idle.append((-idle_seconds, name))
