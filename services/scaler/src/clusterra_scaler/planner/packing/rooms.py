@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from clusterra_scaler.planner.packing.durations import OVER, Remaining, last
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.packing.vectors import ROUNDING_GIB, Group, Offering
 
 
 @dataclass(slots=True)
@@ -28,10 +28,18 @@ class Room:
         """A new worker."""
         return cls(room_id, offering, offering.cpus, offering.memory_gib, offering.gpus)
 
+    def copy(self) -> "Room":
+        """Another one with the same in it."""
+        return Room(
+            self.id, self.offering, self.cpus, self.memory_gib, self.gpus, self.empty, self.exclusive, self.busy
+        )
+
     def takes(self, group: Group) -> bool:
         """Whether a job of the group, or its share on one node, has room."""
         return (
-            group.fits(self.cpus, self.memory_gib, self.gpus)
+            group.cpus <= self.cpus
+            and group.memory_gib <= self.memory_gib + ROUNDING_GIB
+            and group.gpus <= self.gpus
             and not self.exclusive
             and (self.empty or not group.exclusive)
             and (group.shapes is None or self.offering.shape in group.shapes)
@@ -49,7 +57,7 @@ class Room:
             self.cpus - group.cpus, self.memory_gib - group.memory_gib, self.gpus - group.gpus
         )
         return offering.usd_per_second * longer + settings.credit * (
-            taken * (group.remaining.mean_seconds - longer) - _beside(group, offering) * longer
+            taken * (group.remaining.mean_seconds - longer) - beside(group, offering) * longer
         )
 
     def put(self, group: Group) -> None:
@@ -71,13 +79,13 @@ def cheapest_new(group: Group, offerings: Iterable[Offering], settings: Settings
     for offering in offerings:
         if group.runs_on(offering):
             paid = offering.usd_per_second * (offering.boot_seconds + mean)
-            usd = paid - settings.credit * _beside(group, offering) * mean
+            usd = paid - settings.credit * beside(group, offering) * mean
             if best is None or usd < best[0]:
                 best = usd, offering
     return best
 
 
-def _beside(group: Group, offering: Offering) -> float:
+def beside(group: Group, offering: Offering) -> float:
     """The usable room that the job leaves on a worker of its own, in USD per second."""
     return offering.usable(
         offering.cpus - group.cpus, offering.memory_gib - group.memory_gib, offering.gpus - group.gpus
