@@ -1,5 +1,6 @@
 """Offerings, groups and rooms for the tests of the packing."""
 
+from clusterra_scaler.planner.packing.bounds import Bounds
 from clusterra_scaler.planner.packing.durations import MIDDLES, Remaining, certain, expected
 from clusterra_scaler.planner.packing.rooms import Room
 from clusterra_scaler.planner.packing.vectors import Group, Offering
@@ -31,6 +32,7 @@ _vectors = {
     "remaining": remainings,
     "nodes": st.sampled_from([1, 1, 1, 2, 3]),
     "exclusive": st.sampled_from([False, False, False, True]),
+    "owner": st.sampled_from(["", "ada", "bob", "eve"]),
     "shapes": st.sampled_from([None, None, None, frozenset({"memory-16", "gpu-8"}), frozenset({"none"})]),
 }
 
@@ -54,3 +56,11 @@ def any_rooms(draw: st.DrawFn) -> list[Room]:
                 room.put(job)
         rooms.append(room)
     return rooms
+
+
+any_bounds = st.builds(
+    Bounds,
+    workers=st.one_of(st.none(), st.integers(0, 12)),
+    of_shape=st.dictionaries(st.sampled_from([each.shape for each in OFFERINGS]), st.integers(0, 3)),
+    usd_per_hour=st.one_of(st.none(), st.floats(0.0, 8.0)),
+)

@@ -16,7 +16,11 @@ from packing_examples import HOUR, OFFERINGS, any_groups, any_rooms, fading
 
 SETTINGS = Settings()
 any_settings = st.builds(
-    Settings, credit=st.sampled_from([0.0, 0.4, 1.0]), joint=st.booleans(), seeds=st.integers(1, 4)
+    Settings,
+    credit=st.sampled_from([0.0, 0.4, 1.0]),
+    joint=st.booleans(),
+    seeds=st.integers(1, 4),
+    looks=st.sampled_from([1, 100, 50_000]),
 )
 
 

@@ -1,6 +1,6 @@
 """Workers bought for several jobs at once, where they cost less together than each on a worker of its own."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clusterra_scaler.planner.packing.drafts import Draft
@@ -10,6 +10,17 @@ from clusterra_scaler.planner.packing.vectors import Offering
 
 _CLEARLY = 1e-12
 """By how much a share of the price must be lower to be preferred, so that rounding decides nothing."""
+_FAVOURITES = 3
+"""How many shapes are still tried when there are few looks left."""
+_LEAST_WINDOW = 64
+"""How many groups are looked at for a bundle at least, where there are as many."""
+
+type Order = Callable[[Waiting], tuple[float, ...]]
+
+
+def longest_first(jobs: Waiting) -> tuple[float, ...]:
+    """What comes after the longest job prolongs nothing. Of equals the biggest first."""
+    return (-jobs.group.remaining.mean_seconds, -jobs.group.cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,7 @@ class _Bundle:
     jobs: tuple[tuple[Waiting, float], ...]
     """One entry for each job, with the USD it adds; the first bears the boot."""
     counts: tuple[tuple[Waiting, int], ...]
+    """The same by group."""
 
     @property
     def waits(self) -> bool:
@@ -27,16 +39,20 @@ class _Bundle:
         return all(len(jobs.job_ids) >= count for jobs, count in self.counts)
 
 
-def buy_bundles(waiting: Sequence[Waiting], filling: Filling) -> None:
-    """Buy the bundle that saves the greatest share, as long as one saves anything.
+def buy_bundles(waiting: Sequence[Waiting], filling: Filling, order: Order = longest_first) -> None:
+    """Buy the bundle that saves the greatest share, as long as one saves anything and looks are left.
 
     After each, all waiting jobs may go onto what is left free on it.
     """
-    search = _Search(waiting, filling)
+    single = [jobs for jobs in waiting if jobs.job_ids and jobs.group.nodes == 1 and not jobs.group.exclusive]
+    search = _Search(sorted(single, key=order), filling)
     while (best := search.best()) is not None:
         room = filling.buy(best.offering)
         for jobs, usd in best.jobs:
-            filling.put(jobs, jobs.job_ids.pop(0), (room,), usd)
+            filling.put(jobs.group, jobs.job_ids.pop(0), (room,), usd)
+        if search.narrow:
+            # Whoever still waits in the end is held against all open rooms.
+            continue
         for jobs in waiting:
             if jobs.job_ids and room.takes(jobs.group):
                 # Rooms that were there before have refused them, and only a job of several nodes may now find enough.
@@ -44,38 +60,54 @@ def buy_bundles(waiting: Sequence[Waiting], filling: Filling) -> None:
 
 
 class _Search:
-    """The longest jobs are tried as the first of a bundle: what comes after them prolongs nothing."""
+    """Tries each of the first few jobs as the first of a bundle on each shape.
 
-    def __init__(self, waiting: Iterable[Waiting], filling: Filling) -> None:
-        self._offerings = filling.offerings
+    With half of its looks gone, it tries only the very first, on the shapes that were best when it tried all.
+    """
+
+    def __init__(self, ordered: list[Waiting], filling: Filling) -> None:
+        self._ordered = ordered
         self._settings = filling.settings
-        self._longest = sorted(
-            (jobs for jobs in waiting if jobs.job_ids and jobs.group.nodes == 1 and not jobs.group.exclusive),
-            key=lambda jobs: (-jobs.group.remaining.mean_seconds, -jobs.group.cpus),
-        )
-        self._found: dict[tuple[int, str], _Bundle] = {}
+        self._offerings = filling.offerings
+        self._seeds = filling.settings.seeds
+        self._looks = filling.settings.looks
+        self._narrow_at = self._looks // 2
+        self._window = max(_LEAST_WINDOW, self._looks // (4 * self._seeds * max(1, len(filling.offerings))))
+        self._found: dict[tuple[int, int], _Bundle | None] = {}
+        self.narrow = False
 
     def best(self) -> _Bundle | None:
-        self._longest = [jobs for jobs in self._longest if jobs.job_ids]
-        if sum(len(jobs.job_ids) for jobs in self._longest) < 2:
+        self._ordered = [jobs for jobs in self._ordered if jobs.job_ids]
+        if sum(len(jobs.job_ids) for jobs in self._ordered) < 2 or self._looks <= 0:
             return None
         best: _Bundle | None = None
-        for number, first in enumerate(self._longest[: self._settings.seeds]):
-            ordered = self._longest[number:] + self._longest[:number]
-            for offering in self._offerings:
-                if first.group.runs_on(offering):
-                    bundle = self._from(ordered, offering)
-                    if bundle is not None and (best is None or bundle.share < best.share - _CLEARLY):
-                        best = bundle
+        shares: list[tuple[float, int]] = []
+        for number, first in enumerate(self._ordered[: self._seeds]):
+            ordered = self._ordered[number : self._window] + self._ordered[:number]
+            for index, offering in enumerate(self._offerings):
+                if not first.group.runs_on(offering):
+                    continue
+                bundle = self._from(ordered, index, offering)
+                if bundle is None:
+                    continue
+                shares.append((bundle.share, index))
+                if best is None or bundle.share < best.share - _CLEARLY:
+                    best = bundle
+        if not self.narrow and self._looks < self._narrow_at:
+            self.narrow = True
+            self._seeds = 1
+            favourites = list(dict.fromkeys(index for _, index in sorted(shares)))[:_FAVOURITES]
+            self._offerings = [self._offerings[index] for index in sorted(favourites)]
+            self._found.clear()
         return best if best is not None and best.share < 1.0 else None
 
-    def _from(self, ordered: Sequence[Waiting], offering: Offering) -> _Bundle | None:
-        key = (id(ordered[0]), offering.shape)
+    def _from(self, ordered: Sequence[Waiting], index: int, offering: Offering) -> _Bundle | None:
+        key = (id(ordered[0]), index)
         found = self._found.get(key)
         if found is None or not found.waits:
+            self._looks -= len(ordered)
             found = _bundle(ordered, offering, self._settings)
-            if found is not None:
-                self._found[key] = found
+            self._found[key] = found
         return found
 
 

@@ -1,4 +1,4 @@
-"""A worker that may be bought, filled to see what it would cost."""
+"""A worker that might be bought, filled to see what it would cost."""
 
 from math import sumprod
 from operator import mul
@@ -10,21 +10,30 @@ from clusterra_scaler.planner.packing.vectors import ROUNDING_GIB, Group, Offeri
 
 
 class Draft:
-    """Prices as a Room does, in a fraction of its time: how long it is busy is kept as chances only.
+    """Fills and prices as a Room does, in a fraction of its time. The first job bears the boot."""
 
-    The first job bears the boot.
-    """
-
-    __slots__ = ("_boot_usd", "_cpus", "_ended", "_gpus", "_left", "_longer", "_memory_gib", "_offering", "_credit", "_until", "_usable")
+    __slots__ = (
+        "_boot_usd",
+        "_cpus",
+        "_credit",
+        "_ended",
+        "_gpus",
+        "_memory_gib",
+        "_offering",
+        "_until",
+        "_usable",
+    )
 
     def __init__(self, offering: Offering, settings: Settings) -> None:
         self._offering = offering
         self._credit = settings.credit
         self._cpus, self._memory_gib, self._gpus = offering.cpus, offering.memory_gib, offering.gpus
-        self._usable = self._left = offering.usd_per_second
+        self._usable = offering.usd_per_second
         self._boot_usd = offering.usd_per_second * offering.boot_seconds
         self._until = 0.0
+        """When the last of its jobs ends, as long as that is certain."""
         self._ended: tuple[float, ...] | None = None
+        """Else the chances of that, as of a Remaining."""
 
     def takes(self, group: Group) -> bool:
         """Whether a job of the group has room."""
@@ -38,29 +47,27 @@ class Draft:
     def price_of(self, group: Group) -> float:
         """The USD that a job of the group adds, which must have room. See Room.price_of."""
         offering, remaining = self._offering, group.remaining
-        mean = remaining.mean_seconds
-        self._left = offering.usable(
-            self._cpus - group.cpus, self._memory_gib - group.memory_gib, self._gpus - group.gpus
-        )
+        rate, mean = offering.usd_per_second, remaining.mean_seconds
+        left = offering.usable(self._cpus - group.cpus, self._memory_gib - group.memory_gib, self._gpus - group.gpus)
         if self._ended is not None:
             longer = sumprod(self._ended, remaining.cells)
         elif self._until == 0.0:
-            return self._boot_usd + (offering.usd_per_second  - self._credit * self._left) * mean
+            return self._boot_usd + (rate - self._credit * left) * mean
         elif remaining.seconds is None:
             longer = mean - self._until if mean > self._until else 0.0
         else:
             longer = sumprod(certain(self._until).chances, remaining.cells)
-        return offering.usd_per_second * longer + self._credit * (
-            (self._usable - self._left) * (mean - longer) - beside(group, offering) * longer
+        return rate * longer + self._credit * (
+            (self._usable - left) * (mean - longer) - (beside(group, offering) * longer if longer else 0.0)
         )
 
     def put(self, group: Group) -> None:
-        """Place the job that was priced last."""
+        """Place one job of the group."""
+        remaining = group.remaining
         self._cpus -= group.cpus
         self._memory_gib -= group.memory_gib
         self._gpus -= group.gpus
-        self._usable = self._left
-        remaining = group.remaining
+        self._usable = self._offering.usable(self._cpus, self._memory_gib, self._gpus)
         if self._ended is not None:
             self._ended = tuple(map(mul, self._ended, remaining.chances))
         elif remaining.ended is None:

@@ -1,8 +1,10 @@
 """Rooms that fill up with jobs, and what is bought meanwhile."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import NamedTuple
 
 from clusterra_scaler.planner.packing.rooms import Room
 from clusterra_scaler.planner.packing.settings import Settings
@@ -19,47 +21,67 @@ class Waiting:
     offering: Offering
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A job on a room for each of its nodes, with the USD it is expected to add."""
 
-    waiting: Waiting
+    group: Group
     job_id: str
     rooms: tuple[Room, ...]
     usd: float
 
 
+type Priced = tuple[float, int, Room]
+"""What a job adds on a room in USD, and the order of the room, which decides between equal prices."""
+
+
 class Filling:
     """Rooms as they fill up, and what was decided."""
 
-    def __init__(
-        self, rooms: Iterable[Room], offerings: Sequence[Offering], settings: Settings, least_cpus: int = 1
-    ) -> None:
-        """`rooms` are filled in place. Those with less than `least_cpus` free count as full."""
+    def __init__(self, rooms: Iterable[Room], offerings: Sequence[Offering], settings: Settings, looks: int) -> None:
+        """`rooms` are filled in place. For each group at most `looks` of those with enough CPUs are looked at."""
         self.offerings = offerings
         self.settings = settings
         self.placed: list[Placed] = []
         self.bought: list[Room] = []
-        self._least_cpus = least_cpus
-        self._open = [(order, room) for order, room in enumerate(rooms) if room.cpus >= least_cpus]
-        """With the order in which equal prices are decided."""
-        self._filled = 0
-        self._next = len(self._open) and self._open[-1][0] + 1
+        self._looks = looks
+        self._next = 0
+        self._free: dict[int, dict[int, Room]] = {}
+        """Rooms by whole free CPUs, then by their order."""
+        for room in rooms:
+            room.order = self._next
+            self._next += 1
+            self._free.setdefault(int(room.cpus), {})[room.order] = room
 
     def buy(self, offering: Offering) -> Room:
-        """Open a new worker."""
+        """Open a new worker, for a job that is put there next."""
         room = Room.of(f"new-{len(self.bought)}", offering)
-        self.bought.append(room)
-        self._open.append((self._next, room))
+        room.order = self._next
         self._next += 1
+        self.bought.append(room)
         return room
 
-    def put(self, waiting: Waiting, job_id: str, rooms: tuple[Room, ...], usd: float) -> None:
+    def take_back(self, rooms: Iterable[Room]) -> None:
+        """Undo the purchase of workers that no job shares with others, and all that was placed there."""
+        gone = {room.order for room in rooms}
+        self.placed = [each for each in self.placed if each.rooms[0].order not in gone]
+        self.bought = [room for room in self.bought if room.order not in gone]
+        for number, room in enumerate(self.bought):
+            room.id = f"new-{number}"
+        for shelf in self._free.values():
+            for order in gone & shelf.keys():
+                del shelf[order]
+
+    def put(self, group: Group, job_id: str, rooms: tuple[Room, ...], usd: float) -> None:
         """Place one job, on one room for each of its nodes."""
         for room in rooms:
-            room.put(waiting.group)
-            self._filled += room.cpus < self._least_cpus
-        self.placed.append(Placed(waiting, job_id, rooms, usd))
+            free = int(room.cpus)
+            room.put(group)
+            left = int(room.cpus)
+            if free in self._free:
+                self._free[free].pop(room.order, None)
+            if left and not room.exclusive:
+                self._free.setdefault(left, {})[room.order] = room
+        self.placed.append(Placed(group, job_id, rooms, usd))
 
     def place(self, waiting: Waiting, only: Room | None = None, *, buy: bool = False) -> None:
         """Place the jobs where they cost no more than on new workers, the cheapest rooms first, a job whole.
@@ -67,32 +89,41 @@ class Filling:
         With `only` no other room is looked at. With `buy` new workers are bought for nodes that find no such room;
         else those jobs stay.
         """
-        group, new_usd = waiting.group, waiting.new_usd
-        cheap = self._cheap(waiting, only)
+        group, new_usd, nodes = waiting.group, waiting.new_usd, waiting.group.nodes
+        cheap = self.cheap(group, new_usd, only)
         placed = 0
         for job_id in waiting.job_ids:
-            missing = group.nodes - len(cheap)
-            if missing > 0 and not buy:
+            if not buy and len(cheap) < nodes:
                 break
-            chosen = [heappop(cheap) for _ in range(min(group.nodes, len(cheap)))]
-            chosen += [(new_usd, self._next, self.buy(waiting.offering)) for _ in range(missing)]
-            self.put(waiting, job_id, tuple([room for _, _, room in chosen]), sum([usd for usd, _, _ in chosen]))
-            for _, order, room in chosen:
-                if room.takes(group) and (usd := room.price_of(group, self.settings)) <= new_usd:
-                    heappush(cheap, (usd, order, room))
+            rooms: list[Room] = []
+            usd = 0.0
+            while cheap and len(rooms) < nodes:
+                adds, _, room = heappop(cheap)
+                rooms.append(room)
+                usd += adds
+            while len(rooms) < nodes:
+                rooms.append(self.buy(waiting.offering))
+                usd += new_usd
+            self.put(group, job_id, tuple(rooms), usd)
+            for room in rooms:
+                if room.takes(group) and (adds := room.price_of(group, self.settings)) <= new_usd:
+                    heappush(cheap, (adds, room.order, room))
             placed += 1
         del waiting.job_ids[:placed]
 
-    def _cheap(self, waiting: Waiting, only: Room | None) -> list[tuple[float, int, Room]]:
-        """What the job adds on each room where that is no more than on a new worker, as a heap."""
-        if self._filled * 2 > len(self._open):
-            self._open = [each for each in self._open if each[1].cpus >= self._least_cpus]
-            self._filled = 0
-        group, new_usd, settings = waiting.group, waiting.new_usd, self.settings
+    def cheap(self, group: Group, new_usd: float, only: Room | None = None) -> list[Priced]:
+        """The rooms where a job, or its share on one node, costs no more than on a new worker: a heap."""
+        settings = self.settings
         cheap = [
-            (usd, order, room)
-            for order, room in (self._open if only is None else ((0, only),))
+            (usd, room.order, room)
+            for room in (islice(self._with(group.cpus), self._looks) if only is None else (only,))
             if room.takes(group) and (usd := room.price_of(group, settings)) <= new_usd
         ]
         heapify(cheap)
         return cheap
+
+    def _with(self, cpus: int) -> Iterator[Room]:
+        """Rooms with so many free CPUs; those that would have the fewest left come first."""
+        for free in sorted(self._free):
+            if free >= cpus:
+                yield from self._free[free].values()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import sumprod
 
 from clusterra_scaler.planner.packing.durations import OVER, Remaining, last
 from clusterra_scaler.planner.packing.settings import Settings
@@ -22,6 +23,8 @@ class Room:
     """An exclusive job is on it."""
     busy: Remaining = OVER
     """Until the last of its jobs has ended."""
+    order: int = 0
+    """Between equal prices the lowest goes first. Whoever fills rooms sets it."""
 
     @classmethod
     def of(cls, room_id: str, offering: Offering) -> "Room":
@@ -51,13 +54,19 @@ class Room:
         And, at `credit`, the usable room that it takes while the worker would be up anyway, less the usable room that
         there will be beside it while it alone keeps the worker up.
         """
-        offering = self.offering
-        longer = group.remaining.beyond(self.busy)
-        taken = offering.usable(self.cpus, self.memory_gib, self.gpus) - offering.usable(
-            self.cpus - group.cpus, self.memory_gib - group.memory_gib, self.gpus - group.gpus
+        offering, remaining, busy = self.offering, group.remaining, self.busy
+        if busy is OVER:
+            longer = remaining.mean_seconds
+        elif remaining.seconds is None or busy.ended is None:
+            longer = remaining.beyond(busy)
+        else:
+            longer = sumprod(busy.ended, remaining.seconds)
+        cpus, memory_gib, gpus = self.cpus, self.memory_gib, self.gpus
+        taken = offering.usable(cpus, memory_gib, gpus) - offering.usable(
+            cpus - group.cpus, memory_gib - group.memory_gib, gpus - group.gpus
         )
         return offering.usd_per_second * longer + settings.credit * (
-            taken * (group.remaining.mean_seconds - longer) - beside(group, offering) * longer
+            taken * (remaining.mean_seconds - longer) - (beside(group, offering) * longer if longer else 0.0)
         )
 
     def put(self, group: Group) -> None:
@@ -66,7 +75,7 @@ class Room:
         self.memory_gib -= group.memory_gib
         self.gpus -= group.gpus
         self.empty, self.exclusive = False, group.exclusive
-        self.busy = last((self.busy, group.remaining))
+        self.busy = group.remaining if self.busy is OVER else last((self.busy, group.remaining))
 
 
 def cheapest_new(group: Group, offerings: Iterable[Offering], settings: Settings) -> tuple[float, Offering] | None:
@@ -75,11 +84,15 @@ def cheapest_new(group: Group, offerings: Iterable[Offering], settings: Settings
     None when no shape holds it.
     """
     best: tuple[float, Offering] | None = None
-    mean = group.remaining.mean_seconds
+    mean, credit = group.remaining.mean_seconds, settings.credit
     for offering in offerings:
+        rate = offering.usd_per_second
+        paid = rate * (offering.boot_seconds + mean)
+        # No credit is more than that for all of it, which spares most shapes a closer look.
+        if best is not None and paid - credit * rate * mean > best[0]:
+            continue
         if group.runs_on(offering):
-            paid = offering.usd_per_second * (offering.boot_seconds + mean)
-            usd = paid - settings.credit * beside(group, offering) * mean
+            usd = paid - credit * beside(group, offering) * mean
             if best is None or usd < best[0]:
                 best = usd, offering
     return best

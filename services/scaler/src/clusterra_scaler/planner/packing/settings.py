@@ -23,6 +23,11 @@ class Settings:
     seeds: int = 3
     """How many of the longest waiting jobs are tried as the first of a bundle. More find nothing cheaper."""
 
+    looks: int = 20_000
+    """How often a group of jobs may be held against a shape in the search for bundles; half as often for second
+    thoughts, and a quarter as often against open rooms. Where that is not enough for all, less is tried for each, and
+    the best that was seen is taken. It is counted, not timed, so that the same question gets the same answer."""
+
     history_weight: float = 4.0
     """How many jobs of its own a history needs to count as much as the wider one it refines."""
 

@@ -47,13 +47,14 @@ class Group:
     """The node must be empty and is the job's alone."""
     shapes: frozenset[str] | None = None
     """The shapes it may run on. None: any."""
-
-    def fits(self, cpus: float, memory_gib: float, gpus: float) -> bool:
-        """Whether so much free room holds one node's share."""
-        return self.cpus <= cpus and self.memory_gib <= memory_gib + ROUNDING_GIB and self.gpus <= gpus
+    owner: str = ""
+    """Whose turn it is when not all can be served."""
 
     def runs_on(self, offering: Offering) -> bool:
         """Whether an empty worker of this shape would do."""
-        return self.fits(offering.cpus, offering.memory_gib, offering.gpus) and (
-            self.shapes is None or offering.shape in self.shapes
+        return (
+            self.cpus <= offering.cpus
+            and self.memory_gib <= offering.memory_gib + ROUNDING_GIB
+            and self.gpus <= offering.gpus
+            and (self.shapes is None or offering.shape in self.shapes)
         )

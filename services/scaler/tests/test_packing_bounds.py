@@ -1,0 +1,106 @@
+"""Packing where not everything may be bought."""
+
+from collections import Counter
+
+import pytest
+from clusterra_scaler.planner.packing.bounds import Bounds
+from clusterra_scaler.planner.packing.durations import certain
+from clusterra_scaler.planner.packing.packing import pack
+from clusterra_scaler.planner.packing.rooms import Room
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_examples import HOUR, OFFERINGS, any_bounds, any_groups, any_rooms
+
+SETTINGS = Settings()
+PRICES = {each.shape: each.usd_per_second * HOUR for each in OFFERINGS}
+
+
+def equal_jobs(owner: str, count: int, cpus: int = 4) -> Group:
+    return Group(tuple(f"{owner}-{number}" for number in range(count)), cpus, 8.0, certain(HOUR), owner=owner)
+
+
+@given(any_groups(), any_rooms(), any_bounds)
+def test_no_more_is_bought_than_may_be(groups: list[Group], rooms: list[Room], bounds: Bounds) -> None:
+    shapes = [each.offering.shape for each in pack(groups, rooms, OFFERINGS, SETTINGS, bounds).purchases]
+    assert bounds.workers is None or len(shapes) <= bounds.workers
+    assert bounds.usd_per_hour is None or sum(PRICES[shape] for shape in shapes) <= bounds.usd_per_hour + 1e-6
+    for shape, count in Counter(shapes).items():
+        assert count <= bounds.of_shape.get(shape, count)
+
+
+@given(any_groups(), any_rooms(), any_bounds)
+def test_each_job_is_placed_whole_or_has_its_reason(groups: list[Group], rooms: list[Room], bounds: Bounds) -> None:
+    packing = pack(groups, rooms, OFFERINGS, SETTINGS, bounds)
+    jobs = {job_id: group for group in groups for job_id in group.job_ids}
+    placed = [each.job_id for each in packing.placements]
+    assert sorted([*placed, *packing.impossible, *packing.unaffordable]) == sorted(jobs)
+    assert set(packing.impossible) == set(pack(groups, rooms, OFFERINGS, SETTINGS).impossible)
+    fill = {room.id: room.copy() for room in rooms}
+    fill |= {each.room: Room.of(each.room, each.offering) for each in packing.purchases}
+    for each in packing.placements:
+        group = jobs[each.job_id]
+        assert len(set(each.rooms)) == group.nodes
+        for name in each.rooms:
+            assert fill[name].takes(group)
+            fill[name].put(group)
+    used = {name for each in packing.placements for name in each.rooms}
+    assert {each.room for each in packing.purchases} <= used
+
+
+@given(any_groups(), any_rooms(), any_bounds)
+def test_who_gets_nothing_could_not_be_bought_for(groups: list[Group], rooms: list[Room], bounds: Bounds) -> None:
+    packing = pack(groups, rooms, OFFERINGS, SETTINGS, bounds)
+    left = bounds.after([each.offering for each in packing.purchases])
+    jobs = {job_id: group for group in groups for job_id in group.job_ids}
+    for job_id in packing.unaffordable:
+        group = jobs[job_id]
+        assert not any(group.runs_on(each) for each in left.buyable(OFFERINGS, group.nodes))
+
+
+@given(any_groups(), any_rooms())
+def test_bounds_that_do_not_bind_change_nothing(groups: list[Group], rooms: list[Room]) -> None:
+    wide = Bounds(10_000, {each.shape: 10_000 for each in OFFERINGS}, 1e9)
+    assert pack(groups, rooms, OFFERINGS, SETTINGS, wide) == pack(groups, rooms, OFFERINGS, SETTINGS)
+
+
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(1, 20))
+def test_owners_take_turns(counts: list[int], workers: int) -> None:
+    groups = [equal_jobs(f"owner{number}", count) for number, count in enumerate(counts)]
+    packing = pack(groups, [], OFFERINGS, SETTINGS, Bounds(workers=workers))
+    got = Counter(each.job_id.partition("-")[0] for each in packing.placements)
+    most = max(got.values())
+    for number, count in enumerate(counts):
+        assert got[f"owner{number}"] >= min(count, most - 1)
+
+
+def test_who_has_more_running_waits_for_the_others() -> None:
+    groups = [equal_jobs("ada", 4), equal_jobs("bob", 4)]
+    running = {"ada": 3.5 * PRICES["compute-4"]}
+    packing = pack(groups, [], OFFERINGS, SETTINGS, Bounds(workers=4), running)
+    assert [each.job_id.partition("-")[0] for each in packing.placements] == ["bob"] * 4
+    packing = pack(groups, [], OFFERINGS, SETTINGS, Bounds(workers=6), running)
+    assert Counter(each.job_id.partition("-")[0] for each in packing.placements) == {"bob": 4, "ada": 2}
+
+
+@pytest.mark.parametrize(("left", "shape"), [(1, "compute-4"), (0, "memory-4")])
+def test_a_shape_that_is_not_to_be_had_is_replaced_by_the_next_best(left: int, shape: str) -> None:
+    packing = pack([equal_jobs("ada", 1)], [], OFFERINGS, SETTINGS, Bounds(of_shape={"compute-4": left}))
+    assert [each.offering.shape for each in packing.purchases] == [shape]
+
+
+def test_a_gang_is_bought_whole_or_not_at_all() -> None:
+    gang = Group(("gang",), 16, 100.0, certain(HOUR), nodes=3)
+    single = equal_jobs("bob", 1)
+    packing = pack([gang, single], [], OFFERINGS, SETTINGS, Bounds(usd_per_hour=2.5 * PRICES["memory-16"]))
+    assert packing.unaffordable == ("gang",)
+    assert [each.job_id for each in packing.placements] == ["bob-0"]
+
+
+def test_a_job_whose_only_shape_is_not_to_be_had_still_uses_an_open_worker() -> None:
+    job = Group(("first", "second"), 16, 100.0, certain(HOUR))
+    room = Room.of("open", next(each for each in OFFERINGS if each.shape == "memory-16"))
+    packing = pack([job], [room], OFFERINGS, SETTINGS, Bounds(of_shape={"memory-16": 0}))
+    assert [(each.job_id, each.rooms) for each in packing.placements] == [("first", ("open",))]
+    assert packing.unaffordable == ("second",)

@@ -1,0 +1,46 @@
+"""Second thoughts on purchases."""
+
+from clusterra_scaler.planner.packing.durations import certain
+from clusterra_scaler.planner.packing.filling import Filling, Waiting
+from clusterra_scaler.planner.packing.packing import pack
+from clusterra_scaler.planner.packing.revision import revise
+from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group, Offering
+from hypothesis import given
+from packing_examples import HOUR, OFFERINGS, any_groups, any_rooms
+
+SETTINGS = Settings()
+
+
+@given(any_groups(), any_rooms())
+def test_it_saves_or_changes_nothing(groups: list[Group], rooms: list[Room]) -> None:
+    filling = Filling([room.copy() for room in rooms], OFFERINGS, SETTINGS, SETTINGS.looks)
+    for group in groups:
+        new = cheapest_new(group, OFFERINGS, SETTINGS)
+        if new is not None:
+            filling.place(Waiting(group, list(group.job_ids), *new), buy=True)
+    before = {each.job_id: each for each in filling.placed}
+    revise(filling)
+    after = {each.job_id: each for each in filling.placed}
+    assert after.keys() == before.keys()
+    usd, usd_before = (sum(each.usd for each in placed.values()) for placed in (after, before))
+    assert usd < usd_before or after == before
+    bought = {room.order: Room.of("", room.offering) for room in filling.bought}
+    for each in filling.placed:
+        for room in each.rooms:
+            if room.order in bought:
+                assert bought[room.order].takes(each.group)
+                bought[room.order].put(each.group)
+    assert not any(room.empty for room in bought.values())
+    assert len({room.id for room in filling.bought}) == len(filling.bought)
+
+
+def test_what_the_best_worker_leaves_over_counts_too() -> None:
+    # The best first worker is one of 16 CPUs, filled to the brim; two of 32 together are a fifth cheaper than all it
+    # then takes for the rest.
+    shapes = ((32, 96.0, 1.478), (16, 32.0, 0.637), (2, 4.0, 0.069), (32, 64.0, 1.382))
+    offerings = [Offering(f"{cpus}x{gib:g}", cpus, gib, usd / HOUR, 60.0) for cpus, gib, usd in shapes]
+    jobs = ((24, 43.7), (16, 32.7), (10, 5.2), (4, 13.2), (3, 3.5), (2, 4.5))
+    groups = [Group((str(number),), cpus, gib, certain(4 * HOUR)) for number, (cpus, gib) in enumerate(jobs)]
+    assert [each.offering.shape for each in pack(groups, [], offerings, SETTINGS).purchases] == ["32x64", "32x64"]
