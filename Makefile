@@ -12,7 +12,7 @@ SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-histories test-chaos record-jobs lint bench-cost bench-latency bench-edge docs lock clean prepare prepare-kubernetes
+.PHONY: help demo up down status test test-histories test-chaos record-jobs lint bench-cost bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes
 .DEFAULT_GOAL := help
 
 help: ## Say what there is
@@ -79,6 +79,9 @@ endif
 bench-cost: $(VENV)/.installed ## What the scaler's policies cost on a trace, by a lower bound (TRACE=FILE.swf SHAPES=FILE.yaml)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "say which: make bench-cost TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \
 	  $(BIN)/python bench/cost.py $(TRACE) $(SHAPES)
+
+bench-planner: $(VENV)/.installed ## How fast the planner is, and its plans by the proved cheapest (5 minutes)
+	@$(BIN)/python bench/planner.py
 
 lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

@@ -1,0 +1,49 @@
+"""The cheapest workers for a few jobs, proved by a mixed-integer program. HiGHS solves it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import highspy
+from clusterra_scaler.planner.packing.vectors import Offering
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """USD per hour."""
+
+    found: float
+    bound: float
+    """No workers for these jobs cost less. The same as `found`, unless the time was too short."""
+
+
+def optimum(jobs: Sequence[tuple[int, float]], offerings: Sequence[Offering], most_seconds: float) -> Optimum:
+    """The least price of workers that hold jobs of so many CPUs and GiB all at the same time.
+
+    A worker is named by the first of its jobs: job i opens one of shape s (`opens`), and later jobs go with it
+    (`joins`). So no two solutions differ by the names of workers alone, of which there would be very many.
+    """
+    ordered = sorted(jobs, reverse=True)
+    numbers = range(len(ordered))
+    program = highspy.Highs()  # type: ignore[no-untyped-call]
+    program.silent()
+    program.setOptionValue("threads", 1)
+    program.setOptionValue("time_limit", most_seconds)
+    program.setOptionValue("mip_rel_gap", 1e-4)
+    opens = [[program.addBinary(obj=each.usd_per_second * HOUR) for each in offerings] for _ in numbers]
+    joins = {(first, other): program.addBinary() for first in numbers for other in numbers if other > first}
+    for first in numbers:
+        opened = program.qsum(opens[first])
+        program.addConstr(opened + program.qsum(joins[other, first] for other in range(first)) == 1)
+        for what in (0, 1):
+            room = program.qsum(
+                (each.cpus, each.memory_gib)[what] * opens[first][shape] for shape, each in enumerate(offerings)
+            )
+            others = program.qsum(ordered[other][what] * joins[first, other] for other in numbers if other > first)
+            program.addConstr(ordered[first][what] * opened + others <= room)
+        for other in numbers[first + 1 :]:
+            program.addConstr(joins[first, other] <= opened)
+    program.minimize()
+    info = program.getInfo()
+    return Optimum(info.objective_function_value, info.mip_dual_bound)

@@ -1,0 +1,333 @@
+"""How fast the planner is, what memory it takes, and how far its plans are from the cheapest.
+
+- 10,000 pending jobs of 2,000 vectors against 45 offerings: all of them new (cold), and 100 more of 20 vectors
+  while the workers of all the others are on their way (incremental).
+- 1,000 clusters, each with a snapshot every five seconds: what decoding and deciding take of a core.
+- 200 small random queues, each against a proved optimum: USD per hour of what is bought.
+
+Prints progress on stderr and, last, one JSON line; times are in milliseconds of the process, memory is the most that a
+process of its own had. `loop_ms` is what a plain loop of a million additions took beside it; first fit says what
+packing is worth.
+"""
+
+import argparse
+import json
+import multiprocessing
+import random
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.scale import ShapeTarget
+from clusterra_contracts.shapes import Catalogue
+from clusterra_scaler.planner.decision import decide
+from clusterra_scaler.planner.packing.durations import certain
+from clusterra_scaler.planner.packing.packing import pack
+from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.seen import Edge, Seen
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
+from optimum import optimum
+from queues import HOUR, OFFERINGS, queue, small
+
+VECTORS, JOBS = 2_000, 10_000
+NEW_VECTORS, NEW_JOBS = 20, 100
+CLUSTERS = 1_000
+SNAPSHOT_SECONDS = 5.0
+RUN_SECONDS = 4 * HOUR
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CATALOGUE = Path(__file__).parents[1] / "catalog" / "shapes.yaml"
+
+
+def tell(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+class Clock:
+    """Times of one thing done many times: of this process, and by the wall, which on a busy machine are more."""
+
+    def __init__(self) -> None:
+        self._cpu: list[float] = []
+        self._wall: list[float] = []
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self._cpu.append((time.process_time() - cpu) * 1e3)
+        self._wall.append((time.perf_counter() - wall) * 1e3)
+
+    @property
+    def total_ms(self) -> float:
+        return sum(self._cpu)
+
+    def figures(self) -> dict[str, float]:
+        return {
+            "p50_ms": round(statistics.median(self._cpu), 2),
+            "p99_ms": round(p99(self._cpu), 2),
+            "wall_p50_ms": round(statistics.median(self._wall), 2),
+            "wall_p99_ms": round(p99(self._wall), 2),
+            "runs": len(self._cpu),
+        }
+
+
+def p99(values: Sequence[float]) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.99))]
+
+
+def peak_mib() -> float:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def loop_ms() -> float:
+    """A plain loop of a million additions, to compare machines by."""
+
+    began = time.process_time()
+    total = 0
+    for number in range(1_000_000):
+        total += number
+    return round((time.process_time() - began) * 1e3, 1)
+
+
+def cold(runs: int) -> dict[str, object]:
+    """All jobs are new. Every tenth run has another queue."""
+    clock = Clock()
+    groups: list[Group] = []
+    for run in range(runs):
+        if run % 10 == 0:
+            groups = queue("job", VECTORS, JOBS, random.Random(run))
+        with clock():
+            packing = pack(groups, [], OFFERINGS, Settings())
+    placed = sum(each.usd for each in packing.placements)
+    alone = 0.0
+    for group in groups:
+        new = cheapest_new(group, OFFERINGS, Settings())
+        alone += new[0] * group.nodes * len(group.job_ids) if new is not None else 0.0
+    return {
+        **clock.figures(),
+        "peak_mib": peak_mib(),
+        "workers": len(packing.purchases),
+        "of_one_worker_per_job": round(placed / alone, 4),
+        "loop_ms": loop_ms(),
+    }
+
+
+def incremental(runs: int) -> dict[str, object]:
+    """The workers of all jobs are on their way, with their jobs in mind, and a few more jobs come."""
+    chance = random.Random(1)
+    groups = queue("job", VECTORS, JOBS, chance)
+    packing = pack(groups, [], OFFERINGS, Settings())
+    jobs = {job_id: group for group in groups for job_id in group.job_ids}
+    rooms = {each.room: Room.of(each.room, each.offering) for each in packing.purchases}
+    for placement in packing.placements:
+        for room in placement.rooms:
+            rooms[room].put(jobs[placement.job_id])
+    coming = list(rooms.values())
+    clock = Clock()
+    for run in range(runs):
+        new = queue(f"new-{run}", NEW_VECTORS, NEW_JOBS, chance)
+        with clock():
+            pack(new, coming, OFFERINGS, Settings())
+    return {**clock.figures(), "peak_mib": peak_mib(), "open_workers": len(coming), "loop_ms": loop_ms()}
+
+
+def clusters(rounds: int) -> dict[str, object]:
+    """Each cluster's snapshot is decoded, decided on and forgotten, as its controller does it, store and bus apart."""
+    chance = random.Random(1)
+    catalogue = Catalogue.model_validate(yaml.safe_load(CATALOGUE.read_text(encoding="utf-8")))
+    binding = ClusterBinding(
+        name="c1",
+        slurmrestd_url="http://127.0.0.1:6820",
+        jwt_key="file:/dev/null",
+        operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
+        catalogue=catalogue,
+    )
+    fleets = [(fleet(catalogue, chance), Sightings()) for _ in range(CLUSTERS)]
+    clock = Clock()
+    sizes: list[int] = []
+    for number in range(1, rounds + 1):
+        now = START + timedelta(seconds=number * SNAPSHOT_SECONDS)
+        for index, (state, sightings) in enumerate(fleets):
+            message = snapshot(state, number, now, catalogue, chance).model_dump_json().encode()
+            edge = edge_of(state, number, now)
+
+            with clock():
+                seen = Seen(binding, QueueSnapshot.model_validate_json(message), edge, now)
+                decision = decide(seen, state, sightings)
+            fleets[index] = decision.state, decision.sightings
+            sizes.append(len(message))
+    share = clock.total_ms / rounds / (SNAPSHOT_SECONDS * 1e3)
+    return {
+        **clock.figures(),
+        "policy": binding.policy.name,
+        "core_share": round(share, 3),
+        "snapshot_bytes": round(statistics.mean(sizes)),
+        "peak_mib": peak_mib(),
+        "loop_ms": loop_ms(),
+    }
+
+
+def fleet(catalogue: Catalogue, chance: random.Random) -> FleetState:
+    """Two to six workers of one shape or two."""
+    shapes = chance.sample(catalogue.shapes, chance.randint(1, 2))
+    return FleetState(
+        decided_at=START,
+        generation=1,
+        targets=tuple(
+            ShapeTarget(shape=each.name, worker=each.worker, replicas=chance.randint(2, 3)) for each in shapes
+        ),
+    )
+
+
+def names(state: FleetState) -> list[tuple[str, str]]:
+    """The workers that the edge has made of it, and their shapes."""
+    return [(f"{each.shape}-{number}", each.shape) for each in state.targets for number in range(each.replicas)]
+
+
+def edge_of(state: FleetState, generation: int, now: datetime) -> Edge:
+    """An edge that has done what was desired."""
+    heartbeat = Heartbeat(
+        generation=generation,
+        sent_at=now,
+        agent_version="1",
+        substrate="process",
+        applied=Applied(generation=state.generation, fence=state.fence, applied_at=now),
+        workers=tuple(
+            Worker(name=name, shape=shape, phase="running", started_at=START) for name, shape in names(state)
+        ),
+    )
+    return Edge().hears(heartbeat, now)
+
+
+def snapshot(
+    state: FleetState, generation: int, now: datetime, catalogue: Catalogue, chance: random.Random
+) -> QueueSnapshot:
+    """All workers but the last run a job each, and up to four more jobs wait."""
+    workers = names(state)
+    busy = {name: number for number, (name, _) in enumerate(workers[:-1], start=1)}
+    running = tuple(
+        RunningJob(job_id=str(number), uid=20001, user="ada", nodes=(name,), cpus=1, started_at=START)
+        for name, number in busy.items()
+    )
+    nodes = tuple(
+        NodeState(
+            name=name,
+            states=("MIXED",) if name in busy else ("IDLE",),
+            cpus=catalogue[shape].vcpu,
+            cpus_allocated=int(name in busy),
+            memory_mib=catalogue[shape].worker.memory_mib,
+            memory_allocated_mib=1024 * (name in busy),
+            features=catalogue[shape].worker.features,
+            idle_since=None if name in busy else START,
+            registered_at=START,
+        )
+        for name, shape in workers
+    )
+    pending = tuple(
+        PendingJobs(
+            job_ids=(str(1000 * generation + number),),
+            count=1,
+            cpus=chance.choice((1, 2, 4, 8)),
+            memory_per_node_mib=chance.choice((1024, 4096, 12288)),
+            partition="main",
+            uid=20001 + number,
+            reason="Resources",
+            time_limit_seconds=chance.choice((600.0, HOUR, 24 * HOUR)),
+            first_submitted_at=now,
+        )
+        for number in range(chance.randint(0, 4))
+    )
+    return QueueSnapshot(generation=generation, taken_at=now, pending=pending, running=running, nodes=nodes)
+
+
+def against_optimum(instances: int, most_seconds: float) -> dict[str, object]:
+    """The price of what is bought by that of the optimum, or, where it was not found in time, by its lower bound."""
+    ratios: list[float] = []
+    first_fits: list[float] = []
+    clock = Clock()
+    proved = 0
+    for seed in range(instances):
+        jobs, offerings = small(seed)
+        best = optimum(jobs, offerings, most_seconds)
+        proved += best.found <= best.bound * 1.001
+        groups = [
+            Group((str(number),), cpus, memory_gib, certain(RUN_SECONDS))
+            for number, (cpus, memory_gib) in enumerate(jobs)
+        ]
+        with clock():
+            packing = pack(groups, [], offerings, Settings())
+        ratios.append(usd_per_hour([each.offering for each in packing.purchases]) / best.bound)
+        first_fits.append(usd_per_hour(first_fit(groups, offerings)) / best.bound)
+        if seed % 20 == 19:
+            tell(f"  {seed + 1} of {instances} optima: mean {statistics.mean(ratios):.4f}, worst {max(ratios):.4f}")
+    return {
+        "mean": round(statistics.mean(ratios), 4),
+        "worst": round(max(ratios), 4),
+        "first_fit_mean": round(statistics.mean(first_fits), 4),
+        "first_fit_worst": round(max(first_fits), 4),
+        "instances": instances,
+        "proved": proved,
+        **clock.figures(),
+    }
+
+
+def usd_per_hour(bought: Sequence[Offering]) -> float:
+    return sum(each.usd_per_second for each in bought) * HOUR
+
+
+def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Offering]:
+    """The workers bought when each job takes the first that has room, else the cheapest new one; the biggest first."""
+    rooms: list[Room] = []
+    for group in sorted(groups, key=lambda each: -each.cpus):
+        found = next((room for room in rooms if room.takes(group)), None)
+        if found is None:
+            new = cheapest_new(group, offerings, Settings(credit=0.0))
+            if new is None:
+                raise ValueError(f"no shape holds job {group.job_ids[0]}")
+            found = Room.of("", new[1])
+            rooms.append(found)
+        found.put(group)
+    return [room.offering for room in rooms]
+
+
+def apart(what: Callable[..., dict[str, object]], *arguments: float) -> dict[str, object]:
+    """Run it in a process of its own, whose memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(what, *arguments).result()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=100, help="of the big queue")
+    parser.add_argument("--rounds", type=int, default=5, help="snapshots of each cluster")
+    parser.add_argument("--instances", type=int, default=200, help="small queues held against their optimum")
+    parser.add_argument("--seconds", type=float, default=60.0, help="at most, to prove an optimum")
+    arguments = parser.parse_args()
+    found: dict[str, object] = {"vectors": VECTORS, "jobs": JOBS, "offerings": len(OFFERINGS)}
+    for name, what, *amounts in (
+        ("cold", cold, arguments.runs),
+        ("incremental", incremental, 2 * arguments.runs),
+        ("clusters", clusters, arguments.rounds),
+        ("against_optimum", against_optimum, arguments.instances, arguments.seconds),
+    ):
+        tell(f"{name} ...")
+        found[name] = apart(what, *amounts)
+        tell(f"  {json.dumps(found[name])}")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
