@@ -132,7 +132,7 @@ def test_a_constraint_is_honoured() -> None:
 
 @pytest.mark.parametrize(
     ("bounds", "workers"),
-    [({"max_workers": 2}, 2), ({"usd_per_hour": 0.16}, 2)],
+    [({"max_workers": 2}, 2), ({"usd_per_hour": 0.16}, 2), ({"most": {"compute-xs": 0, "general-xs": 1}}, 3)],
 )
 def test_bounds_are_kept_and_told(bounds: dict[str, Any], workers: int) -> None:
     pending = tuple(group(str(number), cpus=2, exclusive=True) for number in range(1, 4))

@@ -1,11 +1,12 @@
 """How many workers may still be bought, so that a cluster never has more, or dearer ones, than its policy says."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterra_contracts.identity import ShapeName
 
+from clusterra_scaler.planner.packing.bounds import Bounds
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply
@@ -48,6 +49,14 @@ class Allowance:
             self.of_shape = {**self.of_shape, shape: self.of_shape[shape] - 1}
         if self.usd_per_hour is not None:
             self.usd_per_hour -= self.prices.get(shape, 0.0)
+
+    def bounds(self, shapes: Iterable[ShapeName]) -> Bounds:
+        """The same for the packing, which may buy of these shapes. What is reserved makes it a little wider."""
+        return Bounds(
+            workers=max(0, self.anywhere + self.reserved.total()),
+            of_shape={shape: self.of(shape) for shape in shapes},
+            usd_per_hour=self.usd_per_hour,
+        )
 
     def after(self, bought: Counter[ShapeName]) -> "Allowance":
         """Another one, with these workers bought."""

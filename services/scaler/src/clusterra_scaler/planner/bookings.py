@@ -107,8 +107,12 @@ def _of_waiting(bookings: Sequence[Booking], demands: Sequence[Demand]) -> list[
         for demand in demands
         if booked[demand.job_ids[0]] % demand.nodes == 0
     }
-    trimmed = [each.model_copy(update={"jobs": _allowed(each.jobs, wanted, allowed)}) for each in bookings]
-    return [each for each in trimmed if each.jobs]
+    kept = []
+    for each in bookings:
+        jobs = _allowed(each.jobs, wanted, allowed)
+        if jobs:
+            kept.append(each if jobs == each.jobs else each.model_copy(update={"jobs": jobs}))
+    return kept
 
 
 def _allowed(jobs: Mapping[JobId, int], wanted: Mapping[JobId, Demand], allowed: dict[JobId, int]) -> dict[JobId, int]:

@@ -1,7 +1,7 @@
 """The rooms of a fleet as they fill up: with jobs that start now, that wait for what comes, and that are bought for."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clusterra_contracts.identity import JobId
@@ -116,11 +116,18 @@ class FleetFilling:
                 self._put(room, None, job_ids.pop(0), demand)
         self._freeing = [room for room in self._freeing if room.soon and room.soon.cpus >= 1]
 
-    def buy(self, offerings: Sequence[Offering], allowance: Allowance, catalogue: Catalogue) -> None:
-        """Place what waits on what comes, and buy what is missing."""
+    def buy(
+        self,
+        offerings: Sequence[Offering],
+        allowance: Allowance,
+        catalogue: Catalogue,
+        running: Mapping[str, float],
+    ) -> None:
+        """Place what waits on what comes, and buy what is missing. `running` is as for `pack`."""
         groups = [self._workloads.group(each.demand, each.job_ids, each.missing) for each in self._waiting]
         coming = {room.room.id: room for room in self.rooms if not room.ready}
-        packing = pack(groups, [room.room for room in coming.values()], offerings, Settings())
+        bounds = allowance.bounds([each.shape for each in offerings])
+        packing = pack(groups, [room.room for room in coming.values()], offerings, Settings(), bounds, running)
         bought = {each.room: each.offering for each in packing.purchases}
         affordable = _affordable(bought, allowance)
         of_job = {job_id: each for each in reversed(self._waiting) for job_id in each.job_ids}
@@ -148,7 +155,7 @@ class FleetFilling:
                 placed[job_id] -= 1
                 for room in waiting.held:
                     self._note(waiting.demand, room.place)
-                    room.jobs[job_id] += 1
+                    room.plan(job_id)
                     self.holds.append(_booking(room.place, job_id, self.seen))
             elif not self._let_in(waiting.demand, job_id):
                 unmet += 1
@@ -175,7 +182,7 @@ class FleetFilling:
                 room.soon.put(group)
             if room.room.cpus < 1 and room in self._ready:
                 self._ready.remove(room)
-        room.jobs[job_id] += 1
+        room.plan(job_id)
         self._note(demand, room.place)
 
     def _note(self, demand: Demand, place: Place) -> None:

@@ -1,8 +1,7 @@
 """The fleet as rooms for jobs: workers that are there, with what runs on them, and workers that come."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
@@ -16,8 +15,8 @@ from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.plan import Place
 from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.supply import Bin, Supply, best_fit
-from clusterra_scaler.planner.workloads import offering_of
+from clusterra_scaler.planner.supply import Bin, Supply, best_fit, shape_of
+from clusterra_scaler.planner.workloads import offering_of, owner
 
 NEARLY_CERTAIN = 0.9
 """A chance to have ended by which a new worker is not worth its boot."""
@@ -33,7 +32,7 @@ class FleetRoom:
     """That it comes with."""
     soon: Room | None = None
     """What it is by the time at which a new worker would have booted, where anybody asked."""
-    jobs: Counter[JobId] = field(default_factory=Counter)
+    jobs: dict[JobId, int] = field(default_factory=dict)
     """Shares that this plan puts there, beside those that are booked."""
 
     @property
@@ -41,10 +40,9 @@ class FleetRoom:
         """Whether Slurm has it."""
         return self.place.kind in ("node", "draining")
 
-    def put(self, group: Group, job_id: JobId) -> None:
-        """Plan one share."""
-        self.room.put(group)
-        self.jobs[job_id] += 1
+    def plan(self, job_id: JobId) -> None:
+        """Plan one share of a job, for which there is room."""
+        self.jobs[job_id] = self.jobs.get(job_id, 0) + 1
 
 
 class FleetRooms:
@@ -84,13 +82,24 @@ class FleetRooms:
 
     def soon(self, room: FleetRoom, seconds: float) -> Room:
         """The room as it will be after so many seconds, without the jobs that nearly certainly have ended by then."""
-        later = copy(room.room)
+        later = room.room.copy()
         for job in self._running[room.place.worker]:
             if self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN:
                 traits = traits_of_running(job)
                 later.cpus += traits.cpus
                 later.memory_gib += traits.memory_gib
         return later
+
+    def usd_per_hour_by_owner(self) -> dict[str, float]:
+        """What the jobs that run cost, by their share of the CPUs of each node."""
+        costs: defaultdict[str, float] = defaultdict(float)
+        for name, jobs in self._running.items():
+            node = self._supply.nodes.get(name)
+            if node is not None:
+                price = self._prices.get(shape_of(node, self._supply.specs), 0.0)
+                for job in jobs:
+                    costs[owner(job.uid)] += price * min(1.0, job.cpus / len(job.nodes) / max(node.cpus, 1))
+        return costs
 
     def _of_bin(self, each: Bin, room_id: str, booking: Booking | None) -> FleetRoom:
         spec = self._supply.specs.get(each.shape)

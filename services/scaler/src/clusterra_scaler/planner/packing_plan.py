@@ -61,7 +61,7 @@ def packing_plan(
     packed = [demand for demand in demands if is_packed(demand)]
     kept = standing(bookings, packed, supply, seen)
     special = [demand for demand in demands if not is_packed(demand)]
-    fitted = first_fit(special, _unbooked(supply, kept), FamilyPolicy(), catalogue, allowance)
+    fitted = first_fit(special, _unbooked(supply, kept), FamilyPolicy(), catalogue, allowance, any_family=True)
     left = allowance.after(Counter(fitted.plan.new))
     workloads = Workloads(history, {**supply.specs, **_foreign(supply)})
     fleet = FleetRooms(seen, supply, history)
@@ -74,7 +74,7 @@ def packing_plan(
     filling = FleetFilling(rooms, workloads, seen, kept, refusals, lambda room: fleet.soon(room, boot_seconds))
     for demand in packed:
         filling.start(demand, gathered=seen.now - demand.submitted_at >= gathers)
-    filling.buy(offerings, left, catalogue)
+    filling.buy(offerings, left, catalogue, fleet.usd_per_hour_by_owner())
     plan, booked = _joined(fitted.plan, filling)
     return PackingPlan(plan, booked, refusals.extras(packed) if classes else {})
 
@@ -121,12 +121,12 @@ def _foreign(supply: Supply) -> dict[ShapeName, WorkerSpec]:
 def _shares(packed: Sequence[Demand], kept: Sequence[Booking], workloads: Workloads) -> dict[JobId, Group]:
     """One node's share of each job that is booked."""
     booked = {job_id for each in kept for job_id in each.jobs}
-    return {
-        job_id: workloads.group(demand, (job_id,), 1)
-        for demand in packed
-        for job_id in demand.job_ids
-        if job_id in booked
-    }
+    shares: dict[JobId, Group] = {}
+    for demand in packed:
+        its = [job_id for job_id in demand.job_ids if job_id in booked]
+        if its:
+            shares |= dict.fromkeys(its, workloads.group(demand, its[:1], 1))
+    return shares
 
 
 def _joined(special: Plan, filling: FleetFilling) -> tuple[Plan, tuple[Booking, ...]]:
@@ -145,10 +145,10 @@ def _joined(special: Plan, filling: FleetFilling) -> tuple[Plan, tuple[Booking, 
             ordered[place.shape] += 1
         else:
             needed.add(place.worker)
-        if room.booking is not None:
-            booked = {**room.booking.jobs}
-            if not room.ready:
-                booked = dict(Counter(booked) + room.jobs)
+        if room.booking is not None and (room.ready or not room.jobs):
+            bookings.append(room.booking)
+        elif room.booking is not None:
+            booked = dict(Counter(room.booking.jobs) + Counter(room.jobs))
             bookings.append(room.booking.model_copy(update={"jobs": booked}))
         elif not room.ready:
             bookings.append(

@@ -5,7 +5,6 @@ room for, and takes every class whose job cannot have a new worker: a job never 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.node_extra import OPEN, job_class, says_what_it_takes
@@ -45,7 +44,7 @@ class Refusals:
             node = supply.nodes.get(room.place.worker)
             if room.ready and node is not None and (not node.extra or says_what_it_takes(node.extra)):
                 self._extra[node.name] = node.extra
-                self._before[node.name] = copy(room.room)
+                self._before[node.name] = room.room.copy()
                 self._booked[node.name] = frozenset(room.booking.jobs if room.booking else ())
         self._let_in: set[tuple[WorkerName, str]] = set()
 

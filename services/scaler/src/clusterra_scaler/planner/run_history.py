@@ -18,6 +18,7 @@ class RunHistory:
         self._learned = Learned(Settings(), counts)
         self._running: dict[str, RunningJob] = {}
         self._generation = 0
+        self._of_pending: dict[Traits, Remaining] = {}
         self.changed = False
         """Something was learned that nobody has kept."""
 
@@ -52,12 +53,16 @@ class RunHistory:
         self._learned.advance(now)
         if gone or begun or self._learned.counted_at != counted_at:
             self._learned.ask_anew()
+            self._of_pending.clear()
             self.changed = True
         self._running = running
 
     def of_pending(self, demand: Demand) -> Remaining:
         """How long a job will run."""
-        return self._learned.remaining(demand.job_ids[0], traits_of_demand(demand), 0.0)
+        traits = traits_of_demand(demand)
+        if traits not in self._of_pending:
+            self._of_pending[traits] = self._learned.remaining(demand.job_ids[0], traits, 0.0)
+        return self._of_pending[traits]
 
     def of_running(self, job: RunningJob, now: float) -> Remaining:
         """How long it still runs at a moment, in seconds of the epoch."""

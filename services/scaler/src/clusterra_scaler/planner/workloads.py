@@ -66,6 +66,7 @@ class Workloads:
             nodes=nodes,
             exclusive=need.exclusive,
             shapes=self._shapes(need.constraint),
+            owner=owner(demand.uid),
         )
 
     def running(self, job: RunningJob) -> Group:
@@ -83,6 +84,11 @@ class Workloads:
             allows = parse(constraint)
             self._allowed[constraint] = frozenset(shape for shape, spec in self._specs.items() if allows(spec.features))
         return self._allowed[constraint]
+
+
+def owner(uid: int) -> str:
+    """Whose turn it is, where not all can be served."""
+    return str(uid)
 
 
 def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
