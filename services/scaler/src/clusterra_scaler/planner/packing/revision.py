@@ -25,8 +25,8 @@ _SPREAD = 0.3
 """By which share prices are changed at most."""
 _WORKERS = 8
 """How many are taken back at once at most."""
-_PATIENCE, _MOST_PATIENCE = 2, 50
-"""So many tries without success are enough: for each job, and for all of them."""
+_LEAST_PATIENCE, _PATIENCE, _MOST_PATIENCE = 20, 3, 80
+"""So many tries without success are enough: in any case, for each job more, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def revise(filling: Filling) -> None:
 
 def _revised(workers: list[_Worker], jobs: int, filling: Filling) -> list[_Worker]:
     chance = random.Random(1)  # noqa: S311 - no secret
-    patience = enough = min(_PATIENCE * jobs, _MOST_PATIENCE)
+    patience = enough = min(_LEAST_PATIENCE + _PATIENCE * jobs, _MOST_PATIENCE)
     looks = filling.settings.looks // 2
     while len(workers) > 1 and patience and looks > 0:
         patience -= 1
