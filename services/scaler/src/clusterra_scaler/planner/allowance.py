@@ -51,10 +51,14 @@ class Allowance:
             self.usd_per_hour -= self.prices.get(shape, 0.0)
 
     def bounds(self, shapes: Iterable[ShapeName]) -> Bounds:
-        """The same for the packing, which may buy of these shapes. What is reserved makes it a little wider."""
+        """The same for the packing, which may buy of these shapes, but nothing of what is reserved.
+
+        That could be bought only once the edge has been told to start less of it: so the same look would give two
+        answers, one after the other. It is free again as soon as the edge has obeyed.
+        """
         return Bounds(
-            workers=max(0, self.anywhere + self.reserved.total()),
-            of_shape={shape: self.of(shape) for shape in shapes},
+            workers=max(0, self.anywhere),
+            of_shape={shape: max(0, self.of_shape[shape]) for shape in shapes if shape in self.of_shape},
             usd_per_hour=self.usd_per_hour,
         )
 

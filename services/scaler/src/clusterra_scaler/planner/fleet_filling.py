@@ -129,13 +129,10 @@ class FleetFilling:
         bounds = allowance.bounds([each.shape for each in offerings])
         packing = pack(groups, [room.room for room in coming.values()], offerings, Settings(), bounds, running)
         bought = {each.room: each.offering for each in packing.purchases}
-        affordable = _affordable(bought, allowance)
         of_job = {job_id: each for each in reversed(self._waiting) for job_id in each.job_ids}
         placed: Counter[JobId] = Counter()
         for placement in packing.placements:
             waiting = of_job[placement.job_id]
-            if any(room in bought and room not in affordable for room in placement.rooms):
-                continue
             placed[placement.job_id] += 1
             for room_id in placement.rooms:
                 if room_id in coming:
@@ -157,22 +154,26 @@ class FleetFilling:
                     self._note(waiting.demand, room.place)
                     room.plan(job_id)
                     self.holds.append(_booking(room.place, job_id, self.seen))
-            elif not self._let_in(waiting.demand, job_id):
+            elif not self._make_do(waiting.demand, job_id):
                 unmet += 1
         if unmet:
             (shape,) = FamilyPolicy().choose([waiting.demand.parts[0].need], catalogue)
             reason = shape.reason if isinstance(shape, NoShape) else CAPPED
             self.unmet.append(Unmet(waiting.demand, unmet, reason))
 
-    def _let_in(self, demand: Demand, job_id: JobId) -> bool:
-        """Let a job that cannot have new workers start where it was refused; whether there is room."""
+    def _make_do(self, demand: Demand, job_id: JobId) -> bool:
+        """Let a job that cannot have new workers have any others, whatever it costs there; whether there is room."""
         group = self._workloads.group(demand, (job_id,), demand.nodes)
-        ready = [room for room in self._ready if room.room.takes(group)]
-        if len(ready) < demand.nodes:
+        rooms = [room for room in self.rooms if room.room.takes(group) and (room.ready or room.place.shape)]
+        if len(rooms) < demand.nodes:
             return False
-        for room in ready[: demand.nodes]:
-            self._refusals.let_in(room, demand)
+        chosen = rooms[: demand.nodes]
+        for room in chosen:
             self._put(room, group, job_id, demand)
+            if room.ready:
+                self._refusals.let_in(room, demand)
+                if room.place.shape and not all(each.ready for each in chosen):
+                    self.holds.append(_booking(room.place, job_id, self.seen))
         return True
 
     def _put(self, room: FleetRoom, group: Group | None, job_id: JobId, demand: Demand) -> None:
@@ -191,13 +192,3 @@ class FleetFilling:
 
 def _booking(place: Place, job_id: JobId, seen: Seen) -> Booking:
     return Booking(shape=place.shape, worker=place.worker or None, jobs={job_id: 1}, bought_at=seen.now)
-
-
-def _affordable(bought: dict[str, Offering], allowance: Allowance) -> set[str]:
-    left = allowance.after(Counter())
-    rooms = set()
-    for room, offering in bought.items():
-        if left.of(offering.shape):
-            left.take(offering.shape)
-            rooms.add(room)
-    return rooms
