@@ -1,0 +1,229 @@
+"""A queue of everything that can be asked for, on the whole lab: it drains to zero, and every reason is explained."""
+
+import asyncio
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from clusterra_contracts.events import JOB_ENDS, Event
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_contracts.why_rpc import Explanation
+from clusterra_lab.observer import Observer, observe
+from clusterra_lab.process import until
+from clusterra_lab.slurm import CommandFailed
+from clusterra_lab.stack import Stack, stack
+from clusterra_lab.user import UnavailableError, UnexpectedAnswerError, User
+from job_cases import CASES
+from job_site import ACCOUNTING, LIMITS, member
+from mixed_queue import APART, CHANGED, FILL, LEFT_OUT, LET_GO, RELEASED, UNTIL_LET_GO, Queued, mixed_queue, sample
+
+JOBS = int(os.environ.get("MIXED_JOBS", "200"))
+"""How many are submitted beside the samples."""
+SEED = int(os.environ.get("MIXED_SEED", "1"))
+POLICY = os.environ.get("MIXED_POLICY", "packing")
+MAX_WORKERS = 14
+SECONDS_EACH = 0.5
+"""More than one job takes, of many."""
+
+ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
+BOB = SlurmUser(name="bob", uid=5002, gid=5002)
+
+FILLING = ("-J", FILL, "-c", "2", "-C", "memory-xs", "-t", "60", "--qos=two", "--licenses=matlab:2")
+STAYS = f"#!/bin/sh\n{UNTIL_LET_GO}"
+
+EXPLAINED = {
+    "held by the user": ("hold", "It is held for its owner"),
+    "held by an administrator": ("hold", "It is held by an administrator"),
+    "after another job": ("dependency", "It waits for jobs that it depends on"),
+    "the only one of its name": ("dependency", "It waits for jobs that it depends on"),
+    "begin time": ("time", r"It is not to start before \d{4}-"),
+    "licences taken": ("licence", "It waits for licences that are all in use"),
+    "qos used up": ("limit", r"A limit of .* \(QOSGrpCpuLimit\)"),
+    "qos without jobs": ("limit", r"A limit of .* \(QOSMaxJobsPerUserLimit\)"),
+    "account without jobs": ("limit", r"A limit of .* \(AssocMaxJobsLimit\)"),
+    "reservation to come": ("reservation", "It waits for its reservation later"),
+    "throttled array": ("throttle", "Its array runs as many tasks at once as it allows"),
+    "partition that is down": ("partition", "Its partition closed is down"),
+    "boots": ("nodes", "which has been booting for|is ordered and not started yet"),
+    "more workers than there may be": ("nodes", "the cluster has as many workers as it may have"),
+}
+"""By the case: what a job of it is said to wait for while the fill runs."""
+
+
+@dataclass
+class Site:
+    """The lab, its people, and what they have submitted."""
+
+    lab: Stack
+    people: Sequence[User]
+    fill: str = ""
+    node: str = ""
+    jobs: dict[str, Queued] = field(default_factory=dict)
+    """By id."""
+
+    async def command(self, *argv: str) -> str:
+        """Run as root inside Slurm. Raises CommandFailed."""
+        done = await self.lab.slurm.run(*argv)
+        if done.returncode:
+            raise CommandFailed(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    async def submit(self, job: Queued, last: str, number: int) -> str:
+        """Submit by HTTP or with sbatch, in turns where both can be."""
+        options = job.options.format(fill=self.fill, node=self.node, last=last or self.fill, most=MAX_WORKERS)
+        if job.by_sbatch or number % 3 == 0:
+            user = ALICE if job.name == FILL or number % 2 else BOB
+            script = job.script(options) if job.components else job.script()
+            args = [] if job.components else shlex.split(options)
+            job_id = await self.lab.slurm.sbatch(user, script, *args, *(() if "-J" in args else ("-J", job.name)))
+        else:
+            person = self.people[number % len(self.people)]
+            job_id = (await person.submit(job.script(options), {"name": job.name})).job_id
+        self.jobs[job_id] = job
+        for command in job.then:
+            await self.command(*shlex.split(command.format(job=job_id)))
+        return job_id
+
+    async def running_on(self, job_id: str) -> str:
+        """The node of a job, as soon as it runs."""
+
+        async def running() -> str:
+            return (await self.command("squeue", "--noheader", f"--jobs={job_id}", "--states=R", "--format=%N")).strip()
+
+        return await until(running, seconds=60, every=0.2, what=f"{job_id} to run")
+
+
+@pytest.fixture
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    if os.geteuid() != 0:
+        pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
+    policy = ScalingPolicy.model_validate({"name": POLICY, "idle_seconds": 3.0, "max_workers": MAX_WORKERS})
+    async with AsyncExitStack() as opened:
+        lab = await opened.enter_async_context(stack(tmp_path_factory.mktemp("lab"), policy=policy, settings=LIMITS))
+        people = [await opened.enter_async_context(lab.user(f"{name}@acme.example")) for name in ("ada", "grace")]
+        site = Site(lab, people)
+        for change in (*ACCOUNTING, *(member(name) for name in ("bob", *(each.profile.name for each in people)))):
+            await site.command("sacctmgr", "--immediate", *change.split())
+        yield site
+
+
+def test_whatever_is_left_out_or_changed_is_in_the_table() -> None:
+    names = {case.name for case in CASES}
+    assert {name for left_out in LEFT_OUT.values() for name in left_out} | CHANGED.keys() | RELEASED.keys() <= names
+
+
+async def test_everything_that_can_be_asked_for_runs(site: Site) -> None:
+    async with observe(site.lab.bus, site.lab.cluster) as observer:
+        await until(lambda: observer.workers is not None, seconds=20, what="a heartbeat of the edge-agent")
+        site.fill = await site.lab.slurm.sbatch(ALICE, STAYS, *FILLING)
+        kept = await site.lab.slurm.sbatch(ALICE, STAYS, "-J", "kept", "-c", "2", "-C", "general-xs", "-t", "60")
+        site.node = await site.running_on(site.fill)
+        reserved = f"nodes={await site.running_on(kept)}"
+        until_release = ("starttime=now+1day", "duration=60", "accounts=lab", "flags=ignore_jobs")
+        await site.command("scontrol", "create", "reservation", "reservationname=later", reserved, *until_release)
+
+        await refuse(site)
+        await explain(site, [case for case in EXPLAINED if case not in APART])
+        for case in APART:
+            await explain(site, [case])
+        await submit_all(site)
+
+        for job_id, job in site.jobs.items():
+            for command in job.released:
+                await site.command(*shlex.split(command.format(job=job_id)))
+        for command in LET_GO:
+            await site.command(*command.split())
+        (site.lab.slurm.shared_dir / "let-go").touch()
+
+        runs = {run for job_id, job in site.jobs.items() for run in job.runs(job_id)} | {site.fill, kept}
+        reserving = [job_id for job_id, job in site.jobs.items() if "--reservation" in job.options]
+        await over(site, observer, {run for job_id in reserving for run in site.jobs[job_id].runs(job_id)})
+        # While it is there, its node is no other job's.
+        await site.command("scontrol", "delete", "reservationname=later")
+        await over(site, observer, runs)
+        facts = await archived(site.people[0], runs)
+        for kinds in (JOB_ENDS, {"job.completed"}, {"job.running"}):
+            assert Counter(event.subject for event in facts if event.kind in kinds) == Counter(runs)
+        await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
+
+    async def nothing_left() -> bool:
+        queue = await site.command("squeue", "--noheader")
+        return not queue + await site.command("sinfo", "--noheader", "--Node", "--format=%N")
+
+    await until(nothing_left, seconds=60, every=0.5, what="Slurm to have no job and no node any more")
+
+
+async def submit_all(site: Site) -> None:
+    """Three at a time."""
+    queue = [*enumerate(mixed_queue(JOBS, SEED))]
+
+    async def some(first: int) -> None:
+        last = ""
+        for number, job in queue[first::3]:
+            last = await site.submit(job, last, number)
+
+    await asyncio.gather(*map(some, range(3)))
+
+
+async def over(site: Site, observer: Observer, runs: set[str]) -> None:
+    """Wait for these jobs to end."""
+
+    def ended() -> bool:
+        return runs <= {job_id for job_id, kind in observer.facts if kind in JOB_ENDS}
+
+    try:
+        await until(ended, seconds=90 + SECONDS_EACH * len(runs), every=0.5, what="jobs to end")
+    except TimeoutError as error:
+        waiting = await site.command("squeue", "--format=%i %j %T %r %S %N")
+        raise AssertionError(f"{error}; what is left:\n{waiting}") from error
+
+
+async def archived(user: User, runs: set[str]) -> list[Event]:
+    """All that was told of these jobs, once the archive has their ends."""
+
+    async def told() -> list[Event] | None:
+        with suppress(UnavailableError):
+            facts = [event for event in await user.history("job.*") if event.subject in runs]
+            return facts if runs <= {event.subject for event in facts if event.kind in JOB_ENDS} else None
+        return None
+
+    return await until(told, seconds=60, every=1.0, what="the archive of all ends")
+
+
+async def explain(site: Site, cases: Sequence[str]) -> None:
+    """Submit a job of each case, and see each explained."""
+    jobs = {case: await site.submit(sample(case), "", number) for number, case in enumerate(cases)}
+    for case, job_id in jobs.items():
+        await told(site.people[0], job_id, *EXPLAINED[case])
+
+
+async def told(user: User, job_id: str, cause: str, pattern: str) -> None:
+    """Wait for an explanation."""
+    answer: Explanation | None = None
+
+    async def found() -> bool:
+        nonlocal answer
+        try:
+            answer = await user.why(job_id)
+        except UnexpectedAnswerError:
+            return False
+        return answer.cause == cause and re.search(pattern, answer.text) is not None
+
+    try:
+        await until(found, seconds=30, every=0.1, what=f"an explanation of {job_id} like {pattern!r}")
+    except TimeoutError as error:
+        raise AssertionError(f"{error}; the last was {answer}") from error
+
+
+async def refuse(site: Site) -> None:
+    """What no shape fits."""
+    with pytest.raises(CommandFailed, match="Requested node configuration is not available"):
+        await site.lab.slurm.sbatch(BOB, "#!/bin/sh\ntrue\n", "--mem=300G")
+    with pytest.raises(UnexpectedAnswerError, match="the largest worker has 32"):
+        await site.people[0].submit("#!/bin/sh\n#SBATCH -c 33\ntrue\n", {})
