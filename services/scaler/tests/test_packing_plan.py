@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.slurm_rpc import SetExtra
+from clusterra_contracts.slurm_rpc import SetExtra, Undrain
 from clusterra_scaler.planner.bookings import STARTS_WITHIN
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.fleet_filling import CAPPED, GATHERING
@@ -15,7 +15,22 @@ from clusterra_scaler.planner.plan import Place, Plan
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
-from fleet_examples import CATALOGUE, NOW, START, at, edge, group, node, running, seen, snapshot, state, target, worker
+from fleet_examples import (
+    CATALOGUE,
+    NOW,
+    OURS,
+    START,
+    at,
+    edge,
+    group,
+    node,
+    running,
+    seen,
+    snapshot,
+    state,
+    target,
+    worker,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -263,6 +278,19 @@ def test_a_policy_that_refuses_nothing_opens_what_another_has_closed() -> None:
     looks = {extra: seen(snapshot((group("1", extra=extra),), nodes=nodes), there) for extra in (CLASS, "")}
     assert closed_to(first(looks[""])) == {"compute-xs-0": OPEN}
     assert closed_to(first(looks[CLASS])) == {"compute-xs-0": OPEN, "compute-xs-1": OPEN}
+
+
+def test_a_drained_worker_is_opened_before_it_is_undrained() -> None:
+    closed = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS).model_copy(update={"extra": '{"open":0}'})
+    there = edge(worker("compute-xs-1"))
+    before = state(target("compute-xs", 1), drains={"compute-xs-1": at(NOW - 5)})
+    decision = first(seen(snapshot((group("1"),), nodes=(closed,)), there), before)
+    assert decision.actions == (SetExtra(node="compute-xs-1", extra=OPEN),)
+    assert (decision.state.drains, decision.state.undrains) == ({}, {})
+    opened = closed.model_copy(update={"extra": OPEN})
+    again = first(seen(snapshot((group("1"),), nodes=(opened,)), there), decision.state)
+    assert again.actions == (Undrain(node="compute-xs-1"),)
+    assert again.state.undrains == {"compute-xs-1": at(NOW)}
 
 
 def test_an_extra_that_is_not_ours_is_left_alone() -> None:

@@ -71,6 +71,11 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
     retirement = retire(seen, state, sightings, supply, planned)
     if failover:
         retirement = retirement.with_given_back(failover.given_back)
+    extras = failover.packed.extras if failover else {}
+    leaving = {action.node for action in retirement.actions if not isinstance(action, Undrain)}
+    opened = [SetExtra(node=name, extra=extra) for name, extra in sorted(extras.items()) if name not in leaving]
+    # Of two requests about a node one is asked at a time, and that to undrain comes again until it is seen done.
+    retirement = retirement.putting_off({each.node for each in opened}, state.undrains)
     targets = _targets(seen, state, supply, planned, retirement)
     changes = changes_of(recorded, targets, planned, retirement, back, failover.reasons if failover else {})
     requests = {
@@ -95,10 +100,6 @@ def decide(seen: Seen, state: FleetState, sightings: Sightings, history: RunHist
         )
     else:
         after = state.model_copy(update={**requests, "ceilings": dict(asked)})
-    extras = failover.packed.extras if failover else {}
-    leaving = {action.node for action in retirement.actions if not isinstance(action, Undrain)}
-    opened = [SetExtra(node=name, extra=extra) for name, extra in sorted(extras.items()) if name not in leaving]
-    # First: of two requests about a node one is asked at a time, and that to undrain comes again until it is seen done.
     return Decision(after, changes, (*opened, *retirement.actions), sightings, planned)
 
 

@@ -56,6 +56,20 @@ class Retirement:
         """With more workers that Slurm never had."""
         return replace(self, ghosts={**workers, **self.ghosts})
 
+    def putting_off(self, nodes: Collection[WorkerName], recorded: Mapping[WorkerName, datetime]) -> Self:
+        """Without new undrains of these nodes: one that is not asked for is not on its way, and delays no removal."""
+        return replace(
+            self,
+            undrains={
+                name: recorded.get(name, at) if name in nodes else at
+                for name, at in self.undrains.items()
+                if name not in nodes or name in recorded
+            },
+            actions=tuple(
+                action for action in self.actions if not (isinstance(action, Undrain) and action.node in nodes)
+            ),
+        )
+
     @property
     def removable(self) -> frozenset[WorkerName]:
         """Workers that are named as victims now."""
