@@ -6,8 +6,9 @@
 - 200 small random queues, each against a proved optimum: USD per hour of what is bought.
 
 Prints progress on stderr and, last, one JSON line; times are in milliseconds of the process, memory is the most that a
-process of its own had. `loop_ms` is what a plain loop of a million additions took beside it; first fit says what
-packing is worth.
+process of its own had. `loop_ms` is what a plain loop of a million additions took beside it. A tenth of that loop runs
+before and after each thing that is timed: `steady` are the times of those around which the machine was as fast as it is
+most of the time at its fastest, for others slow a shared one down for seconds. First fit says what packing is worth.
 """
 
 import argparse
@@ -49,6 +50,9 @@ CLUSTERS = 1_000
 SNAPSHOT_SECONDS = 5.0
 RUN_SECONDS = 4 * HOUR
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LOOP = 1_000_000
+STEADY = 1.2
+"""By so much slower than at its fastest the machine may be."""
 CATALOGUE = Path(__file__).parents[1] / "catalog" / "shapes.yaml"
 
 
@@ -62,26 +66,35 @@ class Clock:
     def __init__(self) -> None:
         self._cpu: list[float] = []
         self._wall: list[float] = []
+        self._loops: list[float] = []
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
+        before = loop_ms(LOOP // 10)
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self._cpu.append((time.process_time() - cpu) * 1e3)
         self._wall.append((time.perf_counter() - wall) * 1e3)
+        self._loops.append(max(before, loop_ms(LOOP // 10)))
 
     @property
     def total_ms(self) -> float:
         return sum(self._cpu)
 
-    def figures(self) -> dict[str, float]:
+    def figures(self) -> dict[str, object]:
         return {
             "p50_ms": round(statistics.median(self._cpu), 2),
             "p99_ms": round(p99(self._cpu), 2),
             "wall_p50_ms": round(statistics.median(self._wall), 2),
             "wall_p99_ms": round(p99(self._wall), 2),
             "runs": len(self._cpu),
+            "steady": self._steady(),
         }
+
+    def _steady(self) -> dict[str, float]:
+        fastest = sorted(self._loops)[len(self._loops) // 10]
+        times = [each for each, loop in zip(self._cpu, self._loops, strict=True) if loop <= fastest * STEADY]
+        return {"p50_ms": round(statistics.median(times), 2), "p99_ms": round(p99(times), 2), "runs": len(times)}
 
 
 def p99(values: Sequence[float]) -> float:
@@ -92,14 +105,13 @@ def peak_mib() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
-def loop_ms() -> float:
-    """A plain loop of a million additions, to compare machines by."""
-
+def loop_ms(additions: int = LOOP) -> float:
+    """A plain loop of additions, to compare machines by."""
     began = time.process_time()
     total = 0
-    for number in range(1_000_000):
+    for number in range(additions):
         total += number
-    return round((time.process_time() - began) * 1e3, 1)
+    return round((time.process_time() - began) * 1e3, 2)
 
 
 def cold(runs: int) -> dict[str, object]:
