@@ -59,6 +59,11 @@ async def test_a_change_makes_the_next_version(directory: Directory) -> None:
     assert (binding.name, binding.version) == ("renamed", 2)
 
 
+async def test_a_tenants_budget_is_its_clusters_cap(directory: Directory) -> None:
+    await applied(directory, provisioned("acme", "main") | {"usd_per_hour": 12.5})
+    assert (await directory.clusters())[MAIN].policy.usd_per_hour == 12.5
+
+
 async def test_an_admin_can_be_made_a_member_again(directory: Directory) -> None:
     await applied(directory, provisioned("acme", admins=("boss@acme.example",)))
     await applied(directory, provisioned("acme") | {"members": ["BOSS@acme.example"]})

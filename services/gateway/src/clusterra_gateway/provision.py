@@ -28,6 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from clusterra_gateway.admin_events import admin_event
 from clusterra_gateway.agent_keys import AgentKey, hash_of, put_agent_key
 from clusterra_gateway.app import connected, followed_registry
+from clusterra_gateway.budget import shared_out
 from clusterra_gateway.directory import ACCOUNTS, Directory, domain_key, invitation_key, name_key, tenant_key
 from clusterra_gateway.errors import Conflict, InvalidRequest, Refused
 from clusterra_gateway.joining import FIRST_UID
@@ -87,6 +88,18 @@ class GivenTenant(_Strict):
     members: tuple[Email, ...] = ()
     """Addresses outside of the domains, and of those who are no admins any more."""
     clusters: tuple[GivenCluster, ...] = ()
+    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """What the workers of these clusters may cost together; None: no bound but the clusters' own."""
+
+    @model_validator(mode="after")
+    def _affordable(self) -> Self:
+        self.caps()
+        return self
+
+    def caps(self) -> dict[str, float | None]:
+        """What the workers of each cluster may cost. Raises ValueError where the budget is not enough."""
+        given = {cluster.id: cluster.policy.usd_per_hour for cluster in self.clusters}
+        return given if self.usd_per_hour is None else {**shared_out(self.usd_per_hour, given)}
 
 
 class Given(_Strict):
@@ -121,8 +134,10 @@ class Provisioning:
             for email in {*tenant.admins, *tenant.members}:
                 invitation = Invitation(tenant=tenant.id, admin=email in tenant.admins)
                 await self._owned(f"invitation of {email}", invitation_key(email), invitation)
+            caps = tenant.caps()
             for cluster in tenant.clusters:
-                await self._cluster(tenant.id, cluster)
+                policy = cluster.policy.model_copy(update={"usd_per_hour": caps[cluster.id]})
+                await self._cluster(tenant.id, cluster.model_copy(update={"policy": policy}))
 
     async def _owned(self, what: str, key: Key, record: Domain | Invitation) -> None:
         item = await self._directory.store.get(ACCOUNTS, key)

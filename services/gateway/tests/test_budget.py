@@ -1,0 +1,50 @@
+"""A tenant's budget: its clusters never have more together, and none gets nothing unseen."""
+
+from typing import Any
+
+import pytest
+from clusterra_gateway.budget import shared_out
+from clusterra_gateway.provision import Given
+from gateway_world import provisioned
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+usd = st.floats(0.01, 1000.0)
+
+
+@given(usd, st.dictionaries(st.sampled_from("abcdef"), st.one_of(st.none(), usd), min_size=1))
+def test_the_shares_are_never_more_than_the_budget(budget: float, caps: dict[str, float | None]) -> None:
+    own = [cap for cap in caps.values() if cap is not None]
+    if budget - sum(own) < 0 or (budget == sum(own) and None in caps.values()):
+        with pytest.raises(ValueError, match="USD per hour"):
+            shared_out(budget, caps)
+        return
+    shares = shared_out(budget, caps)
+    assert shares.keys() == caps.keys()
+    assert sum(shares.values()) <= budget * (1 + 1e-9)
+    assert all(shares[cluster] == cap for cluster, cap in caps.items() if cap is not None)
+    rest = {shares[cluster] for cluster, cap in caps.items() if cap is None}
+    assert len(rest) <= 1
+    assert all(share > 0 for share in rest)
+
+
+def tenant(**fields: Any) -> dict[str, Any]:
+    acme: dict[str, Any] = provisioned("acme", "main")
+    (cluster,) = acme["clusters"]
+    capped = cluster | {"id": "capped", "policy": {"usd_per_hour": 4.0}}
+    return acme | {"clusters": [cluster, capped]} | fields
+
+
+def caps(acme: dict[str, Any]) -> dict[str, float | None]:
+    return Given.model_validate({"tenants": [acme]}).tenants[0].caps()
+
+
+def test_a_file_shares_out_the_budget() -> None:
+    assert caps(tenant()) == {"main": None, "capped": 4.0}
+    assert caps(tenant(usd_per_hour=10.0)) == {"main": 6.0, "capped": 4.0}
+
+
+def test_a_budget_that_is_not_enough_is_refused() -> None:
+    with pytest.raises(ValidationError, match="nothing is left for main: raise the budget"):
+        caps(tenant(usd_per_hour=4.0))
