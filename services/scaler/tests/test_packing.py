@@ -4,11 +4,12 @@ from copy import copy, deepcopy
 from dataclasses import replace
 
 import pytest
+from clusterra_scaler.planner.packing.drafts import Draft
 from clusterra_scaler.planner.packing.durations import certain
 from clusterra_scaler.planner.packing.packing import Packing, pack
 from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group
+from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.packing.veto import refuses
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,3 +170,19 @@ def test_the_price_of_a_room_is_its_prolongation_and_the_room_it_takes(credit: f
     # For an hour it takes a quarter that could be used; for two more it pays for all and leaves three quarters free.
     dollars = 2 * 0.145 + credit * (0.145 / 4 * 1 - 0.145 * 3 / 4 * 2)
     assert room.price_of(job, replace(SETTINGS, credit=credit)) == pytest.approx(dollars)
+
+
+@given(any_groups(), st.sampled_from(OFFERINGS), any_settings)
+def test_a_draft_prices_as_the_room_that_is_made_of_it(
+    groups: list[Group], offering: Offering, settings: Settings
+) -> None:
+    draft, room = Draft(offering, settings), Room.of("room", offering)
+    boot_usd = offering.usd_per_second * offering.boot_seconds
+    for group in groups:
+        alone = replace(group, nodes=1, exclusive=False)
+        assert draft.takes(alone) == room.takes(alone)
+        if room.takes(alone):
+            first = boot_usd if room.empty else 0.0
+            assert draft.price_of(alone) == pytest.approx(room.price_of(alone, settings) + first, abs=1e-9)
+            draft.put(alone)
+            room.put(alone)
