@@ -174,6 +174,7 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.drain.v1": slurm_rpc.Drain(node="general-small-x7k2p", reason="idle"),
     "slurm.drained.v1": slurm_rpc.Drained(accepted_at=MOMENT),
     "slurm.undrain.v1": slurm_rpc.Undrain(node="general-small-x7k2p"),
+    "slurm.down.v1": slurm_rpc.Down(node="general-small-x7k2p", reason="its machine is gone"),
     "slurm.delete-node.v1": slurm_rpc.DeleteNode(node="general-small-x7k2p"),
     "slurm.set-extra.v1": slurm_rpc.SetExtra(node="general-small-x7k2p", extra='{"open":1}'),
     "slurm.diag.v1": slurm_rpc.Diagnose(),

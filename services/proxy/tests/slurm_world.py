@@ -11,7 +11,7 @@ from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_lab.ports import free_port
-from clusterra_lab.process import start, until
+from clusterra_lab.process import Process, start, until
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.controller import Controller
 from clusterra_proxy.errors import NotFound
@@ -107,8 +107,8 @@ class SlurmWorld:
     @asynccontextmanager
     async def worker(
         self, name: str, *, cpus: int = 4, memory_mib: int = 8000, features: str = "general"
-    ) -> AsyncIterator[None]:
-        """A dynamic node that has registered; its record is left when the block ends."""
+    ) -> AsyncIterator[Process]:
+        """The slurmd of a dynamic node that has registered; its record is left when the block ends."""
         conf = f"CPUs={cpus} RealMemory={memory_mib} Port={free_port()} Feature={features}"
         argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf, "--extra", OPEN]
         process = await start(name, argv, log=self.directory / f"{name}.log")
@@ -123,7 +123,7 @@ class SlurmWorld:
                     return "IDLE" in node.state
 
                 await until(registered, seconds=20, what=f"node {name}", every=0.05, process=process)
-            yield
+            yield process
         finally:
             await process.stop()
 

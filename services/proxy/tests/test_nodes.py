@@ -7,6 +7,7 @@ from clusterra_contracts.slurm_rpc import (
     DeleteNode,
     Diagnose,
     Diagnosis,
+    Down,
     Drain,
     Drained,
     ListNodes,
@@ -95,6 +96,38 @@ async def test_a_node_at_work_is_drained_and_not_deleted(
     await proxy.call("undrain", Undrain(node="w2"), Done)
 
 
+async def test_jobs_of_a_node_that_is_gone_run_on_another(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    async with slurm.worker("taken", features="memory") as slurmd:
+        script = "#!/bin/sh\n[ $SLURMD_NODENAME = taken ] && sleep 600\ntrue\n"
+        job_id = (await proxy.submit(alice, script, constraints="memory", excluded_nodes=("w2",))).job_id
+        await proxy.until_snapshot(lambda snapshot: any("taken" in job.nodes for job in snapshot.running or ()))
+        await proxy.call("drain", Drain(node="taken", reason="its machine is taken away"), Drained)
+        # One that lived would register again, and the node were up.
+        slurmd.kill()
+        await slurmd.wait()
+        await proxy.call("down", Down(node="taken", reason="its machine is gone"), Done)
+        down = await proxy.until_snapshot(
+            lambda snapshot: (
+                "DOWN" in states(snapshot, "taken") and any(job_id in group.job_ids for group in snapshot.pending or ())
+            )
+        )
+        (node,) = [node for node in down.nodes or () if node.name == "taken"]
+        assert (node.draining, node.cpus_allocated, node.reason) == (True, 0, "clusterra:its machine is gone")
+        shown = (await slurm.cluster.run("scontrol", "show", "job", job_id)).stdout
+        assert "Restarts=1" in shown
+        assert "Priority=0" not in shown, "it is held"
+        # Down already.
+        await proxy.call("down", Down(node="taken", reason="something else"), Done)
+        async with slurm.worker("spare", features="memory"):
+            ended = await proxy.ended(alice, job_id)
+            assert (ended.state, ended.nodes) == ("COMPLETED", ("spare",))
+    for name in ("taken", "spare"):
+        await proxy.call("delete-node", DeleteNode(node=name), Done)
+    await proxy.call("down", Down(node="taken", reason="its machine is gone"), Done)
+
+
 async def test_nodes_that_are_not_there(proxy: ProxyWorld) -> None:
     for operation, request in (
         ("drain", Drain(node="nowhere", reason="x")),
@@ -104,6 +137,7 @@ async def test_nodes_that_are_not_there(proxy: ProxyWorld) -> None:
         assert (await proxy.refusal(operation, request)).kind == "not_found"  # type: ignore[arg-type]
     for name in ("w[1-2]", "../jobs", "w1,w2"):
         assert (await proxy.refusal("drain", Drain(node=name, reason="x"))).kind == "invalid"
+        assert (await proxy.refusal("down", Down(node=name, reason="x"))).kind == "invalid"
         assert (await proxy.refusal("delete-node", DeleteNode(node=name))).kind == "invalid"
         assert (await proxy.refusal("set-extra", SetExtra(node=name, extra="{}"))).kind == "invalid"
 
@@ -134,6 +168,7 @@ async def test_without_the_rights_it_says_which_ones(proxy: ProxyWorld, slurm: S
     try:
         errors = [
             await proxy.refusal("drain", Drain(node="w2", reason="x")),
+            await proxy.refusal("down", Down(node="w2", reason="x")),
             await proxy.refusal("set-extra", SetExtra(node="w2", extra="{}")),
         ]
     finally:

@@ -93,6 +93,8 @@ class EdgeModel:
         self.starts: list[tuple[int, str]] = []
         """When each worker was started, and of which shape."""
         self.unregistered_removed = 0
+        self.taken: dict[str, int] = {}
+        """When the machines of workers were taken away."""
         self.outages = outages
         self._ends_boots = ends_boots
 
@@ -113,6 +115,8 @@ class EdgeModel:
                 pod.leaves = second + self._random.randint(0, NOTICE_SECONDS)
             if any(end is not None and end <= second for end in (pod.ends, pod.leaves)):
                 del self.pods[pod.name]
+                if pod.leaves == second:
+                    self.taken[pod.name] = second
             elif pod.phase == "booting" and pod.serves is not None and pod.serves <= second:
                 pod.phase = "running"
                 if not pod.deaf:

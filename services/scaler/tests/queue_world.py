@@ -8,7 +8,7 @@ from random import Random
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, SetExtra, Undrain
+from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, SetExtra, Undrain
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.retire import Action
 from clusterra_scaler.planner.run_history import RunHistory
@@ -115,7 +115,9 @@ class World:
     def _notice_dead_nodes(self) -> None:
         for name, record in self.slurm.nodes.items():
             pod = self.edge.pods.get(name)
-            if pod is None or (pod.died is not None and self.second - pod.died >= SLURMD_TIMEOUT_SECONDS):
+            died = self.edge.taken.get(name) if pod is None else pod.died
+            said_goodbye = pod is None and died is None
+            if said_goodbye or (died is not None and self.second - died >= SLURMD_TIMEOUT_SECONDS):
                 record.down = True
 
     def _listen(self) -> None:
@@ -204,6 +206,9 @@ class World:
                     self.state = self.state.undrain_settled(name)
             case SetExtra(node=name, extra=extra) if not failed:
                 self.slurm.set_extra(name, extra)
+            case Down(node=name) if not failed:
+                assert not self.edge.serves(name), f"{name} is taken for gone"
+                self.slurm.down(name)
             case DeleteNode(node=name) if not failed:
                 self.slurm.delete(name)
 

@@ -63,6 +63,8 @@ class SlurmModel:
             job.job_id = str(number)
         self.nodes: dict[str, NodeRecord] = {}
         self.undrained = 0
+        self.rescued = 0
+        """Jobs on nodes that were taken for gone before Slurm missed them."""
         self._random = random
         self._serves = serves
 
@@ -96,6 +98,11 @@ class SlurmModel:
         if name in self.nodes and self.nodes[name].drain_reason:
             self.nodes[name].drain_reason = ""
             self.undrained += 1
+
+    def down(self, name: str) -> None:
+        if name in self.nodes and not self.nodes[name].down:
+            self.nodes[name].down = True
+            self.rescued += len(self.jobs_on(name))
 
     def set_extra(self, name: str, extra: str) -> None:
         if name in self.nodes:

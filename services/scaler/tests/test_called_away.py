@@ -1,8 +1,12 @@
-"""Workers whose machine will be taken away: drained at once, room for nothing, and replaced for jobs that wait."""
+"""Workers whose machine will be taken away: drained at once, room for nothing, replaced for jobs that wait, and taken
+for gone as soon as they are."""
 
-from clusterra_contracts.slurm_rpc import Drain
+import pytest
+from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.queue import NodeState
+from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain
 from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
@@ -10,6 +14,8 @@ from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snap
 NAME = "compute-xs-1"
 LEAVES = worker(NAME, leaves=NOW + 120)
 BUSY = node(NAME, used=1)
+DRAINING = node(NAME, "MIXED", "DRAIN", used=1, reason=OURS)
+GONE = Down(node=NAME, reason="its machine is gone")
 
 
 def first(view: Seen, before: FleetState) -> Decision:
@@ -51,3 +57,53 @@ def test_one_that_boots_on_such_a_machine_is_no_room_either() -> None:
     boots = worker(NAME, "booting", started=NOW - 5, leaves=NOW + 120)
     decision = first(seen(snapshot((group("1"),)), edge(boots, applied=1)), before)
     assert decision.state.target("compute-xs") == target("compute-xs", 2)
+
+
+def later(
+    there: Edge, *nodes: NodeState, stood: Worker = LEAVES, before: FleetState | None = None, listed: bool = True
+) -> Decision:
+    """Ten seconds after a worker stood, whose job Slurm takes to run."""
+    before = before or state(target("compute-xs", 1), generation=1, drains={NAME: at(NOW - 15)})
+    shot = snapshot((), (running("1", NAME),), nodes, taken=NOW - 10)
+    noticed = decide(seen(shot, edge(stood, heard=NOW - 10), now=NOW - 10), before, Sightings())
+    shot = snapshot((), (running("1", NAME),), nodes if listed else None)
+    return decide(seen(shot, there), before, noticed.sightings)
+
+
+@pytest.mark.parametrize("left", [(), (worker(NAME, "failed", leaves=NOW + 110),), (worker("compute-xs-2"),)])
+def test_once_it_is_gone_slurm_is_told(left: tuple[Worker, ...]) -> None:
+    assert GONE in later(edge(*left), DRAINING).actions
+
+
+def test_one_that_was_never_called_away_is_none_of_them() -> None:
+    """Were it left out by mistake, its job would be lost."""
+    for left in ((), (worker(NAME, "failed"),)):
+        assert later(edge(*left), BUSY, stood=worker(NAME), before=state(target("compute-xs", 1))).actions == ()
+
+
+def test_it_is_left_alone_while_it_is_there_or_nobody_knows() -> None:
+    for there in (edge(LEAVES), edge(worker(NAME, "terminating")), edge(heard=NOW - 31), Edge()):
+        assert later(there, DRAINING).actions == ()
+    assert later(edge(), DRAINING, listed=False).actions == ()
+
+
+def test_slurm_is_told_once() -> None:
+    decision = later(edge(), node(NAME, "DOWN", "DRAIN", "NOT_RESPONDING", reason=OURS))
+    assert decision.actions == ()
+    assert decision.sightings.called_away == {NAME}
+    assert decide(seen(snapshot()), decision.state, decision.sightings).sightings.called_away == frozenset()
+
+
+def test_the_next_worker_of_its_name_was_not_called_away() -> None:
+    back = later(edge(worker(NAME, "booting", started=NOW - 1)), DRAINING)
+    assert back.sightings.called_away == frozenset()
+    shot = snapshot((), (running("1", NAME),), (DRAINING,))
+    assert GONE not in decide(seen(shot, edge()), back.state, back.sightings).actions
+
+
+def test_a_victim_runs_nothing_and_is_forgotten_at_once() -> None:
+    shot = snapshot(nodes=(node(NAME, "IDLE", "DRAIN", reason=OURS),))
+    before = state(target("compute-xs", 0, NAME), generation=1)
+    assert decide(seen(shot, edge()), before, Sightings(called_away=frozenset({NAME}))).actions == (
+        DeleteNode(node=NAME),
+    )

@@ -139,6 +139,13 @@ def test_where_every_shape_was_out_the_first_that_comes_is_used(
             assert sum(since <= second < since + 60 for second in tries) <= 2 * nodes
 
 
+def test_jobs_of_machines_that_are_taken_away_are_queued_again_before_slurm_misses_them() -> None:
+    jobs = [Job(submitted=5 * n, cpus=1, memory_mib=100, runs=60) for n in range(20)]
+    history = world(jobs, Faults(notice=0.02), 1, [])
+    history.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
+    assert history.slurm.rescued > 5
+
+
 def test_the_model_has_outages() -> None:
     jobs = [Job(submitted=5 * n, cpus=1, memory_mib=100, runs=20) for n in range(20)]
     history = world(jobs, Faults(), 1, [Outage("compute-xs", 0, 100), Outage("compute-small", 0, ALWAYS)])

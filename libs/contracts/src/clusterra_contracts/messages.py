@@ -56,6 +56,7 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("nodes", slurm_rpc.ListNodes, slurm_rpc.NodePage, "gateway"),
     _slurm("drain", slurm_rpc.Drain, slurm_rpc.Drained, "scaler"),
     _slurm("undrain", slurm_rpc.Undrain, rpc.Done, "scaler"),
+    _slurm("down", slurm_rpc.Down, rpc.Done, "scaler"),
     _slurm("delete-node", slurm_rpc.DeleteNode, rpc.Done, "scaler"),
     _slurm("set-extra", slurm_rpc.SetExtra, rpc.Done, "scaler"),
     _slurm("diag", slurm_rpc.Diagnose, slurm_rpc.Diagnosis, "gateway"),

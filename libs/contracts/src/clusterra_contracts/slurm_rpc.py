@@ -10,7 +10,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
 
-Operation = Literal["submit", "get", "list", "cancel", "nodes", "drain", "undrain", "delete-node", "set-extra", "diag"]
+Operation = Literal[
+    "submit", "get", "list", "cancel", "nodes", "drain", "undrain", "down", "delete-node", "set-extra", "diag"
+]
 
 DRAIN_REASON_PREFIX = "clusterra:"
 """Only a drain whose reason starts so is ours to undo."""
@@ -233,6 +235,15 @@ class Undrain(Wire):
     schema_name: ClassVar[str] = "slurm.undrain.v1"
 
     node: str
+
+
+class Down(Wire):
+    """Take a node for gone: its jobs are queued again. The proxy puts `DRAIN_REASON_PREFIX` before the reason."""
+
+    schema_name: ClassVar[str] = "slurm.down.v1"
+
+    node: str
+    reason: str
 
 
 class DeleteNode(Wire):

@@ -12,6 +12,7 @@ from clusterra_contracts.slurm_rpc import (
     Cancel,
     DeleteNode,
     Diagnose,
+    Down,
     Drain,
     GetJob,
     ListJobs,
@@ -30,7 +31,7 @@ from clusterra_proxy.cancellation import cancel
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.diagnosis import diagnose
 from clusterra_proxy.job_queries import get, list_jobs
-from clusterra_proxy.node_operations import delete_node, drain, list_nodes, set_extra, undrain
+from clusterra_proxy.node_operations import delete_node, down, drain, list_nodes, set_extra, undrain
 from clusterra_proxy.running import Running
 from clusterra_proxy.submission import submit
 
@@ -69,6 +70,7 @@ async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
         await Route("nodes", ListNodes, list_nodes).serve(client, cluster, running),
         await Route("drain", Drain, drain).serve(client, cluster, running),
         await Route("undrain", Undrain, undrain).serve(client, cluster, running),
+        await Route("down", Down, down).serve(client, cluster, running),
         await Route("delete-node", DeleteNode, delete_node).serve(client, cluster, running),
         await Route("set-extra", SetExtra, set_extra).serve(client, cluster, running),
         await Route("diag", Diagnose, diagnose).serve(client, cluster, running),

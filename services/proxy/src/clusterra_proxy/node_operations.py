@@ -1,4 +1,4 @@
-"""Nodes: reading, draining, giving back, closing to some jobs, forgetting."""
+"""Nodes: reading, draining, giving back, taking for gone, closing to some jobs, forgetting."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +8,7 @@ from clusterra_contracts.rpc import Done
 from clusterra_contracts.slurm_rpc import (
     DRAIN_REASON_PREFIX,
     DeleteNode,
+    Down,
     Drain,
     Drained,
     ListNodes,
@@ -73,6 +74,24 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
     cluster.saw_node(record, request.node)
     if record.draining:
         raise Conflict(f"node {request.node} is still drained, though Slurm took the order", hint="try again")
+    return Done()
+
+
+async def down(cluster: Cluster, request: Down) -> Done:
+    """Take a node for gone, so that Slurm queues its jobs again; one that is down or not there is as it should be."""
+    token = cluster.mint.operator()
+    try:
+        record = await cluster.controller.node(token, request.node)
+        if "DOWN" not in record.state:
+            with _as_administrator(cluster):
+                await cluster.controller.update_node(
+                    token, request.node, ["DOWN"], f"{DRAIN_REASON_PREFIX}{request.reason}"
+                )
+            record = await cluster.controller.node(token, request.node)
+    except NotFound:
+        cluster.saw_node(None, request.node)
+        return Done()
+    cluster.saw_node(record, request.node)
     return Done()
 
 

@@ -1,4 +1,4 @@
-"""What Slurm is asked to do for one cluster, beside the decisions: drain, undrain, delete a node's record."""
+"""What Slurm is asked to do for one cluster, beside the decisions: drain, undrain, set down, delete a node's record."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ import structlog
 from clusterra_contracts import subjects
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Drained, SetExtra, Undrain
+from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, Drained, SetExtra, Undrain
 from clusterra_runtime.client import Client
 from clusterra_runtime.rpc import RpcFailed, call
 from prometheus_client import Counter
@@ -26,7 +26,7 @@ RETRY_SECONDS = 1.0
 
 REQUESTS = Counter("clusterra_scaler_requests_total", "Requests to Slurm, by outcome", ("operation", "outcome"))
 
-_OPERATIONS = {Drain: "drain", Undrain: "undrain", DeleteNode: "delete-node", SetExtra: "set-extra"}
+_OPERATIONS = {Drain: "drain", Undrain: "undrain", Down: "down", DeleteNode: "delete-node", SetExtra: "set-extra"}
 
 
 @dataclass(frozen=True, slots=True)

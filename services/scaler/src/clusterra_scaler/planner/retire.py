@@ -3,7 +3,7 @@
     in use -- idle long enough, not needed --> Drain --accepted--> drained
     drained -- seen idle in a snapshot taken after that --> victim -- gone from the edge and from Slurm --> forgotten
     drained -- wanted again --> its record is dropped, then Undrain
-    in use or idle -- its machine will be taken away --> Drain, and never wanted again
+    in use or idle -- its machine will be taken away --> Drain, and never wanted again -- it is gone --> Down
     unknown to Slurm for longer than its limit --> victim, see `ghosts`
 
 A worker that Slurm has becomes a victim only by a snapshot that shows it drained for our reason, running nothing, and
@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Self
 
 from clusterra_contracts.identity import WorkerName
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, SetExtra, Undrain
+from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, SetExtra, Undrain
 
 from clusterra_scaler.planner.ghosts import Ghost, ghosts
 from clusterra_scaler.planner.moves import Moves
@@ -33,7 +33,7 @@ UNANSWERED_SECONDS = 60.0
 NOTED_AGAIN_SECONDS = 15.0
 """An undrain that is asked for again and again is noted no more often."""
 
-type Action = Drain | Undrain | DeleteNode | SetExtra
+type Action = Drain | Undrain | Down | DeleteNode | SetExtra
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, 
         victims=victims,
         ghosts=found,
         forgotten=_forgotten(seen, state),
-        actions=(*actions, *_records_to_delete(seen, state, sightings, supply)),
+        actions=(*actions, *_gone(seen, state, sightings, supply), *_records_to_delete(seen, state, sightings, supply)),
         moves=moves.record,
     )
 
@@ -151,6 +151,21 @@ def _forgotten(seen: Seen, state: FleetState) -> frozenset[WorkerName]:
     if not seen.edge.listed(seen.now) or seen.snapshot.nodes is None:
         return frozenset()
     return state.victims - _there(seen) - {node.name for node in seen.snapshot.nodes}
+
+
+def _gone(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -> list[Down]:
+    """Nodes whose machine was taken away as announced: Slurm itself would miss them after SlurmdTimeout alone.
+
+    Of others that an edge leaves out nobody knows whether they are gone, and a job may run on them.
+    """
+    if not seen.edge.listed(seen.now):
+        return []
+    gone = (sightings.called_away - _there(seen) - state.victims) & supply.nodes.keys()
+    return [
+        Down(node=name, reason="its machine is gone")
+        for name in sorted(gone)
+        if "DOWN" not in supply.nodes[name].states
+    ]
 
 
 def _records_to_delete(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -> list[DeleteNode]:

@@ -34,6 +34,8 @@ class Sightings:
     """Of workers without work."""
     worked: Mapping[WorkerName, datetime] = field(default_factory=dict)
     """When there last was work for a worker, if there was any before our eyes."""
+    called_away: frozenset[WorkerName] = frozenset()
+    """Workers whose machine is taken away, as was announced while they stood; also once only Slurm has them."""
 
     @classmethod
     def after_takeover(cls, state: FleetState) -> "Sightings":
@@ -47,7 +49,7 @@ class Sightings:
     def after(self, seen: Seen) -> "Sightings":
         """With what is seen now; a list that could not be read changes nothing."""
         nodes, edge = seen.snapshot.nodes, seen.edge
-        idle, absent = self.idle, self.absent
+        idle, absent, called_away = self.idle, self.absent, self.called_away
         if nodes is not None and seen.snapshot.running is not None:
             busy = busy_nodes(seen.snapshot)
             idle = {
@@ -58,9 +60,13 @@ class Sightings:
         if nodes is not None and edge.listed(seen.now):
             there = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
             absent = {node.name: self.absent.get(node.name, seen.now) for node in nodes if node.name not in there}
+            standing = [worker for worker in edge.workers or () if worker.phase in ("booting", "running")]
+            # A StatefulSet's next pod of the name stands on another machine.
+            gone = {node.name for node in nodes} - {worker.name for worker in standing}
+            called_away = (called_away & gone) | {each.name for each in standing if each.leaves_by is not None}
         looks = self.looks.after(seen)
         failing = failing_since(self.failing, seen, looks.boots)
-        return replace(self, idle=idle, absent=absent, looks=looks, failing=failing)
+        return replace(self, idle=idle, absent=absent, called_away=called_away, looks=looks, failing=failing)
 
     def idle_since(self, node: NodeState, now: datetime) -> datetime:
         """Since when a node has run nothing: by Slurm, where it tells."""
