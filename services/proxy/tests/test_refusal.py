@@ -93,19 +93,6 @@ async def test_a_closed_node_takes_only_the_classes_that_are_let_in(
     await proxy.call("delete-node", DeleteNode(node="picky"), Done)
 
 
-async def test_what_the_user_asks_of_a_node_counts_besides(
-    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
-) -> None:
-    async with to_come(slurm, "racked"), slurm.worker("racked", features="racked"):
-        await proxy.call("set-extra", SetExtra(node="racked", extra='{"open":1,"rack":6}'), Done)
-        job_id = await slurm.cluster.sbatch(alice, "#!/bin/sh\ntrue\n", "--constraint=racked", "--extra=rack=7|rack=8")
-        asked = await until_refused(proxy, job_id)
-        assert asked.extra == f"(rack=7|rack=8)&(open=1|{job_class(asked.extra)}=1)"
-        await proxy.call("set-extra", SetExtra(node="racked", extra='{"open":1,"rack":7}'), Done)
-        assert (await proxy.ended(alice, job_id)).state == "COMPLETED"
-    await proxy.call("delete-node", DeleteNode(node="racked"), Done)
-
-
 async def test_extra_of_a_node(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
     async def shown() -> str:
         return (await slurm.cluster.run("scontrol", "show", "node", "w2")).stdout

@@ -1,6 +1,7 @@
 """One decision: from everything that is known of a cluster to its next desired state and what Slurm is asked to do.
 
-Pure, and level-triggered: the same inputs give the same state, and no new generation.
+Pure, and level-triggered: the same inputs give the same state, and no new generation. At a bound, or where a shape is
+tried again that could not be had, one or two generations may follow from the same look before it stands.
 """
 
 from collections.abc import Sequence
