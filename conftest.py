@@ -1,14 +1,16 @@
 """What holds for the tests of all packages."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 import structlog
 from hypothesis import settings
 
-# How long an example takes is the machine's affair, and it runs other tests beside this one.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# How long an example takes is the machine's affair, and it runs other tests beside this one. The suite plays the same
+# examples each time; `make test-histories` plays others.
+settings.register_profile("suite", deadline=None, derandomize="HISTORIES" not in os.environ)
+settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True)

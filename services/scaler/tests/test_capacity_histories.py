@@ -132,7 +132,8 @@ def test_where_every_shape_was_out_the_first_that_comes_is_used(
         gone,
         name=policy,
     )
-    history.run(0, until + len(SHAPES) * ANSWER_SECONDS + jobs * 120)
+    # Each shape may have been tried twice before: alone, and for the rest of a job of several nodes.
+    history.run(0, until + 2 * len(SHAPES) * ANSWER_SECONDS + jobs * 120)
     for shape, opened in history.opened.items():
         tries = [second for second, each in history.edge.starts if each == shape and opened < second < until]
         for since in tries:
