@@ -19,7 +19,6 @@ from edge_model import BootFaults, EdgeModel, Outage
 from fleet_examples import CATALOGUE, at
 from slurm_model import SLURMD_TIMEOUT_SECONDS, Job, SlurmModel
 
-
 SETTLED_AFTER = 2
 """So many generations more may follow from one look."""
 
