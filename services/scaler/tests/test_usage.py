@@ -1,5 +1,6 @@
 import pytest
-from clusterra_scaler.usage import usage_of, usd_per_hour
+from clusterra_scaler.planner.job_costs import JobCosts
+from clusterra_scaler.usage import usage_of
 from fleet_examples import NOW, at, binding, node, running, snapshot
 
 NODES = (node("general-small-1", used=4), node("general-small-2", used=4), node("compute-xs-1", used=1))
@@ -9,10 +10,10 @@ HOURLY = 4 * 0.04
 
 def test_a_job_costs_its_share_of_its_nodes_by_cpu() -> None:
     shot = snapshot((), (), NODES)
-    assert usd_per_hour(running("1", "general-small-1", cpus=1), shot, binding()) == pytest.approx(HOURLY / 4)
+    assert JobCosts(shot, binding()).usd_per_hour(running("1", "general-small-1", cpus=1)) == pytest.approx(HOURLY / 4)
     both = running("1", "general-small-1", "general-small-2", cpus=8)
-    assert usd_per_hour(both, shot, binding()) == pytest.approx(2 * HOURLY)
-    assert usd_per_hour(running("1", "somewhere-else"), shot, binding()) == 0.0
+    assert JobCosts(shot, binding()).usd_per_hour(both) == pytest.approx(2 * HOURLY)
+    assert JobCosts(shot, binding()).usd_per_hour(running("1", "somewhere-else")) == 0.0
 
 
 def test_usage_of_one_user_and_of_all() -> None:

@@ -60,7 +60,7 @@ class Controller:
     from the state that the one before has left, and read nothing from the store. Requests to Slurm run beside them;
     their answers are inputs. What stands with Slurm is in the record before Slurm is asked.
 
-    In shadow mode each decision is made from the record as it is, and nothing is written, told or asked for.
+    In shadow mode each decision is made from the record as it is, and nothing of it is written, told or asked for.
     """
 
     def __init__(

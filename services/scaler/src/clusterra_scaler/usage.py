@@ -10,7 +10,7 @@ from datetime import datetime
 from clusterra_contracts import subjects
 from clusterra_contracts.envelope import InvalidMessage
 from clusterra_contracts.identity import ClusterRef, TenantRef, now
-from clusterra_contracts.queue import QueueSnapshot, RunningJob
+from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc import RpcError
 from clusterra_contracts.topology import JOB
@@ -19,6 +19,8 @@ from clusterra_runtime.client import BusUnavailable, Client
 from clusterra_runtime.direct import last
 from clusterra_runtime.registry import Registry
 from clusterra_runtime.rpc import RpcFailed
+
+from clusterra_scaler.planner.job_costs import JobCosts
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -59,9 +61,10 @@ def usage_of(clusters: list[tuple[QueueSnapshot, ClusterBinding]], uid: int | No
     rate = bill = 0.0
     count = 0
     for snapshot, binding in clusters:
+        costs = JobCosts(snapshot, binding)
         for job in snapshot.running or ():
             if uid is None or job.uid == uid:
-                usd = usd_per_hour(job, snapshot, binding)
+                usd = costs.usd_per_hour(job)
                 rate += usd
                 bill += usd * max(0.0, (at - job.started_at).total_seconds()) / SECONDS_PER_HOUR
                 count += 1
@@ -71,14 +74,3 @@ def usage_of(clusters: list[tuple[QueueSnapshot, ClusterBinding]], uid: int | No
         running_jobs=count,
         as_of=min((snapshot.taken_at for snapshot, _ in clusters), default=None),
     )
-
-
-def usd_per_hour(job: RunningJob, snapshot: QueueSnapshot, binding: ClusterBinding) -> float:
-    """A job's share, by CPU, of the price of its nodes; a node of no shape in the catalogue has no price."""
-    prices = {shape.name: shape.usd_per_hour for shape in binding.catalogue.shapes}
-    nodes = {node.name: node for node in snapshot.nodes or ()}
-    total = 0.0
-    for node in (nodes[name] for name in job.nodes if name in nodes):
-        price = next((prices[feature] for feature in node.features if feature in prices), 0.0)
-        total += price * min(1.0, job.cpus / len(job.nodes) / node.cpus)
-    return total

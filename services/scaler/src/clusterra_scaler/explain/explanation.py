@@ -14,12 +14,12 @@ from clusterra_scaler.explain.purchases import Purchases
 from clusterra_scaler.explain.waiting import moment_text, obstacle, obstacle_text
 from clusterra_scaler.planner.boots import Boots
 from clusterra_scaler.planner.demand import demand_of
+from clusterra_scaler.planner.job_costs import JobCosts
 from clusterra_scaler.planner.plan import Plan
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.shapes import new_workers
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import shape_of
-from clusterra_scaler.usage import usd_per_hour
 
 NAMED_PLACES = 100
 """How many workers an explanation names at most."""
@@ -147,7 +147,7 @@ def _of_running(job_id: JobId, running: list[RunningJob], grounds: Grounds) -> E
         ),
         bought=grounds.purchases.last([job.job_id for job in running]),
         started_at=started_at,
-        usd_per_hour=sum(usd_per_hour(job, seen.snapshot, seen.binding) for job in running),
+        usd_per_hour=sum(map(JobCosts(seen.snapshot, seen.binding).usd_per_hour, running)),
         shadow=grounds.shadow,
         generation=grounds.state.generation,
         snapshot_generation=seen.snapshot.generation,

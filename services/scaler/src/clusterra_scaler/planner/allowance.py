@@ -6,13 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from clusterra_contracts.identity import ShapeName
 
-from clusterra_scaler.planner.packing.bounds import Bounds
+from clusterra_scaler.planner.packing.bounds import ROUNDING_USD, Bounds
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.state import FleetState
 from clusterra_scaler.planner.supply import Supply
-
-ROUNDING_USD = 1e-9
-"""By so much sums of prices may be off."""
 
 
 @dataclass(slots=True)

@@ -101,7 +101,7 @@ def _of_waiting(bookings: Sequence[Booking], demands: Sequence[Demand]) -> list[
     Which tasks of an array, or which of some equal jobs, have started elsewhere makes no difference.
     """
     wanted = {job_id: demand for demand in demands for job_id in demand.job_ids}
-    booked = booked_shares(bookings, demands)
+    booked = _booked_shares(bookings, demands)
     allowed = {
         demand.job_ids[0]: demand.nodes * min(booked[demand.job_ids[0]] // demand.nodes, demand.count)
         for demand in demands
@@ -127,7 +127,7 @@ def _allowed(jobs: Mapping[JobId, int], wanted: Mapping[JobId, Demand], allowed:
     return kept
 
 
-def booked_shares(bookings: Sequence[Booking], demands: Sequence[Demand]) -> Counter[JobId]:
+def _booked_shares(bookings: Sequence[Booking], demands: Sequence[Demand]) -> Counter[JobId]:
     """For how many nodes' shares of each demand, by its first id, there is room."""
     first = {job_id: demand.job_ids[0] for demand in demands for job_id in demand.job_ids} if bookings else {}
     booked: Counter[JobId] = Counter()

@@ -67,7 +67,7 @@ class FleetFilling:
         for room in rooms:
             for job_id in room.booking.jobs if room.booking else ():
                 self._booked_on[job_id].append(room)
-        self._booked = Counter({job_id: 0 for each in kept for job_id in each.jobs})
+        self._booked: Counter[JobId] = Counter()
         for each in kept:
             self._booked.update(each.jobs)
         self._waiting: list[_Waiting] = []

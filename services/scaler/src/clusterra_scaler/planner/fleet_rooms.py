@@ -15,8 +15,8 @@ from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.plan import Place
 from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.supply import Bin, Supply, best_fit, shape_of
-from clusterra_scaler.planner.workloads import offering_of, owner
+from clusterra_scaler.planner.supply import Bin, Supply, best_fit
+from clusterra_scaler.planner.workloads import offering_of
 
 NEARLY_CERTAIN = 0.9
 """A chance to have ended by which a new worker is not worth its boot."""
@@ -89,17 +89,6 @@ class FleetRooms:
                 later.cpus += traits.cpus
                 later.memory_gib += traits.memory_gib
         return later
-
-    def usd_per_hour_by_owner(self) -> dict[str, float]:
-        """What the jobs that run cost, by their share of the CPUs of each node."""
-        costs: defaultdict[str, float] = defaultdict(float)
-        for name, jobs in self._running.items():
-            node = self._supply.nodes.get(name)
-            if node is not None:
-                price = self._prices.get(shape_of(node, self._supply.specs), 0.0)
-                for job in jobs:
-                    costs[owner(job.uid)] += price * min(1.0, job.cpus / len(job.nodes) / max(node.cpus, 1))
-        return costs
 
     def _of_bin(self, each: Bin, room_id: str, booking: Booking | None) -> FleetRoom:
         spec = self._supply.specs.get(each.shape)

@@ -5,7 +5,7 @@ onto coming workers, or onto new ones, where they are expected to add the fewest
 wishes that the packing does not know are served before, by first fit.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -23,6 +23,7 @@ from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.first_fit import FirstFit, first_fit
 from clusterra_scaler.planner.fleet_filling import FleetFilling
 from clusterra_scaler.planner.fleet_rooms import FleetRooms, foreign
+from clusterra_scaler.planner.job_costs import JobCosts
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group
 from clusterra_scaler.planner.plan import NAMED_JOBS, Plan
@@ -31,7 +32,7 @@ from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.shapes import FamilyPolicy
 from clusterra_scaler.planner.supply import Bin, Supply
-from clusterra_scaler.planner.workloads import Workloads, is_packed, offerings_of
+from clusterra_scaler.planner.workloads import Workloads, is_packed, offerings_of, owner
 
 MOST_CLASSES = 200
 """So many classes of running jobs are looked at; one that is not known is decided about when a job of it waits."""
@@ -74,9 +75,18 @@ def packing_plan(
     filling = FleetFilling(rooms, workloads, seen, kept, refusals, lambda room: fleet.soon(room, boot_seconds))
     for demand in packed:
         filling.start(demand, gathered=seen.now - demand.submitted_at >= gathers)
-    filling.buy(offerings, left, catalogue, fleet.usd_per_hour_by_owner())
+    filling.buy(offerings, left, catalogue, _usd_per_hour(seen))
     plan, booked = _joined(fitted.plan, filling)
     return PackingPlan(plan, booked, refusals.extras(packed) if classes else {})
+
+
+def _usd_per_hour(seen: Seen) -> dict[str, float]:
+    """What the running jobs of each owner cost."""
+    costs, jobs = JobCosts(seen.snapshot, seen.binding), seen.snapshot.running or ()
+    owners: defaultdict[str, float] = defaultdict(float)
+    for job in jobs:
+        owners[owner(job.uid)] += costs.usd_per_hour(job)
+    return owners
 
 
 def _classes(packed: Sequence[Demand], seen: Seen, workloads: Workloads) -> dict[str, Group]:

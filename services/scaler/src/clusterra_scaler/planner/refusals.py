@@ -4,9 +4,10 @@ A worker refuses the classes whose jobs would cost more there than on a new work
 room for, and takes every class whose job cannot have a new worker: a job never waits for money alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from clusterra_contracts.identity import WorkerName
+from clusterra_contracts.identity import JobId, WorkerName
 from clusterra_contracts.node_extra import OPEN, job_class, says_what_it_takes
 from clusterra_contracts.node_extra import closed as closed_to_others
 from clusterra_contracts.queue import QueueSnapshot
@@ -18,6 +19,15 @@ from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.packing.veto import refuses
 from clusterra_scaler.planner.supply import Supply
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A worker that Slurm has, before anything is planned."""
+
+    extra: str
+    room: Room
+    booked: Collection[JobId]
 
 
 class Refusals:
@@ -37,15 +47,12 @@ class Refusals:
         self._new_usd = {
             name: new[0] for name, group in classes.items() if (new := cheapest_new(group, offerings, settings))
         }
-        self._extra: dict[WorkerName, str] = {}
-        self._before: dict[WorkerName, Room] = {}
-        self._booked: dict[WorkerName, frozenset[str]] = {}
+        self._ready: dict[WorkerName, _Ready] = {}
         for room in rooms:
             node = supply.nodes.get(room.place.worker)
             if room.ready and node is not None and (not node.extra or says_what_it_takes(node.extra)):
-                self._extra[node.name] = node.extra
-                self._before[node.name] = room.room.copy()
-                self._booked[node.name] = frozenset(room.booking.jobs if room.booking else ())
+                booked = room.booking.jobs if room.booking else {}
+                self._ready[node.name] = _Ready(node.extra, room.room.copy(), booked)
         self._let_in: set[tuple[WorkerName, str]] = set()
 
     def refused(self, room: FleetRoom, demand: Demand) -> bool:
@@ -63,23 +70,23 @@ class Refusals:
         """The Extra of each worker that must have another one. `booked` are demands that have bookings."""
         owners = {job_id: job_class(demand.extra) for demand in booked for job_id in demand.job_ids}
         wanted: dict[WorkerName, str] = {}
-        for worker, before in self._before.items():
-            own = {owners.get(job_id) for job_id in self._booked[worker]}
+        for worker, ready in self._ready.items():
+            own = {owners.get(job_id) for job_id in ready.booked}
             closed = {
                 name
                 for name, group in self._classes.items()
-                if self._refuses(worker, name) or (own and name not in own and not before.takes(group))
+                if self._refuses(worker, name) or (own and name not in own and not ready.room.takes(group))
             }
             extra = closed_to_others(self._classes.keys() - closed) if closed else OPEN
-            if extra != self._extra[worker]:
+            if extra != ready.extra:
                 wanted[worker] = extra
         return wanted
 
     def _refuses(self, worker: WorkerName, name: str) -> bool:
-        group, before = self._classes.get(name), self._before.get(worker)
-        if group is None or before is None or name not in self._new_usd or (worker, name) in self._let_in:
+        group, ready = self._classes.get(name), self._ready.get(worker)
+        if group is None or ready is None or name not in self._new_usd or (worker, name) in self._let_in:
             return False
-        return before.takes(group) and refuses(before, group, self._new_usd[name], self._settings)
+        return ready.room.takes(group) and refuses(ready.room, group, self._new_usd[name], self._settings)
 
 
 def opened(snapshot: QueueSnapshot) -> dict[WorkerName, str]:

@@ -16,7 +16,6 @@ class RunHistory:
 
     def __init__(self, counts: Counts | None = None) -> None:
         self._learned = Learned(Settings(), counts)
-        self._running: dict[str, RunningJob] = {}
         self._generation = 0
         self._of_pending: dict[Traits, Remaining] = {}
         self.changed = False
@@ -39,8 +38,8 @@ class RunHistory:
         now = snapshot.taken_at.timestamp()
         running = {job.job_id: job for job in snapshot.running}
         waiting = {job_id for group in snapshot.pending for job_id in group.job_ids}
-        gone = (self._learned.running if first else self._running.keys()) - running.keys()
-        begun = running.keys() - self._learned.running
+        known = self._learned.running
+        gone, begun = known - running.keys(), running.keys() - known
         for job_id in sorted(gone):
             # What ended while nobody looked ended at a time that nobody knows.
             if first or job_id in waiting:
@@ -55,7 +54,6 @@ class RunHistory:
             self._learned.ask_anew()
             self._of_pending.clear()
             self.changed = True
-        self._running = running
 
     def of_pending(self, demand: Demand) -> Remaining:
         """How long a job will run."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from clusterra_scaler.planner.packing.vectors import Offering
 
 _HOUR = 3600.0
-_ROUNDING_USD = 1e-9
+ROUNDING_USD = 1e-9
 """By so much sums of prices may be off."""
 
 
@@ -26,7 +26,7 @@ class Bounds:
         """Whether all of these may be bought together."""
         if self.workers is not None and len(bought) > self.workers:
             return False
-        if self.usd_per_hour is not None and _usd_per_hour(bought) > self.usd_per_hour + _ROUNDING_USD:
+        if self.usd_per_hour is not None and _usd_per_hour(bought) > self.usd_per_hour + ROUNDING_USD:
             return False
         counts = Counter(offering.shape for offering in bought)
         return all(counts[shape] <= most for shape, most in self.of_shape.items())
@@ -35,7 +35,7 @@ class Bounds:
         """Those of which so many may be bought."""
         if self.workers is not None and count > self.workers:
             return []
-        most_usd = math.inf if self.usd_per_hour is None else (self.usd_per_hour + _ROUNDING_USD) / count / _HOUR
+        most_usd = math.inf if self.usd_per_hour is None else (self.usd_per_hour + ROUNDING_USD) / count / _HOUR
         return [
             offering
             for offering in offerings
