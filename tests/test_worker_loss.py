@@ -1,8 +1,8 @@
 """A machine goes with all that runs on it: Slurm queues its job again, does not hold it, and it ends on another one."""
 
-import os
 import re
-import signal
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -16,18 +16,23 @@ SCRIPT = '#!/bin/bash\necho "began on $SLURMD_NODENAME"\nsleep 5\necho ended\n'
 
 
 def kill_workers(lab: Stack) -> None:
-    """All that runs on workers of this lab, as if their machines were gone."""
+    """All that runs on workers of this lab, as if their machines were gone: no daemon lives to tell what died."""
     ours = Path(f"/proc/{lab.slurm.init_pid}/ns/pid").readlink()
+    daemons: list[psutil.Process] = []
     for process in psutil.process_iter(["name"]):
         try:
             if (
                 process.info["name"] in ("slurmd", "slurmstepd")
                 and Path(f"/proc/{process.pid}/ns/pid").readlink() == ours
             ):
-                for each in (*process.children(recursive=True), process):
-                    os.kill(each.pid, signal.SIGKILL)
-        except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
+                process.suspend()
+                daemons.append(process)
+        except (FileNotFoundError, psutil.NoSuchProcess):
             continue  # it has ended since it was listed
+    families = [[daemon, *daemon.children(recursive=True)] for daemon in daemons]
+    for process in chain.from_iterable(families):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 async def test_a_job_is_queued_again_and_ends_on_another_worker(lab: Stack, ada: User, observer: Observer) -> None:
