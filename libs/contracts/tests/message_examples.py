@@ -16,6 +16,9 @@ REF = ClusterRef(tenant="acme", cluster="c1")
 ADA = SlurmUser(name="ada", uid=20001, gid=20001)
 OPERATOR = SlurmUser(name="clusterra-operator", uid=64031, gid=64031)
 SHAPE = Shape(name="general-small", family="general", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.1632)
+GPU_SHAPE = Shape(
+    name="l4-small", family="l4", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.8048, gpu_count=1, gpu_model="l4"
+)
 JOB_FACT = events.JobFact(
     kind="job.running",
     job_id="42_7",
@@ -149,7 +152,7 @@ EXAMPLES: dict[str, Wire] = {
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
         operator=OPERATOR,
-        catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}),)),
+        catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}), GPU_SHAPE)),
         policy=ScalingPolicy(usd_per_hour=12.5, most={"general-small": 4}, warm={"general-small": 1}),
     ),
     "slurm.submit.v1": slurm_rpc.Submit(

@@ -22,8 +22,12 @@ INSTANCE_FAMILIES: dict[Family, tuple[str, ...]] = {
     "compute": ("c7g", "c6g", "c7i", "c6i"),
     "general": ("m7g", "m6g", "m7i", "m6i"),
     "memory": ("r7g", "r6g", "r7i", "r6i"),
+    "l4": ("g6",),
+    "a10g": ("g5",),
+    "a100": ("p4d",),
+    "h100": ("p5",),
 }
-"""Of 2, 4 and 8 GiB per vCPU, so that family and vCPUs give the memory: arm64 (`g`) and amd64 (`i`)."""
+"""Of 2, 4 and 8 GiB per vCPU, arm64 (`g`) and amd64 (`i`), and with GPUs, amd64: family and vCPUs give the rest."""
 
 KUBELET_CPU_MILLIS = 400
 KUBELET_MEMORY_MIB = 1200
