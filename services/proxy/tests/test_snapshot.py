@@ -161,6 +161,43 @@ def test_memory_that_a_running_job_was_given(given: str, memory_mib: int | None)
     assert running.memory_mib == memory_mib
 
 
+@pytest.mark.parametrize(
+    ("given", "gres"),
+    [
+        ({}, {}),
+        ({"gres_detail": ("gpu:h100:3(IDX:0,2-3)",), "nodes": "w1"}, {"w1": {"gpu:h100": 3}}),
+        (
+            {"gres_detail": ("gpu:h100:2(IDX:0-1)", "gpu:l4:1(IDX:2),shard:4K"), "nodes": "w[2,1]"},
+            {"w2": {"gpu:h100": 2}, "w1": {"gpu:l4": 1, "shard": 4096}},
+        ),
+        ({"gres_detail": ("gpu:2(IDX:0-1)", ""), "nodes": "w[1-2]"}, {"w1": {"gpu": 2}}),
+        # Slurm cleans up after it.
+        (
+            {"tres_alloc_str": "cpu=3,mem=3G,node=2,billing=3,gres/gpu=3,gres/gpu:l4=3", "nodes": "w[1-2]"},
+            {"w1": {"gpu": 2}, "w2": {"gpu": 2}},
+        ),
+    ],
+)
+def test_generic_resources_that_a_running_job_was_given(given: dict[str, Any], gres: dict[str, Any]) -> None:
+    (running,) = snapshot(job(1, "RUNNING", start=1, **given)).running or ()
+    assert running.gres == gres
+
+
+def test_generic_resources_of_a_node() -> None:
+    (gpus, none) = node_states(
+        [
+            node(
+                "w1",
+                gres="gpu:h100:4(S:0-1),gpu:l4:2(S:0,1),shard:8",
+                gres_used="gpu:h100:3(IDX:0,2-3),gpu:l4:0(IDX:N/A)",
+            ),
+            node("w2"),
+        ]
+    )
+    assert (gpus.gres, gpus.gres_allocated) == ({"gpu:h100": 4, "gpu:l4": 2, "shard": 8}, {"gpu:h100": 3})
+    assert (none.gres, none.gres_allocated) == ({}, {})
+
+
 def test_a_node_is_idle_since_slurm_cleaned_up_on_it() -> None:
     idle, busy, ending = node_states(
         [

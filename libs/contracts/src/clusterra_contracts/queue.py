@@ -77,6 +77,8 @@ class RunningJob(Wire):
     """Start plus time limit, where it has one."""
     memory_mib: int | None = None
     """What it has been given over all its nodes; None where Slurm does not tell."""
+    gres: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """By node, where it has been given any there: how many of which generic resources, by name as in NodeState."""
     extra: str = ""
     """As of a pending job."""
 
@@ -91,6 +93,11 @@ class NodeState(Wire):
     cpus_allocated: int
     memory_mib: int
     memory_allocated_mib: int
+    gres: dict[str, int] = Field(default_factory=dict)
+    """How many it has of each generic resource, by name and type: `{"gpu:h100": 8}`. After a restart slurmctld may tell
+    no types until slurmd has registered again."""
+    gres_allocated: dict[str, int] = Field(default_factory=dict)
+    """How many of them jobs have been given."""
     features: tuple[str, ...] = ()
     reason: str = ""
     idle_since: Moment | None = None

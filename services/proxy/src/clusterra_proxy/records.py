@@ -106,6 +106,9 @@ class JobRecord(Record):
     tres_per_node: Text = ""
     tres_per_socket: Text = ""
     tres_per_task: Text = ""
+    gres_detail: Many[str] = ()
+    """Of a running job, on each of its nodes in the order of `nodes`, what it was given: `gpu:h100:2(IDX:0-1)`.
+    Nothing any more once it is over, although its nodes may still be busy with the clean-up."""
     shared: tuple[str, ...] = ()
     """`none` and `topo`: not with anybody; `user` and `mcs`: with the same user. Always empty in v0.0.45."""
     resv_name: Text = ""
@@ -193,6 +196,10 @@ class NodeRecord(Record):
     real_memory: int = 0
     """MiB, as is `alloc_memory`."""
     alloc_memory: int = 0
+    gres: Text = ""
+    """Such as `gpu:h100:8(S:0-1)`."""
+    gres_used: Text = ""
+    """Such as `gpu:h100:3(IDX:0,2-3)`, or `gpu:h100:0(IDX:N/A)`."""
     features: tuple[str, ...] = ()
     extra: Text = ""
     reason: Text = ""

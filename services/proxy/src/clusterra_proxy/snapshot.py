@@ -9,7 +9,7 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, Run
 
 from clusterra_proxy import array_tasks, hostlist
 from clusterra_proxy.facts import UNKNOWN_UID
-from clusterra_proxy.gres import gres, memory_per_gpu_mib
+from clusterra_proxy.gres import gres, gres_counts, gres_given, memory_per_gpu_mib
 from clusterra_proxy.records import JobRecord, NodeRecord
 from clusterra_proxy.tres import memory_mib
 
@@ -110,6 +110,7 @@ def running_jobs(records: Iterable[JobRecord], owner: Owner) -> tuple[RunningJob
             started_at=record.start_time,
             ends_by=None if record.time_limit is None else record.start_time + timedelta(minutes=record.time_limit),
             memory_mib=memory_mib(record.tres_alloc_str),
+            gres=gres_given(record),
             extra=record.extra,
         )
         for record in records
@@ -128,6 +129,8 @@ def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
             cpus_allocated=node.alloc_cpus,
             memory_mib=node.real_memory,
             memory_allocated_mib=node.alloc_memory,
+            gres=gres_counts(node.gres),
+            gres_allocated=gres_counts(node.gres_used),
             features=node.features,
             reason=node.reason,
             idle_since=None if node.busy else node.last_busy,
