@@ -10,7 +10,7 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import PendingJobs
 
 from clusterra_scaler.planner import gres
-from clusterra_scaler.planner.constraints import UnreadableConstraint, layouts
+from clusterra_scaler.planner.constraints import Layout, UnreadableConstraint, layouts
 from clusterra_scaler.planner.gres import Gres, UnreadableGres
 from clusterra_scaler.planner.reasons import cause_of
 
@@ -138,14 +138,17 @@ def _parts(group: PendingJobs, fits: Fits) -> tuple[Part, ...]:
     except (UnreadableConstraint, UnreadableGres) as error:
         return (Part(Need(group.cpus, 0, unreadable=str(error)), least),)
 
-    def fitting(nodes: int) -> tuple[Part, ...] | None:
-        return next((parts for parts in _alternatives(group, asked, nodes) if _fit(parts, fits)), None)
-
-    found = fitting(least)
+    found = _fitting(fewest, fits)
+    if found is not None:
+        return found
     most = _most(group, asked)
-    if found is None and most > least and fitting(most) is not None:
+
+    def on_more(nodes: int) -> tuple[Part, ...] | None:
+        return _fitting(_alternatives(group, asked, nodes), fits)
+
+    if most > least and on_more(most) is not None:
         # More nodes need less of each: the fewest that fit are found by halving.
-        found = fitting(bisect_left(range(most), True, lo=least, key=lambda nodes: fitting(nodes) is not None))
+        found = on_more(bisect_left(range(most), True, lo=least, key=lambda nodes: on_more(nodes) is not None))
     return found or fewest[0]
 
 
@@ -155,8 +158,9 @@ def _most(group: PendingJobs, asked: Iterable[gres.Asked]) -> int:
     return max(group.nodes, group.max_nodes or max(group.tasks or 1, *of_the_job, 1))
 
 
-def _fit(parts: Iterable[Part], fits: Fits) -> bool:
-    return all(part.need.node or fits(part.need) for part in parts)
+def _fitting(alternatives: Iterable[tuple[Part, ...]], fits: Fits) -> tuple[Part, ...] | None:
+    """The first for which there could be workers."""
+    return next((parts for parts in alternatives if all(part.need.node or fits(part.need) for part in parts)), None)
 
 
 def _alternatives(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int) -> list[tuple[Part, ...]]:
@@ -164,8 +168,7 @@ def _alternatives(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int)
     return [tuple(_laid_out(group, asked, layout)) for layout in layouts(group.features, nodes)]
 
 
-def _laid_out(group: PendingJobs, asked: tuple[gres.Asked, ...], layout: Iterable[tuple[str, int]]) -> Iterator[Part]:
-    layout = tuple(layout)
+def _laid_out(group: PendingJobs, asked: tuple[gres.Asked, ...], layout: Layout) -> Iterator[Part]:
     nodes = sum(count for _, count in layout)
     required = list(group.required_nodes)
     for constraint, count in layout:
