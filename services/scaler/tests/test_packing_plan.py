@@ -82,9 +82,7 @@ def test_a_booking_is_over_when_its_job_does_not_start_on_a_worker_that_is_there
     runs = (running("9", "compute-xs-1", cpus=2, since=NOW),)
     view = look(ONE, edge(worker("compute-xs-1", started=NOW), applied=1), runs=runs, nodes=(there,))
     # Somebody else's job has taken the room: there is still time.
-    named = ordered.model_copy(
-        update={"bookings": (ordered.bookings[0].model_copy(update={"worker": "compute-xs-1"}),)}
-    )
+    named = ordered.model_copy(update={"bookings": (replace(ordered.bookings[0], worker="compute-xs-1"),)})
     assert not first(view, named).changes
     late = first(replace(view, now=view.now + STARTS_WITHIN * 1.1), named)
     assert wanted(late) == {"compute-xs": 2}

@@ -7,8 +7,10 @@ job of several nodes may have bookings on workers that are there, which hold for
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from operator import attrgetter
 
 from clusterra_contracts.identity import JobId, Moment, ShapeName, WorkerName
 
@@ -30,40 +32,48 @@ def standing(bookings: Sequence[Booking], demands: Sequence[Demand], supply: Sup
     Workers that the edge tells of are given to the oldest bookings of their shape. There are never more shares of a job
     than nodes that it needs, and those of a job of several nodes are all there or none.
     """
+    if not bookings:
+        return ()
+    of_job = {job_id: demand for demand in demands for job_id in demand.job_ids}
     before, after = None, list(bookings)
     # Each that goes may free a name for another one, and may break up a job of several nodes.
     while after != before:
-        before, after = after, _of_waiting(after, demands)
+        before, after = after, _of_waiting(after, of_job)
         after = _coming(_named(after, supply), supply, seen)
     return tuple(after)
 
 
 def _named(bookings: Sequence[Booking], supply: Supply) -> list[Booking]:
     """Those whose worker is there or can be expected, with its name as soon as it has one."""
-    taken = {each.worker for each in bookings}
-    fresh: defaultdict[ShapeName, list[WorkerName]] = defaultdict(list)
-    for worker in sorted(supply.workers.values(), key=lambda worker: (worker.started_at, worker.name)):
-        if worker.name not in taken:
-            fresh[worker.shape].append(worker.name)
+    fresh = _fresh(bookings, supply)
     ordered = Counter(supply.ordered)
     kept: list[Booking] = []
-    for each in sorted(bookings, key=lambda each: each.bought_at):
+    for each in sorted(bookings, key=attrgetter("bought_at")):
         found = each
         if each.worker and each.worker not in supply.workers:
             # It went before it was of use, or the edge is not known yet: as long as the order stands, one comes.
-            found = each.model_copy(update={"worker": None})
+            found = replace(each, worker=None)
         if not found.worker:
-            names = fresh[found.shape]
-            name = next((name for name in names if _is_new(name, found, supply)), "")
-            if name:
-                names.remove(name)
-                found = found.model_copy(update={"worker": name})
+            # A worker that is too old for this booking is too old for all that were bought later.
+            name = next((name for name in fresh[found.shape] if _is_new(name, found, supply)), None)
+            if name is not None:
+                found = replace(found, worker=name)
             elif ordered[found.shape] > 0:
                 ordered[found.shape] -= 1
             else:
                 continue
         kept.append(found)
     return kept
+
+
+def _fresh(bookings: Iterable[Booking], supply: Supply) -> defaultdict[ShapeName, Iterator[WorkerName]]:
+    """The workers of each shape that no booking names, the oldest first. Each is looked at once."""
+    taken = {each.worker for each in bookings}
+    names: defaultdict[ShapeName, list[WorkerName]] = defaultdict(list)
+    for worker in sorted(supply.workers.values(), key=lambda worker: (worker.started_at, worker.name)):
+        if worker.name not in taken:
+            names[worker.shape].append(worker.name)
+    return defaultdict(lambda: iter(()), {shape: iter(of_shape) for shape, of_shape in names.items()})
 
 
 def _is_new(name: WorkerName, booking: Booking, supply: Supply) -> bool:
@@ -76,14 +86,16 @@ def _is_new(name: WorkerName, booking: Booking, supply: Supply) -> bool:
 
 def _coming(bookings: Sequence[Booking], supply: Supply, seen: Seen) -> list[Booking]:
     """Without those whose jobs should have started by now."""
-    still_come = {job_id for each in bookings if _registered(each, supply) is None for job_id in each.jobs}
+    registered = [_registered(each, supply) for each in bookings]
+    still_come = {
+        job_id for each, when in zip(bookings, registered, strict=True) if when is None for job_id in each.jobs
+    }
     usable = {each.name for each in supply.bins if each.kind != "draining"}
     kept = []
-    for each in bookings:
+    for each, when in zip(bookings, registered, strict=True):
         if each.worker and each.worker not in usable:
             continue
-        registered = _registered(each, supply)
-        recent = registered is None or seen.now - max(registered, each.bought_at) <= STARTS_WITHIN
+        recent = when is None or seen.now - max(when, each.bought_at) <= STARTS_WITHIN
         if recent or any(job_id in still_come for job_id in each.jobs):
             kept.append(each)
     return kept
@@ -95,31 +107,30 @@ def _registered(booking: Booking, supply: Supply) -> Moment | None:
     return None if node is None or node.gone else node.registered_at or booking.bought_at
 
 
-def _of_waiting(bookings: Sequence[Booking], demands: Sequence[Demand]) -> list[Booking]:
+def _of_waiting(bookings: Sequence[Booking], of_job: Mapping[JobId, Demand]) -> list[Booking]:
     """With as many shares as there are jobs, those bought last given up first.
 
     Which tasks of an array, or which of some equal jobs, have started elsewhere makes no difference.
     """
-    wanted = {job_id: demand for demand in demands for job_id in demand.job_ids}
-    booked = _booked_shares(bookings, demands)
-    allowed = {
-        demand.job_ids[0]: demand.nodes * min(booked[demand.job_ids[0]] // demand.nodes, demand.count)
-        for demand in demands
-        if booked[demand.job_ids[0]] % demand.nodes == 0
-    }
+    booked = _booked_shares(bookings, of_job)
+    allowed: dict[JobId, int] = {}
+    for first, shares in booked.items():
+        demand, nodes = of_job[first], of_job[first].nodes
+        if shares % nodes == 0:
+            allowed[first] = nodes * min(shares // nodes, demand.count)
     kept = []
     for each in bookings:
-        jobs = _allowed(each.jobs, wanted, allowed)
+        jobs = _allowed(each.jobs, of_job, allowed)
         if jobs:
-            kept.append(each if jobs == each.jobs else each.model_copy(update={"jobs": jobs}))
+            kept.append(each if jobs == each.jobs else replace(each, jobs=jobs))
     return kept
 
 
-def _allowed(jobs: Mapping[JobId, int], wanted: Mapping[JobId, Demand], allowed: dict[JobId, int]) -> dict[JobId, int]:
+def _allowed(jobs: Mapping[JobId, int], of_job: Mapping[JobId, Demand], allowed: dict[JobId, int]) -> dict[JobId, int]:
     """Counts down what is allowed of each demand, by its first id."""
     kept: dict[JobId, int] = {}
     for job_id, count in jobs.items():
-        first = wanted[job_id].job_ids[0] if job_id in wanted else ""
+        first = of_job[job_id].job_ids[0] if job_id in of_job else ""
         left = min(count, allowed.get(first, 0))
         if left:
             kept[job_id] = left
@@ -127,12 +138,12 @@ def _allowed(jobs: Mapping[JobId, int], wanted: Mapping[JobId, Demand], allowed:
     return kept
 
 
-def _booked_shares(bookings: Sequence[Booking], demands: Sequence[Demand]) -> Counter[JobId]:
+def _booked_shares(bookings: Sequence[Booking], of_job: Mapping[JobId, Demand]) -> Counter[JobId]:
     """For how many nodes' shares of each demand, by its first id, there is room."""
-    first = {job_id: demand.job_ids[0] for demand in demands for job_id in demand.job_ids} if bookings else {}
     booked: Counter[JobId] = Counter()
     for each in bookings:
         for job_id, count in each.jobs.items():
-            if job_id in first:
-                booked[first[job_id]] += count
+            demand = of_job.get(job_id)
+            if demand is not None:
+                booked[demand.job_ids[0]] += count
     return booked

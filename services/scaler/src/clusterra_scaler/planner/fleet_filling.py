@@ -38,6 +38,18 @@ class _Waiting:
         return self.demand.nodes - len(self.held)
 
 
+@dataclass(slots=True)
+class NewWorker:
+    """A worker to buy, and the shares of jobs that it is bought for."""
+
+    place: Place
+    jobs: dict[JobId, int] = field(default_factory=dict)
+
+    def plan(self, job_id: JobId) -> None:
+        """Plan one share of a job."""
+        self.jobs[job_id] = self.jobs.get(job_id, 0) + 1
+
+
 class FleetFilling:
     """Rooms as they fill up, and what is bought meanwhile."""
 
@@ -52,7 +64,7 @@ class FleetFilling:
     ) -> None:
         """`soon` makes of a room what it is by the time at which a new worker would have booted."""
         self.rooms = rooms
-        self.new: dict[str, tuple[Offering, Counter[JobId]]] = {}
+        self.new: dict[str, NewWorker] = {}
         self.holds: list[Booking] = []
         self.unmet: list[Unmet] = []
         self.places: dict[JobId, dict[Place, None]] = {}
@@ -69,7 +81,8 @@ class FleetFilling:
                 self._booked_on[job_id].append(room)
         self._booked: Counter[JobId] = Counter()
         for each in kept:
-            self._booked.update(each.jobs)
+            for job_id, shares in each.jobs.items():
+                self._booked[job_id] += shares
         self._waiting: list[_Waiting] = []
 
     def start(self, demand: Demand, *, gathered: bool) -> None:
@@ -77,15 +90,17 @@ class FleetFilling:
         for job_id in demand.job_ids:
             for room in self._booked_on.get(job_id, ()):
                 self._note(demand, room.place)
-        job_ids = waiting_ids(demand, self._booked)
-        group = self._workloads.group(demand, job_ids or demand.job_ids[:1], demand.nodes)
+        job_ids, nodes = waiting_ids(demand, self._booked), demand.nodes
+        if not job_ids:
+            return
+        group = self._workloads.group(demand, job_ids, nodes)
         ready = [room for room in self._ready if room.room.takes(group) and not self._refusals.refused(room, demand)]
-        while job_ids and len(ready) >= demand.nodes:
+        while job_ids and len(ready) >= nodes:
             job_id = job_ids.pop(0)
-            for room in ready[: demand.nodes]:
+            for room in ready[:nodes]:
                 self._put(room, group, job_id, demand)
             ready = [room for room in ready if room.room.takes(group)]
-        if demand.nodes == 1:
+        if nodes == 1:
             self._wait_for_room(demand, group, job_ids)
         if not job_ids:
             return
@@ -124,23 +139,23 @@ class FleetFilling:
         running: Mapping[str, float],
     ) -> None:
         """Place what waits on what comes, and buy what is missing. `running` is as for `pack`."""
+        if not self._waiting:
+            return
         groups = [self._workloads.group(each.demand, each.job_ids, each.missing) for each in self._waiting]
         coming = {room.room.id: room for room in self.rooms if not room.ready}
         bounds = allowance.bounds([each.shape for each in offerings])
         packing = pack(groups, [room.room for room in coming.values()], offerings, Settings(), bounds, running)
-        bought = {each.room: each.offering for each in packing.purchases}
+        places = {each.shape: Place("new", "", each.shape) for each in offerings}
+        self.new = {each.room: NewWorker(places[each.offering.shape]) for each in packing.purchases}
+        at: dict[str, FleetRoom | NewWorker] = {**coming, **self.new}
         of_job = {job_id: each for each in reversed(self._waiting) for job_id in each.job_ids}
         placed: Counter[JobId] = Counter()
         for placement in packing.placements:
-            waiting = of_job[placement.job_id]
             placed[placement.job_id] += 1
+            demand = of_job[placement.job_id].demand
             for room_id in placement.rooms:
-                if room_id in coming:
-                    self._put(coming[room_id], None, placement.job_id, waiting.demand)
-                else:
-                    _, jobs = self.new.setdefault(room_id, (bought[room_id], Counter()))
-                    jobs[placement.job_id] += 1
-                    self._note(waiting.demand, Place("new", "", bought[room_id].shape))
+                at[room_id].plan(placement.job_id)
+                self._note(demand, at[room_id].place)
         for waiting in self._waiting:
             self._settle(waiting, placed, catalogue)
 

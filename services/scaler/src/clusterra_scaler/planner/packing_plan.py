@@ -159,17 +159,20 @@ def _joined(special: Plan, filling: FleetFilling) -> tuple[Plan, tuple[Booking, 
             bookings.append(room.booking)
         elif room.booking is not None:
             booked = dict(Counter(room.booking.jobs) + Counter(room.jobs))
-            bookings.append(room.booking.model_copy(update={"jobs": booked}))
+            bookings.append(replace(room.booking, jobs=booked))
         elif not room.ready:
             bookings.append(
                 Booking(
                     shape=place.shape, worker=place.worker or None, jobs=dict(room.jobs), bought_at=filling.seen.now
                 )
             )
-    for offering, booked_jobs in filling.new.values():
-        new[offering.shape] += 1
-        jobs.setdefault(offering.shape, {}).update(dict.fromkeys(booked_jobs))
-        bookings.append(Booking(shape=offering.shape, jobs=dict(booked_jobs), bought_at=filling.seen.now))
+    for worker in filling.new.values():
+        shape = worker.place.shape
+        new[shape] += 1
+        named = jobs.setdefault(shape, {})
+        if len(named) < NAMED_JOBS:
+            named.update(dict.fromkeys(worker.jobs))
+        bookings.append(Booking(shape=shape, jobs=worker.jobs, bought_at=filling.seen.now))
     plan = Plan(
         needed=frozenset(needed),
         undrain=frozenset(undrain),

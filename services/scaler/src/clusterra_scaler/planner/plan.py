@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 
@@ -21,8 +22,7 @@ class Unmet:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where jobs are to run."""
 
     kind: Kind

@@ -1,6 +1,5 @@
 """Demands as the packing sees them: equal jobs with their expected run time, and the shapes that may run them."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from clusterra_contracts.identity import JobId, ShapeName
@@ -96,14 +95,16 @@ def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
 
     `booked` counts shares of nodes by job.
     """
-    ids = [demand.job_ids[0]] * (demand.count - len(demand.job_ids)) + list(demand.job_ids[: demand.count])
-    skipped = Counter({job_id: booked.get(job_id, 0) // demand.nodes for job_id in demand.job_ids})
-    left = demand.count - skipped.total()
+    nodes = demand.nodes
+    skipped = {job_id: shares // nodes for job_id in demand.job_ids if (shares := booked.get(job_id, 0)) >= nodes}
+    left = demand.count - sum(skipped.values())
+    if left <= 0:
+        return []
     free: list[JobId] = []
-    for job_id in ids:
-        if skipped[job_id] > 0:
+    for job_id in [demand.job_ids[0]] * (demand.count - len(demand.job_ids)) + list(demand.job_ids[: demand.count]):
+        if skipped.get(job_id, 0) > 0:
             skipped[job_id] -= 1
         else:
             free.append(job_id)
     # Some of the jobs that were booked for may run by now, and their equals have the room.
-    return free[: max(left, 0)]
+    return free[:left]
