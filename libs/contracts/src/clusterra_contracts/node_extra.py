@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pydantic import TypeAdapter, ValidationError
 
 OPEN = '{"open":1}'
-"""Takes every job. Workers register with it."""
+"""Takes every job."""
 
 _EXTRA = TypeAdapter(dict[str, int])
 _CLASS = re.compile(r"open=1\|([\w.]+)=1")
@@ -20,6 +20,14 @@ _CLASS = re.compile(r"open=1\|([\w.]+)=1")
 def closed(classes: Iterable[str] = ()) -> str:
     """Takes only jobs of some classes. The same classes make the same text."""
     return json.dumps({"open": 0} | dict.fromkeys(sorted(classes), 1), separators=(",", ":"))
+
+
+def of_new_worker(gres: str) -> str:
+    """What a worker with these generic resources registers with: it takes every job, one with GPUs none with a class.
+
+    Jobs for GPUs have no class. To others the scaler opens it: in the meantime they would take the CPUs of these.
+    """
+    return closed() if gres else OPEN
 
 
 def says_what_it_takes(extra: str) -> bool:

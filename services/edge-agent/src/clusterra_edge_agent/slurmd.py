@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import WorkerName
-from clusterra_contracts.node_extra import OPEN
+from clusterra_contracts.node_extra import of_new_worker
 from clusterra_contracts.shapes import WorkerSpec
 
 _CONF_VALUE = re.compile(r"^[A-Za-z0-9_.:-]+$")
@@ -28,12 +28,12 @@ class Slurmd:
     """slurmctld as `host:port`."""
 
     def argv(self, name: WorkerName, port: int, spec: WorkerSpec) -> list[str]:
-        """A dynamic node in the foreground, with the resources of its shape, open to all jobs. Raises InvalidSpec.
+        """A dynamic node in the foreground, with the resources of its shape. Raises InvalidSpec.
 
         Resources beyond the machine's need `SlurmdParameters=config_overrides` in slurm.conf.
         """
         source = ["-f", self.conf] if self.conf else ["--conf-server", str(self.conf_server)]
-        node = ["--conf", node_conf(port, spec), "--extra", OPEN]
+        node = ["--conf", node_conf(port, spec), "--extra", of_new_worker(spec.gres)]
         return [*self.launcher, self.path, "-D", "-Z", "-N", name, *source, *node]
 
 
