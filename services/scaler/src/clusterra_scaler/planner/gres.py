@@ -1,10 +1,18 @@
-"""Generic resources that a job asks for, as its share of one node."""
+"""Generic resources: what a job asks for as its share of one node, and what of that a node has free.
+
+What a node has is a mapping from name and type to a number, as in `NodeState.gres`: `{"gpu:h100": 8}`. A job that asks
+for a type gets that type; one that asks for none gets any, also of several types.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
+
+type Free = Mapping[str, int]
+"""By name and type, how many there are or are left."""
 
 _ITEM = re.compile(r"(node|task|job)/([^=,]+)=(\d+)")
 GPU = "gpu"
@@ -51,6 +59,73 @@ def on_node(asked: tuple[Asked, ...], tasks: int, nodes: int) -> tuple[Gres, ...
 def gpus(asked: tuple[Gres, ...]) -> int:
     """How many GPUs, of whatever type."""
     return sum(each.count for each in asked if each.name.partition(":")[0] == GPU)
+
+
+def gpus_of(has: Free) -> int:
+    """The same of what there is."""
+    return sum(count for name, count in has.items() if name.partition(":")[0] == GPU)
+
+
+def names_a_type(asked: tuple[Gres, ...]) -> bool:
+    """Whether not any type will do."""
+    return any(":" in each.name for each in asked)
+
+
+@lru_cache(maxsize=256)
+def of_worker(text: str) -> Free:
+    """What a worker has, by `WorkerSpec.gres`."""
+    counts: Counter[str] = Counter()
+    for item in filter(None, text.split(",")):
+        name, _, count = item.rpartition(":")
+        counts[name] += int(count)
+    return counts
+
+
+def asking_for(has: Free) -> tuple[Gres, ...]:
+    """As if a job asked for so much."""
+    return tuple(Gres(name, count) for name, count in has.items())
+
+
+def typed(has: Free, worker: Free) -> Free:
+    """What a node has, with the types that a worker of its shape has where Slurm tells none."""
+    kinds: Counter[str] = Counter()
+    for name, count in worker.items():
+        kinds[name.partition(":")[0]] += count
+    return worker if has == kinds else has
+
+
+def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
+    """How many jobs that ask for so much, at least for one of something, have room at once."""
+    times = 0
+    while fits(asked, free):
+        times, free = times + 1, without(asked, free)
+    return times
+
+
+def fits(asked: tuple[Gres, ...], free: Free) -> bool:
+    """Whether there is room for a job that asks for so much."""
+    return not asked or sum(without(asked, free).values()) == sum(free.values()) - sum(each.count for each in asked)
+
+
+def without(taken: Iterable[Gres], free: Free) -> Free:
+    """What is left beside what is taken, as far as it was there.
+
+    What has no type is taken where most is left; of what is there without a type any type is taken.
+    """
+    left = dict(free)
+    # Who asks for no type can use what the others leave.
+    for each in sorted(taken, key=lambda each: ":" not in each.name):
+        count = each.count
+        for name in sorted(_of_kind(each.name, left), key=lambda name: (-left[name], name)):
+            found = min(count, left[name])
+            left[name] -= found
+            count -= found
+    return left
+
+
+def _of_kind(name: str, free: Free) -> list[str]:
+    kind, colon, _ = name.partition(":")
+    return [other for other in free if other == name or (not colon and other.partition(":")[0] == kind)]
 
 
 def _items(text: str) -> Iterator[Asked]:
