@@ -34,6 +34,7 @@ class _Entry(Wire):
     memory_gib: float = Field(gt=0, allow_inf_nan=False)
     price: float = Field(gt=0, allow_inf_nan=False, validation_alias=AliasChoices("price", "usd_per_hour"))
     real_memory_mib: int | None = Field(default=None, ge=1)
+    gpu_count: int = Field(default=0, ge=0)
 
 
 class _File(Wire):
@@ -81,9 +82,13 @@ def read(path: Path, boot_seconds: float | None = None) -> Catalogue:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CatalogueUnreadable(f"{path}: shapes stand twice: {', '.join(twice)}; leave one of each")
     boot = file.boot_seconds if boot_seconds is None else boot_seconds
+    # No job of a trace asks for GPUs, and jobs that do not never cause a worker with GPUs to be bought.
+    entries = [entry for entry in file.shapes if not entry.gpu_count]
+    if not entries:
+        raise CatalogueUnreadable(f"{path}: all shapes have GPUs, which no job of a trace asks for; add others")
     return Catalogue(
-        tuple(_offering(entry, boot) for entry in file.shapes),
-        ShapeCatalogue(shapes=tuple(_shape(entry) for entry in file.shapes)),
+        tuple(_offering(entry, boot) for entry in entries),
+        ShapeCatalogue(shapes=tuple(_shape(entry) for entry in entries)),
     )
 
 
