@@ -30,6 +30,28 @@ CATALOGUE = Catalogue(
         for size, vcpu in (("xs", 2), ("small", 4), ("medium", 8), ("large", 16), ("xlarge", 32))
     )
 )
+WITH_GPUS = Catalogue(
+    shapes=(
+        *CATALOGUE.shapes,
+        *(
+            Shape.model_validate(
+                {
+                    "name": f"{model}-{size}",
+                    "family": model,
+                    "size": size,
+                    "vcpu": vcpu,
+                    "memory_gib": vcpu * 8,
+                    "usd_per_hour": gpus * usd,
+                    "gpu_count": gpus,
+                    "gpu_model": model,
+                }
+            )
+            for model, usd in (("l4", 0.8), ("h100", 6.0))
+            for size, vcpu, gpus in (("small", 8, 1), ("large", 16, 2), ("xlarge", 32, 4))
+        ),
+    )
+)
+"""With 1, 2 or 4 GPUs of two models, of which one is far dearer."""
 OURS = DRAIN_REASON_PREFIX + "idle"
 NOW = 1000.0
 
@@ -38,13 +60,13 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def binding(**policy: Any) -> ClusterBinding:
+def binding(catalogue: Catalogue = CATALOGUE, **policy: Any) -> ClusterBinding:
     return ClusterBinding(
         name="c1",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/dev/null",
         operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
-        catalogue=CATALOGUE,
+        catalogue=catalogue,
         policy=ScalingPolicy.model_validate({"name": "family", **policy}),
     )
 
@@ -65,13 +87,20 @@ def group(*job_ids: str, **asked: Any) -> PendingJobs:
     return PendingJobs.model_validate(defaults | asked)
 
 
-def running(job_id: str, *nodes: str, cpus: int = 1, uid: int = 20001, since: float = 0.0) -> RunningJob:
-    return RunningJob(job_id=job_id, uid=uid, user="ada", nodes=nodes, cpus=cpus, started_at=at(since))
+def running(
+    job_id: str,
+    *nodes: str,
+    cpus: int = 1,
+    uid: int = 20001,
+    since: float = 0.0,
+    gres: dict[str, dict[str, int]] | None = None,
+) -> RunningJob:
+    return RunningJob(job_id=job_id, uid=uid, user="ada", nodes=nodes, cpus=cpus, started_at=at(since), gres=gres or {})
 
 
 def node(name: str, *states: str, used: int = 0, idle_for: float | None = 500.0, reason: str = "") -> NodeState:
     """A node of the shape that its name begins with, such as `general-small-1`; idle unless it says otherwise."""
-    shape = CATALOGUE[name.rpartition("-")[0]]
+    shape = WITH_GPUS[name.rpartition("-")[0]]
     return NodeState(
         name=name,
         states=states or (("MIXED",) if used else ("IDLE",)),
@@ -79,6 +108,7 @@ def node(name: str, *states: str, used: int = 0, idle_for: float | None = 500.0,
         cpus_allocated=used,
         memory_mib=shape.memory_mib,
         memory_allocated_mib=used * shape.memory_mib // shape.vcpu,
+        gres={f"gpu:{shape.gpu_model}": shape.gpu_count} if shape.gpu_count else {},
         features=shape.worker.features,
         reason=reason,
         idle_since=None if used or idle_for is None else at(NOW - idle_for),
@@ -127,8 +157,15 @@ def edge(
     return Edge().hears(heartbeat, at(heard))
 
 
-def seen(shot: QueueSnapshot, there: Edge | None = None, *, now: float = NOW, **policy: Any) -> Seen:
-    return Seen(binding(**policy), shot, there if there is not None else edge(), at(now))
+def seen(
+    shot: QueueSnapshot,
+    there: Edge | None = None,
+    *,
+    now: float = NOW,
+    catalogue: Catalogue = CATALOGUE,
+    **policy: Any,
+) -> Seen:
+    return Seen(binding(catalogue, **policy), shot, there if there is not None else edge(), at(now))
 
 
 def state(*targets: ShapeTarget, **fields: Any) -> FleetState:
@@ -136,4 +173,4 @@ def state(*targets: ShapeTarget, **fields: Any) -> FleetState:
 
 
 def target(shape: str, replicas: int, *victims: str) -> ShapeTarget:
-    return ShapeTarget(shape=shape, worker=CATALOGUE[shape].worker, replicas=replicas, victims=victims)
+    return ShapeTarget(shape=shape, worker=WITH_GPUS[shape].worker, replicas=replicas, victims=victims)

@@ -16,7 +16,7 @@ from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from edge_model import BootFaults, EdgeModel, Outage
-from fleet_examples import CATALOGUE, at
+from fleet_examples import at
 from slurm_model import SLURMD_TIMEOUT_SECONDS, Job, SlurmModel
 
 SETTLED_AFTER = 2
@@ -70,7 +70,9 @@ class World:
         self.longest_idle_seconds = 0
         self.opened: dict[str, int] = {}
         """When the breaker of a shape opened first."""
-        learned = {} if boot_p99_seconds is None else {shape.name: boot_p99_seconds for shape in CATALOGUE.shapes}
+        learned = (
+            {} if boot_p99_seconds is None else {shape.name: boot_p99_seconds for shape in binding.catalogue.shapes}
+        )
         self.state = self.stored = FleetState.undecided(at(0)).model_copy(update={"boot_p99_seconds": learned})
         self.takeovers = 0
         self._on_the_way: list[tuple[int, DesiredState]] = []
@@ -235,7 +237,7 @@ class World:
         there = Counter(pod.shape for pod in self.edge.alive)
         assert there.total() <= policy.max_workers, "more workers than the cluster may have"
         assert all(there[shape] <= most for shape, most in policy.most.items()), "more workers than of the shape may be"
-        usd_per_hour = sum(count * CATALOGUE[shape].usd_per_hour for shape, count in there.items())
+        usd_per_hour = sum(count * self.binding.catalogue[shape].usd_per_hour for shape, count in there.items())
         assert policy.usd_per_hour is None or usd_per_hour <= policy.usd_per_hour + 1e-6, "they cost more than they may"
 
     def _watch_idle(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from clusterra_contracts.node_extra import OPEN
+from clusterra_contracts.node_extra import OPEN, of_new_worker
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
@@ -27,7 +27,11 @@ class Job:
     cancelled: int | None = None
     limit: int | None = None
     classed: bool = False
-    """It carries the class that is made of its limit and size."""
+    """It carries the class that is made of its limit and size, unless it asks for GPUs."""
+    gpus: int = 0
+    """Per node, of `gpu_type` or of any."""
+    gpu_type: str = ""
+    features: str = ""
     job_id: str = ""
     left: int = 0
     started: int = 0
@@ -36,11 +40,15 @@ class Job:
 
     @property
     def extra(self) -> str:
-        return f"open=1|{self.job_class}=1" if self.classed else ""
+        return f"open=1|{self.job_class}=1" if self.classed and not self.gpus else ""
 
     @property
     def job_class(self) -> str:
-        return f"t{self.limit}.c{self.cpus}.m{self.memory_mib}"
+        return f"t{self.limit}.c{self.cpus}.m{self.memory_mib}{self.features}"
+
+    @property
+    def gres(self) -> str:
+        return f"node/gpu{self.gpu_type and f':{self.gpu_type}'}={self.gpus}" if self.gpus else ""
 
 
 @dataclass
@@ -52,6 +60,12 @@ class NodeRecord:
     drain_reason: str = ""
     down: bool = False
     extra: str = OPEN
+
+    @property
+    def gres(self) -> dict[str, int]:
+        """Of one type at most."""
+        name, _, count = self.spec.gres.rpartition(":")
+        return {name: int(count)} if name else {}
 
 
 class SlurmModel:
@@ -69,7 +83,7 @@ class SlurmModel:
         self._serves = serves
 
     def register(self, name: str, spec: WorkerSpec, second: int) -> None:
-        self.nodes[name] = NodeRecord(name, spec, second, second)
+        self.nodes[name] = NodeRecord(name, spec, second, second, extra=of_new_worker(spec.gres))
 
     def progress(self, second: int) -> None:
         """One second of every running job; those on nodes that are down wait again."""
@@ -126,6 +140,8 @@ class SlurmModel:
                 cpus=job.cpus * job.nodes,
                 nodes=job.nodes,
                 memory_per_node_mib=job.memory_mib,
+                features=job.features,
+                gres=job.gres,
                 partition="main",
                 uid=20001,
                 reason=self._random.choice(WAITING_REASONS),
@@ -147,6 +163,7 @@ class SlurmModel:
                 started_at=at(job.started),
                 ends_by=None if job.limit is None else at(job.started + job.limit),
                 memory_mib=job.memory_mib * job.nodes,
+                gres={name: dict.fromkeys(self.nodes[name].gres, job.gpus) for name in job.on if job.gpus},
                 extra=job.extra,
             )
             for job in self.jobs
@@ -157,7 +174,7 @@ class SlurmModel:
         return tuple(self._state(node) for node in self.nodes.values())
 
     def _state(self, node: NodeRecord) -> NodeState:
-        cpus, memory = self._in_use(node.name)
+        cpus, memory, gpus = self._in_use(node.name)
         base = "DOWN" if node.down else "MIXED" if cpus else "IDLE"
         return NodeState(
             name=node.name,
@@ -166,6 +183,8 @@ class SlurmModel:
             cpus_allocated=cpus,
             memory_mib=node.spec.memory_mib,
             memory_allocated_mib=memory,
+            gres=node.gres,
+            gres_allocated={name: gpus for name in node.gres if gpus},
             features=node.spec.features,
             reason=node.drain_reason,
             idle_since=None if cpus else at(node.idle_since),
@@ -173,16 +192,20 @@ class SlurmModel:
             extra=node.extra,
         )
 
-    def _in_use(self, name: str) -> tuple[int, int]:
+    def _in_use(self, name: str) -> tuple[int, int, int]:
+        """CPUs, memory and GPUs."""
         on_it = [job for job in self.jobs if name in job.on]
-        return sum(job.cpus for job in on_it), sum(job.memory_mib for job in on_it)
+        return sum(job.cpus for job in on_it), sum(job.memory_mib for job in on_it), sum(job.gpus for job in on_it)
 
     def _fits(self, node: NodeRecord, job: Job) -> bool:
-        cpus, memory = self._in_use(node.name)
+        cpus, memory, gpus = self._in_use(node.name)
         has_room = node.spec.cpus - cpus >= job.cpus and node.spec.memory_mib - memory >= job.memory_mib
+        of_type = sum(count for name, count in node.gres.items() if name.endswith(job.gpu_type))
+        has_room = has_room and (not job.gpus or of_type - gpus >= job.gpus)
+        has_room = has_room and (not job.features or job.features in node.spec.features)
         # What Slurm's extra_constraints make of `open=1|<class>=1`.
         says = json.loads(node.extra)
-        taken = not job.classed or says["open"] == 1 or says.get(job.job_class) == 1
+        taken = not job.extra or says["open"] == 1 or says.get(job.job_class) == 1
         return has_room and taken and not node.drain_reason and not node.down
 
     def _release(self, job: Job, second: int) -> None:

@@ -5,9 +5,10 @@ The promises are asserted inside of `queue_world.World`, at the moment they woul
 
 import os
 from random import Random
+from typing import Any
 
 from edge_model import BootFaults
-from fleet_examples import binding
+from fleet_examples import WITH_GPUS, binding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queue_world import Faults, World
@@ -34,7 +35,10 @@ any_jobs = st.lists(
         cancelled=st.one_of(st.none(), st.none(), st.integers(0, 120)),
         limit=st.sampled_from([None, 60, 3600, 7 * 86400]),
         classed=st.booleans(),
-    ),
+        gpus=st.sampled_from([0, 0, 1, 2, 4]),
+        gpu_type=st.sampled_from(["", "", "l4", "h100"]),
+        features=st.sampled_from(["", "", "", "l4"]),
+    ).filter(lambda job: (job.gpu_type, job.features) != ("h100", "l4")),
     min_size=1,
     max_size=25,
 )
@@ -74,8 +78,8 @@ bad_line = st.builds(
 def test_any_queue_in_any_trouble(
     jobs: list[Job], faults: Faults, seed: int, max_workers: int, idle_seconds: float, name: str
 ) -> None:
-    bounds = {"max_workers": max_workers, "boot_timeout_seconds": 25, "ghost_seconds": 30}
-    policy = binding(name=name, idle_seconds=idle_seconds, **bounds)
+    bounds: dict[str, Any] = {"max_workers": max_workers, "boot_timeout_seconds": 25, "ghost_seconds": 30}
+    policy = binding(WITH_GPUS, name=name, idle_seconds=idle_seconds, **bounds)
     world = World(jobs, policy, Random(seed), faults)
     world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
 

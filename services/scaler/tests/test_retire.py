@@ -1,5 +1,7 @@
 """Scaling down: drain, see it idle afterwards, name the victim, delete its record. In doubt everything stays."""
 
+from typing import Any
+
 import pytest
 from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain
@@ -25,7 +27,7 @@ def look(
     there: Edge | None = None,
     taken: float = NOW,
     sightings: Sightings | None = None,
-    **policy: float,
+    **policy: Any,
 ) -> Decision:
     shot = snapshot((), runs, (record,), taken=taken)
     return decide(seen(shot, there or edge(worker(NAME)), **policy), before, sightings or Sightings())

@@ -9,11 +9,13 @@ from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.shapes import Shape
 
+from clusterra_scaler.planner import gres
 from clusterra_scaler.planner.boots import Boots
 from clusterra_scaler.planner.constraints import parse
 from clusterra_scaler.planner.demand import Demand, Need
 from clusterra_scaler.planner.plan import Place, Unmet
 from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.shapes import holds
 
 _SPELT_OUT = 3
 
@@ -92,6 +94,7 @@ class Outlook:
         return node is None or any(
             node.cpus - node.cpus_allocated >= part.need.cpus
             and node.memory_mib - node.memory_allocated_mib >= part.need.memory_mib
+            and gres.fits(part.need.gres, gres.without(gres.asking_for(node.gres_allocated), node.gres))
             and (node.cpus_allocated == 0 or not part.need.exclusive)
             for part in self.demand.parts
         )
@@ -138,8 +141,14 @@ def _names(names: Sequence[str]) -> str:
     return shown if len(names) <= _SPELT_OUT else f"{shown} and {len(names) - _SPELT_OUT} others"
 
 
+def _share(need: Need, shape: Shape) -> float:
+    """Of the price of a worker, by CPU or by GPU, whichever is more."""
+    by_gpu = gres.gpus(need.gres) / shape.gpu_count if shape.gpu_count else 0.0
+    return 1.0 if need.exclusive else max(need.cpus / shape.worker.cpus, by_gpu)
+
+
 def _mean_usd_per_hour(need: Need, on: Sequence[Shape | None]) -> float:
     allows = parse(need.constraint)
-    holding = [each for each in on if each and need.cpus <= each.worker.cpus and allows(each.worker.features)]
-    shares = [each.usd_per_hour * (1.0 if need.exclusive else need.cpus / each.worker.cpus) for each in holding]
+    holding = [each for each in on if each and holds(each, need) and allows(each.worker.features)]
+    shares = [each.usd_per_hour * _share(need, each) for each in holding]
     return sum(shares) / len(shares) if shares else 0.0

@@ -21,6 +21,8 @@ from clusterra_scaler.planner.failover import Failover, plan_around
 from clusterra_scaler.planner.first_fit import first_fit
 from clusterra_scaler.planner.floor import with_floor
 from clusterra_scaler.planner.ghosts import taken_back
+from clusterra_scaler.planner.gpu_extras import gpu_extras, gpu_nodes
+from clusterra_scaler.planner.gpu_shapes import GpuShapes
 from clusterra_scaler.planner.idleness import with_idleness
 from clusterra_scaler.planner.packing_plan import PackingPlan, packing_plan
 from clusterra_scaler.planner.plan import Plan
@@ -124,8 +126,11 @@ def _plan(seen: Seen, state: FleetState, supply: Supply, sightings: Sightings, h
     def planner(asked: Sequence[Demand], there: Supply, catalogue: Catalogue, left: Allowance) -> PackingPlan:
         if binding.policy.name == "family":
             any_family = bool(state.breakers)
-            fitted = first_fit(asked, there, FamilyPolicy(), catalogue, left, any_family=any_family)
-            return PackingPlan(fitted.plan, (), opened(snapshot))
+            policy = FamilyPolicy(binding.catalogue)
+            fitted = first_fit(asked, there, policy, catalogue, left, any_family=any_family)
+            gpu_shapes = GpuShapes(binding.catalogue)
+            extras = opened(snapshot, gpu_nodes(seen, gpu_shapes)) | gpu_extras(seen, gpu_shapes)
+            return PackingPlan(fitted.plan, (), extras)
         return packing_plan(asked, there, seen, state.bookings, catalogue, left, sightings.looks.boots, history)
 
     return plan_around(seen, state, demands, supply, allowance_of(seen, state, supply), planner)

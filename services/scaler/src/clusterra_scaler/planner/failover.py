@@ -64,7 +64,7 @@ def plan_around(
     usable, out = _without(catalogue, breakers), _only(catalogue, breakers)
 
     packed = planner(demands, sure, usable, allowance)
-    stranded = _stranded(packed.plan, usable, out)
+    stranded = _stranded(packed.plan, usable, out, catalogue)
     if tries or tried.ordered:
         packed = planner(demands, rest, usable, allowance)
     elif due and (packed.plan.new or packed.plan.unmet):
@@ -95,9 +95,9 @@ def _in_vain(seen: Seen, state: FleetState, supply: Supply, shape: ShapeName) ->
     return [worker.name for worker in unknown[: max(0, stuck_workers(seen, shape) - named)]]
 
 
-def _stranded(plan: Plan, usable: Catalogue, out: Catalogue) -> list[Unmet]:
+def _stranded(plan: Plan, usable: Catalogue, out: Catalogue, whole: Catalogue) -> list[Unmet]:
     """Jobs that only shapes fit that are out."""
-    fits, fits_out = new_workers(usable), new_workers(out)
+    fits, fits_out = new_workers(usable, whole), new_workers(out, whole)
     return [unmet for unmet in plan.unmet if not _fit(unmet.demand, fits) and _fit(unmet.demand, fits_out)]
 
 
@@ -230,7 +230,7 @@ def _reasons(
 
 
 def _fits_one(catalogue: Catalogue, shape: ShapeName) -> Callable[..., bool]:
-    return new_workers(Catalogue(shapes=(catalogue[shape],)))
+    return new_workers(Catalogue(shapes=(catalogue[shape],)), catalogue)
 
 
 def _words(breakers: Mapping[ShapeName, Breaker], shapes: Iterable[ShapeName]) -> str:

@@ -9,6 +9,7 @@ from itertools import islice
 from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.shapes import Catalogue, Shape
 
+from clusterra_scaler.planner import gres
 from clusterra_scaler.planner.allowance import Allowance
 from clusterra_scaler.planner.constraints import parse
 from clusterra_scaler.planner.demand import Demand, Need
@@ -28,6 +29,7 @@ class _Filling:
     bins: list[Bin]
     allowance: Allowance
     jobs: dict[ShapeName, dict[JobId, None]]
+    policy: Policy
     any_family: bool
     places: dict[JobId, dict[Place, None]] = field(default_factory=dict)
     unmet: list[Unmet] = field(default_factory=list)
@@ -65,7 +67,7 @@ def first_fit(
     jobs: dict[ShapeName, dict[JobId, None]] = {}
     bought: Counter[ShapeName] = Counter()
     for _ in range(_ROUNDS):
-        filling = _Filling(_bins(supply, bought), allowance.after(bought), jobs, any_family)
+        filling = _Filling(_bins(supply, bought), allowance.after(bought), jobs, policy, any_family)
         for demand, choices in decreasing:
             _place(demand, choices, filling)
         needed = Counter(each.shape for each in filling.used("ordered"))
@@ -94,17 +96,17 @@ def _bins(supply: Supply, bought: Counter[ShapeName]) -> list[Bin]:
 def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ...]:
     demand, _ = entry
     needs = [part.need for part in demand.parts]
-    free = all(not (need.constraint or need.node or need.not_nodes) for need in needs)
+    free = all(not (need.constraint or need.node or need.not_nodes or gres.names_a_type(need.gres)) for need in needs)
     shared = all(not need.exclusive and need.only_with_uid is None for need in needs)
+    gpus = max(gres.gpus(need.gres) for need in needs)
     cpus, memory_mib = max(need.cpus for need in needs), max(need.memory_mib for need in needs)
     # Jobs that can use few of the workers choose first.
-    return (-demand.nodes, -cpus, -memory_mib, free, shared, demand.job_ids)
+    return (-demand.nodes, -gpus, -cpus, -memory_mib, free, shared, demand.job_ids)
 
 
 def _place(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling) -> None:
     accepting = [
-        _accepting(filling.bins, part.need, shape, any_family=filling.any_family)
-        for part, shape in zip(demand.parts, shapes, strict=True)
+        _accepting(filling, filling.bins, part.need, shape) for part, shape in zip(demand.parts, shapes, strict=True)
     ]
     if demand.nodes == 1:
         placed = _place_singles(demand, shapes[0], filling, accepting[0])
@@ -143,7 +145,7 @@ def _place_gangs(demand: Demand, shapes: list[Shape | NoShape], filling: _Fillin
                 bought = _buy(demand, shape, filling)
                 found.append(bought)
                 for other, choice, candidates in zip(demand.parts, shapes, accepting, strict=True):
-                    candidates += _accepting([bought], other.need, choice, any_family=filling.any_family)
+                    candidates += _accepting(filling, [bought], other.need, choice)
             for each in found:
                 _take(each, part.need, 1, demand, filling)
     return demand.count
@@ -181,22 +183,25 @@ def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
     return bought
 
 
-def _accepting(bins: list[Bin], need: Need, shape: Shape | NoShape, *, any_family: bool) -> list[Bin]:
+def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | NoShape) -> list[Bin]:
     """Those that have room for one and may run it.
 
-    A node takes any job. A worker that is still to come is for jobs of its own family, whoever it was bought for:
-    which of them will register first is not known.
+    A node takes any job, but for those that the policy keeps from its shape. A worker that is still to come is for jobs
+    of its own family, whoever it was bought for: which of them will register first is not known.
     """
-    if need.gres or need.unreadable:
+    if need.unreadable:
         return []
     allows = parse(need.constraint)
     family = shape.family if isinstance(shape, Shape) else None
+    kept_from = filling.policy.kept_from(need)
     return [
         each
         for each in bins
         if each.cpus >= need.cpus
         and each.memory_mib >= need.memory_mib
-        and (any_family or each.kind not in _COMING or family in each.features)
+        and gres.fits(need.gres, each.gres)
+        and each.shape not in kept_from
+        and (filling.any_family or each.kind not in _COMING or family in each.features)
         and need.node in ("", each.name)
         and each.name not in need.not_nodes
         and allows(each.features)
@@ -208,6 +213,8 @@ def _slots(candidate: Bin, need: Need) -> int:
     if (need.exclusive or need.only_with_uid != candidate.only_for_uid) and not candidate.empty:
         return 0
     side_by_side = min(candidate.cpus // need.cpus, candidate.memory_mib // max(need.memory_mib, 1))
+    if need.gres:
+        side_by_side = min(side_by_side, gres.side_by_side(need.gres, candidate.gres))
     return min(side_by_side, 1) if need.exclusive else max(side_by_side, 0)
 
 
@@ -221,4 +228,6 @@ def _take(candidate: Bin, need: Need, wanted: int, demand: Demand, filling: _Fil
         candidate.only_for_uid = need.only_with_uid
         candidate.cpus -= candidate.cpus if need.exclusive else count * need.cpus
         candidate.memory_mib -= candidate.memory_mib if need.exclusive else count * need.memory_mib
+        if need.gres:
+            candidate.gres = gres.without(need.gres * count, candidate.gres)
     return count

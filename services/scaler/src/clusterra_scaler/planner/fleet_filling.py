@@ -172,7 +172,7 @@ class FleetFilling:
             elif not self._make_do(waiting.demand, job_id):
                 unmet += 1
         if unmet:
-            (shape,) = FamilyPolicy().choose([waiting.demand.parts[0].need], catalogue)
+            (shape,) = FamilyPolicy(self.seen.binding.catalogue).choose([waiting.demand.parts[0].need], catalogue)
             reason = shape.reason if isinstance(shape, NoShape) else CAPPED
             self.unmet.append(Unmet(waiting.demand, unmet, reason))
 

@@ -23,6 +23,8 @@ from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.first_fit import FirstFit, first_fit
 from clusterra_scaler.planner.fleet_filling import FleetFilling
 from clusterra_scaler.planner.fleet_rooms import FleetRooms, foreign
+from clusterra_scaler.planner.gpu_extras import gpu_extras
+from clusterra_scaler.planner.gpu_shapes import GpuShapes
 from clusterra_scaler.planner.job_costs import JobCosts
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group
@@ -61,23 +63,28 @@ def packing_plan(
     """Plan for the pending jobs; `catalogue` is what may be bought from."""
     packed = [demand for demand in demands if is_packed(demand)]
     kept = standing(bookings, packed, supply, seen)
+    policy = FamilyPolicy(seen.binding.catalogue)
     special = [demand for demand in demands if not is_packed(demand)]
-    fitted = first_fit(special, _unbooked(supply, kept), FamilyPolicy(), catalogue, allowance, any_family=True)
+    fitted = first_fit(special, _unbooked(supply, kept), policy, catalogue, allowance, any_family=True)
     left = allowance.after(Counter(fitted.plan.new))
-    workloads = Workloads(history, {**supply.specs, **_foreign(supply)})
+    gpu_shapes = GpuShapes(seen.binding.catalogue)
+    workloads = Workloads(history, {**supply.specs, **_foreign(supply)}, gpu_shapes)
     fleet = FleetRooms(seen, supply, history)
     rooms = fleet.of(_bins(fitted, supply, kept), kept, _shares(packed, kept, workloads))
     gathers = timedelta(seconds=seen.binding.policy.gather_seconds)
     offerings = offerings_of(catalogue, boots)
     boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
     classes = _classes(packed, seen, workloads)
-    refusals = Refusals(rooms, supply, classes, offerings, Settings())
+    # Workers with GPUs refuse by a rule of their own.
+    refusing = [room for room in rooms if room.place.shape not in gpu_shapes.names]
+    refusals = Refusals(refusing, supply, classes, offerings, Settings())
     filling = FleetFilling(rooms, workloads, seen, kept, refusals, lambda room: fleet.soon(room, boot_seconds))
     for demand in packed:
         filling.start(demand, gathered=seen.now - demand.submitted_at >= gathers)
     filling.buy(offerings, left, catalogue, _usd_per_hour(seen))
     plan, booked = _joined(fitted.plan, filling)
-    return PackingPlan(plan, booked, refusals.extras(packed) if classes else {})
+    extras = refusals.extras(packed) if classes else {}
+    return PackingPlan(plan, booked, {**extras, **gpu_extras(seen, gpu_shapes)})
 
 
 def _usd_per_hour(seen: Seen) -> dict[str, float]:

@@ -4,7 +4,7 @@ A worker refuses the classes whose jobs would cost more there than on a new work
 room for, and takes every class whose job cannot have a new worker: a job never waits for money alone.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import JobId, WorkerName
@@ -89,8 +89,8 @@ class Refusals:
         return ready.room.takes(group) and refuses(ready.room, group, self._new_usd[name], self._settings)
 
 
-def opened(snapshot: QueueSnapshot) -> dict[WorkerName, str]:
-    """The Extra of nodes that take not all jobs, for a policy that refuses none.
+def opened(snapshot: QueueSnapshot, besides: Container[WorkerName]) -> dict[WorkerName, str]:
+    """The Extra of nodes, besides some, that take not all jobs, for a policy that refuses none.
 
     Workers register open. One that was closed under another policy is opened, and so is a node that says nothing once
     there are jobs with a class: it would take none of them.
@@ -100,5 +100,7 @@ def opened(snapshot: QueueSnapshot) -> dict[WorkerName, str]:
     return {
         node.name: OPEN
         for node in snapshot.nodes or ()
-        if node.extra != OPEN and (says_what_it_takes(node.extra) if node.extra else classes)
+        if node.name not in besides
+        and node.extra != OPEN
+        and (says_what_it_takes(node.extra) if node.extra else classes)
     }

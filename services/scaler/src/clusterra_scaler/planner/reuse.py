@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue
 
+from clusterra_scaler.planner import gres
 from clusterra_scaler.planner.keeping import Gap, Keeping, Stakes
 
 FOLLOWED = 200
@@ -98,7 +99,10 @@ class Reuse:
 
 
 def substitutes(catalogue: Catalogue) -> dict[ShapeName, frozenset[ShapeName]]:
-    """By shape, those that could have served as well: with as much of everything, and not much dearer."""
+    """By shape, those that could have served as well: with as much of everything, and not much dearer.
+
+    Not one with GPUs for one without: it takes no jobs that ask for none.
+    """
     specs = {shape.name: shape.worker for shape in catalogue.shapes}
     prices = {shape.name: shape.usd_per_hour for shape in catalogue.shapes}
     return {
@@ -109,6 +113,8 @@ def substitutes(catalogue: Catalogue) -> dict[ShapeName, frozenset[ShapeName]]:
             or (
                 spec.cpus >= needed.cpus
                 and spec.memory_mib >= needed.memory_mib
+                and bool(spec.gres) == bool(needed.gres)
+                and gres.fits(gres.asking_for(gres.of_worker(needed.gres)), gres.of_worker(spec.gres))
                 and prices[other] < DEARER * prices[bought]
             )
         )

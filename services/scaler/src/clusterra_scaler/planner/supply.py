@@ -1,6 +1,6 @@
 """What there is and what is coming: the room that pending jobs could use without buying anything."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,9 @@ from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
 
+from clusterra_scaler.planner import gres
 from clusterra_scaler.planner.boots import Boots
+from clusterra_scaler.planner.gres import Free
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.state import FleetState
 
@@ -35,7 +37,7 @@ Kind = Literal["node", "booting", "ordered", "draining", "new"]
 
 @dataclass(slots=True)
 class Bin:
-    """Room on one worker: free CPUs and MiB. It is filled in place."""
+    """Room on one worker: free CPUs, MiB and generic resources. It is filled in place."""
 
     kind: Kind
     name: WorkerName
@@ -45,6 +47,8 @@ class Bin:
     features: frozenset[str]
     cpus: int
     memory_mib: int
+    gres: Free
+    """Never changed itself, but exchanged."""
     empty: bool
     only_for_uid: int | None = None
     """Nobody else's jobs may go there."""
@@ -98,7 +102,7 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
         standing = Counter(worker.shape for worker in workers.values())
         leaving = Counter(worker.shape for worker in listed if worker.phase != "failed" and worker.name not in workers)
 
-    cpus_in_use = _cpus_in_use(seen.snapshot.running or ())
+    in_use = _InUse(seen.snapshot.running or ())
     bins: list[Bin] = []
     for node in nodes.values():
         lost = listed is not None and node.name in ours and node.name not in workers
@@ -109,7 +113,8 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
         unseen_drain = not node.draining and (node.name in state.drains or node.name in state.undrains)
         kind: Kind = "draining" if drained_by_us(node) or unseen_drain else "node"
         if kind == "draining" or not node.draining:
-            bins.append(_node_bin(kind, node, ours.get(node.name, ""), cpus_in_use[node.name]))
+            shape = ours.get(node.name, "")
+            bins.append(_node_bin(kind, node, shape, gres.of_worker(specs[shape].gres) if shape else {}, in_use))
     bins += [
         spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
         for worker in workers.values()
@@ -131,7 +136,8 @@ def shape_of(node: NodeState, shapes: Mapping[ShapeName, WorkerSpec]) -> ShapeNa
 
 def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> Bin:
     """A worker that nothing runs on yet."""
-    return Bin(kind, name, shape, frozenset(spec.features), spec.cpus, spec.memory_mib, empty=True)
+    has = gres.of_worker(spec.gres)
+    return Bin(kind, name, shape, frozenset(spec.features), spec.cpus, spec.memory_mib, has, empty=True)
 
 
 def _still_boots(worker: Worker, node: NodeState | None, seen: Seen, boots: Boots) -> bool:
@@ -141,21 +147,26 @@ def _still_boots(worker: Worker, node: NodeState | None, seen: Seen, boots: Boot
     return (node is None or node.gone) and age_seconds < boots.limit_seconds(worker.shape, seen.binding.policy)
 
 
-def _cpus_in_use(running: Iterable[RunningJob]) -> Counter[str]:
-    """CPUs of running jobs by node; a job of several nodes is taken to have the same number on each."""
-    in_use: Counter[str] = Counter()
-    for job in running:
-        for name in job.nodes:
-            in_use[name] += -(-job.cpus // len(job.nodes))
-    return in_use
+class _InUse:
+    """What running jobs have by node; of the CPUs a job of several nodes is taken to have the same number on each."""
+
+    def __init__(self, running: Iterable[RunningJob]) -> None:
+        self.cpus: Counter[str] = Counter()
+        self.gres: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for job in running:
+            for name in job.nodes:
+                self.cpus[name] += -(-job.cpus // len(job.nodes))
+            for name, counts in job.gres.items():
+                self.gres[name].update(counts)
 
 
-def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, cpus_in_use: int) -> Bin:
+def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, of_shape: Free, in_use: _InUse) -> Bin:
     """What a node has for the jobs that the snapshot calls pending.
 
     A snapshot's jobs and nodes may be read one after the other. What is in use is told by the jobs: a job that has
     started in between is still pending here, and must find room where it runs by now. The memory follows the CPUs.
     """
+    cpus_in_use = in_use.cpus[node.name]
     if cpus_in_use == node.cpus_allocated:
         memory_in_use = node.memory_allocated_mib
     elif cpus_in_use < node.cpus_allocated:
@@ -169,6 +180,7 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, cpus_in_use: int) -
         frozenset(node.features),
         cpus=node.cpus - cpus_in_use,
         memory_mib=node.memory_mib - memory_in_use,
+        gres=gres.without(gres.asking_for(in_use.gres[node.name]), gres.typed(node.gres, of_shape)),
         empty=cpus_in_use == 0,
     )
 

@@ -9,6 +9,7 @@ from clusterra_contracts.shapes import Catalogue, WorkerSpec
 from clusterra_scaler.planner.boots import Boots
 from clusterra_scaler.planner.constraints import parse
 from clusterra_scaler.planner.demand import Demand
+from clusterra_scaler.planner.gpu_shapes import GpuShapes
 from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 
@@ -49,10 +50,11 @@ def offering_of(shape: ShapeName, spec: WorkerSpec, usd_per_hour: float, boot_se
 class Workloads:
     """Turns demands into groups. `specs` are all shapes that workers may have, bought or there."""
 
-    def __init__(self, history: RunHistory, specs: Mapping[ShapeName, WorkerSpec]) -> None:
+    def __init__(self, history: RunHistory, specs: Mapping[ShapeName, WorkerSpec], gpu_shapes: GpuShapes) -> None:
         self._history = history
         self._specs = specs
-        self._allowed: dict[str, frozenset[ShapeName] | None] = {"": None}
+        self._gpu_shapes = gpu_shapes
+        self._allowed: dict[str, frozenset[ShapeName] | None] = {} if gpu_shapes.names else {"": None}
 
     def group(self, demand: Demand, job_ids: Iterable[JobId], nodes: int) -> Group:
         """The jobs with these ids, on so many nodes each."""
@@ -81,7 +83,10 @@ class Workloads:
     def _shapes(self, constraint: str) -> frozenset[ShapeName] | None:
         if constraint not in self._allowed:
             allows = parse(constraint)
-            self._allowed[constraint] = frozenset(shape for shape, spec in self._specs.items() if allows(spec.features))
+            specs, kept_from = self._specs.items(), self._gpu_shapes.kept_from_constraint(constraint)
+            self._allowed[constraint] = frozenset(
+                shape for shape, spec in specs if shape not in kept_from and allows(spec.features)
+            )
         return self._allowed[constraint]
 
 

@@ -110,7 +110,7 @@ class Family(_Simple):
 
     def __init__(self, catalogue: Catalogue) -> None:
         super().__init__(catalogue)
-        self._policy = FamilyPolicy()
+        self._policy = FamilyPolicy(catalogue.shapes)
         self._families = {shape.name: shape.family for shape in catalogue.shapes.shapes}
 
     def order(
