@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
-from clusterra_contracts.shapes import Catalogue, Shape, WorkerSpec
+from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_contracts.slurm_rpc import JobDescription
 from clusterra_proxy.errors import Rejected
 from clusterra_proxy.job_limits import check, needed
@@ -13,18 +13,21 @@ from clusterra_proxy.job_limits import check, needed
 MOST = 10
 
 
-class GpuShape(Shape):
-    """A shape with GPUs."""
-
-    @property
-    def worker(self) -> WorkerSpec:
-        return super().worker.model_copy(update={"gres": "gpu:h100:4"})
-
-
 SHAPES = (
     Shape(name="compute-large", family="compute", size="large", vcpu=32, memory_gib=64, usd_per_hour=1),
     Shape(name="memory-small", family="memory", size="small", vcpu=4, memory_gib=128, usd_per_hour=1),
-    GpuShape(name="general-gpu", family="general", size="medium", vcpu=8, memory_gib=32, usd_per_hour=1),
+    Shape.model_validate(
+        {
+            "name": "h100-medium",
+            "family": "h100",
+            "size": "medium",
+            "vcpu": 48,
+            "memory_gib": 512,
+            "usd_per_hour": 20,
+            "gpu_model": "h100",
+            "gpu_count": 4,
+        }
+    ),
 )
 BINDING = ClusterBinding(
     name="c1",
@@ -54,7 +57,8 @@ def job(**fields: Any) -> JobDescription:
         {"memory_per_cpu": 2048, "cpus_per_task": 32},
         {"memory_per_node": 128 * 1024, "cpus_per_task": 4},
         {"tres_per_node": "gres/gpu:4"},
-        {"tres_per_node": "gres/gpu:h100:4", "cpus_per_task": 8},
+        {"tres_per_node": "gres/gpu:h100:4", "cpus_per_task": 48},
+        {"constraints": "h100", "cpus_per_task": 48, "memory_per_node": 512 * 1024},
         {"tres_per_task": "gres/gpu=1", "tasks": 40},
         {"tres_per_job": "gres/gpu:h100:40"},
         {"constraints": "memory&memory-small"},
@@ -71,7 +75,7 @@ def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"cpus_per_task": 33}, "33 CPUs on each node, but the largest worker has 32 (compute-large)"),
+        ({"cpus_per_task": 33}, "33 CPUs on each node, but the largest worker without GPUs has 32 (compute-large)"),
         ({"tasks": 321}, "33 CPUs"),
         ({"tasks": 65, "nodes": "2"}, "33 CPUs"),
         ({"minimum_cpus": 1000}, "100 CPUs"),
@@ -82,12 +86,16 @@ def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None
         ({"tasks": 11, "tasks_per_node": 1}, "11 nodes"),
         ({"memory_per_node": 128 * 1024 + 1}, "131072 (memory-small)"),
         ({"memory_per_cpu": 8192, "cpus_per_task": 32}, "262144 MiB of memory"),
-        ({"memory_per_node": 128 * 1024, "cpus_per_task": 5}, "no shape has all of that at once"),
-        ({"tres_per_node": "gres/gpu:5"}, "5 gres/gpu on each node, but the largest worker has 4 (general-gpu)"),
+        ({"memory_per_node": 128 * 1024, "cpus_per_task": 5}, "no shape without GPUs has all of that at once"),
+        ({"tres_per_node": "gres/gpu:5"}, "5 gres/gpu on each node, but the largest worker has 4 (h100-medium)"),
         ({"tres_per_node": "gres/gpu:a100:1"}, "has 0"),
         ({"tres_per_task": "gres/gpu:h100=3", "tasks": 2, "nodes": "1"}, "6 gres/gpu:h100"),
         ({"tres_per_job": "gres/gpu:41"}, "5 gres/gpu"),
-        ({"tres_per_node": "gres/gpu:1", "cpus_per_task": 9}, "no shape has all of that at once"),
+        ({"tres_per_node": "gres/gpu:1", "cpus_per_task": 49}, "49 CPUs on each node, but the largest worker has 48"),
+        (
+            {"tres_per_node": "gres/gpu:1", "constraints": "memory"},
+            "1 gres/gpu on each node, but the largest worker among",
+        ),
         ({"constraints": "memory", "cpus_per_task": 5}, "among those with memory has 4 (memory-small)"),
         ({"constraints": "memory&compute"}, "all the features compute, memory"),
         ({"constraints": "nothing"}, "no worker has the feature nothing"),

@@ -5,6 +5,7 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue, Family, Shape, Size, WorkerSpec
+from clusterra_proxy.admission import ROOM
 from clusterra_proxy.answers import FutureNode
 from clusterra_proxy.hostlist import expand
 from clusterra_proxy.placeholders import PER_CALL, Difference, Placeholder, difference, same_gres, sentinels, wanted
@@ -69,6 +70,17 @@ def test_a_job_of_as_many_nodes_as_there_may_be_workers_is_admitted_by_each_fami
     counts = {placeholder.shape: placeholder.count for placeholder in wanted(binding(100), 512)}
     assert {counts[name] for name in LARGEST} == {100}
     assert {count for name, count in counts.items() if name not in LARGEST} == {17}
+
+
+def test_the_shape_with_most_gpus_of_a_model_serves_those_with_fewer() -> None:
+    def gpus(name: str, vcpu: int, model: str, count: int) -> Shape:
+        fields = {"family": model, "size": "small", "memory_gib": 16, "usd_per_hour": 1}
+        return Shape.model_validate({**fields, "name": name, "vcpu": vcpu, "gpu_model": model, "gpu_count": count})
+
+    shapes = [gpus("l4-small", 4, "l4", 1), gpus("l4-large", 48, "l4", 4), gpus("a10g-small", 4, "a10g", 1)]
+    catalogue = Catalogue(shapes=(*CATALOGUE.shapes, *shapes))
+    counts = {placeholder.shape: placeholder.count for placeholder in wanted(binding(100, catalogue), ROOM)}
+    assert {name for name, count in counts.items() if count == 100} == LARGEST | {"l4-large", "a10g-small"}
 
 
 def test_of_equal_shapes_none_is_served_by_the_other() -> None:

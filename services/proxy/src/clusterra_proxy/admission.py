@@ -27,7 +27,7 @@ from clusterra_proxy.slurm_errors import NODE_TABLE_FULL
 
 log = structlog.get_logger(__name__)
 
-ROOM = 512
+ROOM = 640
 """Records that a cluster gets at most, unless the proxy is told otherwise. Slurm's MaxNodeCount must hold them
 besides the workers; operators of Slurm on Kubernetes set it to 1024."""
 LOOK_SECONDS = 1.0

@@ -1,11 +1,12 @@
 """What of a job no worker could ever have: more on one node than any shape has, or more nodes than there may be.
 
 Slurm finds most of it itself, by the placeholders, but in its own words, and not how many workers there may be.
-Only what is certain is refused here; expressions of features with more than `&` are left to Slurm.
+Only what is certain is refused here; expressions of features with more than `&` are left to Slurm. A job that asks for
+no GPUs gets no worker with GPUs where others have its features: what is too big for these is refused.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.registry import ClusterBinding
@@ -59,19 +60,22 @@ def check(binding: ClusterBinding, job: JobDescription) -> None:
             f"no worker has all the features {', '.join(sorted(needs.features))}",
             hint="ask for one family or one shape",
         )
+    others = [] if needs.gres else [shape for shape in able if not shape.gpu_count]
+    among = " without GPUs" if others and len(others) < len(able) else ""
+    able = others or able
     if any(_fits(shape.worker, needs) for shape in able):
         return
-    among = f" among those with {', '.join(sorted(needs.features))}" if needs.features else ""
-    raise Rejected(
-        _excess(able, needs, among), hint=f"ask for less on each node, or for more nodes; {largest(binding)}"
-    )
+    among += f" among those with {', '.join(sorted(needs.features))}" if needs.features else ""
+    raise Rejected(_excess(able, needs, among), hint=f"ask for less on each node, or for more nodes; {_largest(able)}")
 
 
 def largest(binding: ClusterBinding) -> str:
     """The largest shape in words: the one with the most CPUs, and of those the most memory."""
     shapes = binding.catalogue.shapes
-    if not shapes:
-        return "the cluster's catalogue is empty"
+    return _largest(shapes) if shapes else "the cluster's catalogue is empty"
+
+
+def _largest(shapes: Sequence[Shape]) -> str:
     shape = max(shapes, key=lambda shape: (shape.worker.cpus, shape.worker.memory_mib))
     return f"the largest shape is {_words(shape)}"
 

@@ -20,6 +20,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape, WorkerSpec
 
 from clusterra_proxy.answers import FutureNode
+from clusterra_proxy.gres import gres_counts
 
 PREFIX = "placeholder-"
 FLOOR = 8
@@ -134,11 +135,12 @@ def _largest(shape: Shape, catalogue: Catalogue) -> bool:
 def _serves(large: Shape, small: Shape) -> bool:
     """Whether a worker of `large` runs what one of `small` could, but for jobs that ask for the shape by its name."""
     one, other = large.worker, small.worker
+    has = gres_counts(one.gres)
     return (
         one.cpus >= other.cpus
         and one.memory_mib >= other.memory_mib
         and set(other.features) - {small.name} <= set(one.features)
-        and (same_gres(one.gres, other.gres) or not other.gres)
+        and all(has.get(name, 0) >= count for name, count in gres_counts(other.gres).items())
     )
 
 
