@@ -6,12 +6,20 @@ from clusterra_runtime.catalogue import CatalogueInvalid, load
 PUBLISHED = Path(__file__).parents[3] / "catalog" / "shapes.yaml"
 USD_PER_VCPU = {"compute": 0.03625, "general": 0.0408, "memory": 0.05355}
 GIB_PER_VCPU = {"compute": 2, "general": 4, "memory": 8}
+GPU_MACHINES = {
+    "l4-small": (4, 16, 1, 0.8048),
+    "l4-medium": (8, 32, 1, 0.9776),
+    "l4-large": (48, 192, 4, 4.6016),
+    "a10g-small": (4, 16, 1, 1.006),
+    "a10g-large": (48, 192, 4, 5.672),
+}
+"""vCPUs, GiB, GPUs and US dollars per hour of g6.xlarge, g6.2xlarge, g6.12xlarge, g5.xlarge and g5.12xlarge."""
 VCPU = {"xs": 2, "small": 4, "medium": 8, "large": 16, "xlarge": 32}
 XS = "{name: compute-xs, family: compute, size: xs, vcpu: 2, memory_gib: 4, usd_per_hour: 0.07}"
 
 
 def test_the_published_catalogue() -> None:
-    shapes = load(PUBLISHED).shapes
+    shapes = [shape for shape in load(PUBLISHED).shapes if not shape.gpu_count]
     assert [(shape.family, shape.size) for shape in shapes] == [
         (family, size) for family in USD_PER_VCPU for size in VCPU
     ]
@@ -19,6 +27,14 @@ def test_the_published_catalogue() -> None:
         assert shape.vcpu == VCPU[shape.size]
         assert shape.memory_gib == shape.vcpu * GIB_PER_VCPU[shape.family]
         assert shape.usd_per_hour == pytest.approx(shape.vcpu * USD_PER_VCPU[shape.family])
+
+
+def test_the_published_shapes_with_gpus() -> None:
+    shapes = [shape for shape in load(PUBLISHED).shapes if shape.gpu_count]
+    assert {
+        shape.name: (shape.vcpu, shape.memory_gib, shape.gpu_count, shape.usd_per_hour) for shape in shapes
+    } == GPU_MACHINES
+    assert all(shape.gpu_model == shape.family for shape in shapes)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ from kube_plane import plane_or_skip
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
 SHAPES = catalogue.load(ROOT / "catalog" / "shapes.yaml").shapes
+GPU_SHAPES = [shape for shape in SHAPES if shape.gpu_count]
+FAMILIES = sorted({shape.family for shape in SHAPES})
 SLURM = "slurm"
 PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
 RIGHTS = {
@@ -99,15 +101,42 @@ def test_a_shape_has_a_deployment_without_workers_on_nodes_of_its_own(shape: Sha
 def test_one_worker_fills_a_node_and_leaves_what_the_node_itself_needs(shape: Shape) -> None:
     resources = generated(f"slurmd-{shape.name}")["spec"]["template"]["spec"]["containers"][0]["resources"]
     kubelet = generated("ec2nodeclass")["spec"]["kubelet"]
-    assert resources["limits"] == {"memory": resources["requests"]["memory"]}
-    assert resources["requests"].keys() == {"cpu", "memory"}
+    assert resources["requests"] == {"cpu": resources["requests"]["cpu"], **resources["limits"]}
+    assert resources["limits"].keys() - {karpenter.GPU_RESOURCE} == {"memory"}
+    assert int(resources["limits"].get(karpenter.GPU_RESOURCE, 0)) == shape.gpu_count
     cpu, memory = millis(resources["requests"]["cpu"]), mib(resources["requests"]["memory"])
     reserved = mib(kubelet["kubeReserved"]["memory"]) + mib(kubelet["evictionHard"]["memory.available"])
     free_cpu = 1000 * shape.vcpu - millis(kubelet["kubeReserved"]["cpu"])
     free_memory = shape.memory_mib * 0.925 - reserved
-    assert cpu + karpenter.DAEMONS_CPU_MILLIS <= free_cpu < 2 * cpu
-    assert memory + karpenter.DAEMONS_MEMORY_MIB <= free_memory < 2 * memory
+    daemons = karpenter.daemons_room(shape)
+    assert cpu + daemons.cpu_millis <= free_cpu < 2 * cpu
+    assert memory + daemons.memory_mib <= free_memory < 2 * memory
     assert shape.worker.memory_mib + manifests.SLURMD_MEMORY_MIB <= memory, "jobs may fill what Slurm hands out"
+
+
+@pytest.mark.parametrize("shape", GPU_SHAPES, ids=lambda shape: shape.name)
+def test_nodes_with_gpus_are_for_their_workers_and_the_device_plugin_alone(shape: Shape) -> None:
+    pool = generated(f"nodepool-{shape.family}")["spec"]["template"]
+    pod = generated(f"slurmd-{shape.name}")["spec"]["template"]["spec"]
+    assert {taint["key"]: taint["value"] for taint in pool["spec"]["taints"]} == {
+        "clusterra.io/worker": "true",
+        "clusterra.io/gpu": "true",
+    }
+    assert "startupTaints" not in pool["spec"], "nobody would take them away"
+    assert pool["metadata"]["labels"]["nvidia.com/gpu.present"] == "true", "where NVIDIA's chart has its plugin run"
+    assert pod["nodeSelector"]["kubernetes.io/arch"] == "amd64"
+    environment = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert environment["CLUSTERRA_GPUS"] == str(shape.gpu_count)
+    assert environment["CLUSTERRA_GPU_MODEL"] == shape.gpu_model
+    assert environment["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if not shape.gpu_count], ids=lambda shape: shape.name)
+def test_workers_without_gpus_get_to_no_node_with_gpus(shape: Shape) -> None:
+    manifest = generated(f"slurmd-{shape.name}")["spec"]["template"]["spec"]
+    assert "clusterra.io/gpu" not in {each["key"] for each in manifest["tolerations"]}
+    assert manifest["nodeSelector"]["kubernetes.io/arch"] == "arm64"
+    assert not [each for each in manifest["containers"][0]["env"] if "GPU" in each["name"]]
 
 
 def test_no_shape_may_promise_more_memory_than_its_node_has() -> None:
@@ -127,7 +156,7 @@ def mib(quantity: str) -> int:
 
 
 def test_nodes_are_taken_away_only_when_they_are_empty() -> None:
-    for family in ("compute", "general", "memory"):
+    for family in FAMILIES:
         spec = generated(f"nodepool-{family}")["spec"]
         assert spec["disruption"]["consolidationPolicy"] == "WhenEmpty"
         assert spec["template"]["spec"]["expireAfter"] == "Never"
@@ -240,7 +269,7 @@ async def test_the_nodes_are_accepted_with_karpenter_s_definitions(
     await define(plane, definitions("karpenter"))
     nodes = [manifest for manifest in built if is_karpenter(manifest)]
     accepted = await apply(plane, *nodes, options=("--dry-run=server",))
-    assert accepted.count("nodepool.karpenter.sh/slurmd-") == 3
+    assert accepted.count("nodepool.karpenter.sh/slurmd-") == len(FAMILIES)
     assert accepted.count("ec2nodeclass.karpenter.k8s.aws/slurmd") == 1
     misspelt = nodes[0] | {"spec": nodes[0]["spec"] | {"expireAftr": "Never"}}
     with pytest.raises(KubectlFailed, match=r"spec\.expireAftr: field not declared in schema"):

@@ -20,9 +20,9 @@ values = st.one_of(st.floats(), st.sampled_from((0.0, -1.0, 0.0816, 12.5, float(
 offerings = st.dictionaries(
     st.tuples(
         st.sampled_from(("spot", "on-demand", "reserved", "")),
-        st.tuples(st.sampled_from((*OURS, "c7gd", "g5", "m5", "xm7g")), st.sampled_from(("large", "2xlarge"))).map(
-            ".".join
-        ),
+        st.tuples(
+            st.sampled_from((*OURS, "c7gd", "g6e", "gr6", "m5", "xm7g")), st.sampled_from(("large", "2xlarge"))
+        ).map(".".join),
         st.sampled_from(("eu-west-1a", "eu-west-1b", "")),
     ),
     values,

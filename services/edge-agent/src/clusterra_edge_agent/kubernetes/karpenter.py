@@ -13,6 +13,12 @@ from clusterra_contracts.shapes import Family, Shape
 FAMILY_LABEL = "clusterra.io/family"
 WORKER_TAINT = "clusterra.io/worker"
 """On the nodes, so that nothing but workers and the daemons gets there."""
+GPU_TAINT = "clusterra.io/gpu"
+"""On nodes with GPUs besides, so that no worker without GPUs gets there."""
+GPU_LABEL = "nvidia.com/gpu.present"
+"""On nodes with GPUs: where the device plugin runs, as NVIDIA's chart has it."""
+GPU_RESOURCE = "nvidia.com/gpu"
+"""What the device plugin lets a node offer: a pod that asks for it waits until the plugin has found the GPUs."""
 CPU_LABEL = "karpenter.k8s.aws/instance-cpu"
 NODE_CLASS = "slurmd"
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
@@ -39,6 +45,9 @@ HYPERVISOR_MEMORY = 0.075
 DAEMONS_CPU_MILLIS = 200
 DAEMONS_MEMORY_MIB = 256
 """For all DaemonSets of a node together, such as CNI, kube-proxy and the storage drivers."""
+GPU_DAEMONS_CPU_MILLIS = 100
+GPU_DAEMONS_MEMORY_MIB = 256
+"""For those that only nodes with GPUs have, such as the device plugin and an exporter of metrics."""
 _MOST_PODS = 20
 """A worker and the daemons: the network gives out no more addresses than that."""
 
@@ -61,10 +70,22 @@ def allocatable(shape: Shape) -> Room:
     return Room(1000 * shape.vcpu - KUBELET_CPU_MILLIS, seen_mib - KUBELET_MEMORY_MIB - EVICTION_MEMORY_MIB)
 
 
+def daemons_room(shape: Shape) -> Room:
+    """What the DaemonSets of a node may ask for together."""
+    if shape.gpu_count:
+        return Room(DAEMONS_CPU_MILLIS + GPU_DAEMONS_CPU_MILLIS, DAEMONS_MEMORY_MIB + GPU_DAEMONS_MEMORY_MIB)
+    return Room(DAEMONS_CPU_MILLIS, DAEMONS_MEMORY_MIB)
+
+
 def worker_room(shape: Shape) -> Room:
     """What the one worker of a node gets: all that the daemons leave."""
-    whole = allocatable(shape)
-    return Room(whole.cpu_millis - DAEMONS_CPU_MILLIS, whole.memory_mib - DAEMONS_MEMORY_MIB)
+    whole, daemons = allocatable(shape), daemons_room(shape)
+    return Room(whole.cpu_millis - daemons.cpu_millis, whole.memory_mib - daemons.memory_mib)
+
+
+def architecture(shape: Shape) -> str:
+    """Of the machines that the catalogue's price is for."""
+    return "amd64" if shape.gpu_count else "arm64"
 
 
 def pool_name(family: Family) -> str:
@@ -77,22 +98,30 @@ def node_pool(family: Family, shapes: Iterable[Shape]) -> dict[str, Any]:
 
     Nodes are only taken away when they are empty, and they never expire: an expired node begins to drain whatever runs
     on it. There is no `terminationGracePeriod` either, for that overrides `karpenter.sh/do-not-disrupt`.
+
+    Nodes with GPUs have no startup taint: nothing would take it away, for NVIDIA's device plugin does not. Karpenter
+    itself waits for the plugin (it counts no node as initialized that lacks a resource it was bought for).
     """
-    sizes = sorted({shape.vcpu for shape in shapes if shape.family == family})
+    own = [shape for shape in shapes if shape.family == family]
+    sizes = sorted({shape.vcpu for shape in own})
+    gpus = any(shape.gpu_count for shape in own)
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": pool_name(family), "labels": {FAMILY_LABEL: family}},
         "spec": {
             "template": {
-                "metadata": {"labels": {FAMILY_LABEL: family}},
+                "metadata": {"labels": {FAMILY_LABEL: family, **({GPU_LABEL: "true"} if gpus else {})}},
                 "spec": {
                     "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": NODE_CLASS},
-                    "taints": [{"key": WORKER_TAINT, "value": "true", "effect": "NoSchedule"}],
+                    "taints": [
+                        {"key": key, "value": "true", "effect": "NoSchedule"}
+                        for key in (WORKER_TAINT, *([GPU_TAINT] if gpus else []))
+                    ],
                     "requirements": [
                         _one_of("karpenter.k8s.aws/instance-family", INSTANCE_FAMILIES[family]),
                         _one_of(CPU_LABEL, map(str, sizes)),
-                        _one_of("kubernetes.io/arch", ("arm64", "amd64")),
+                        _one_of("kubernetes.io/arch", ("amd64",) if gpus else ("arm64", "amd64")),
                         _one_of("kubernetes.io/os", ("linux",)),
                         _one_of("karpenter.sh/capacity-type", ("spot", "on-demand")),
                     ],

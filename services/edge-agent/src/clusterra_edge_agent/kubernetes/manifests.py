@@ -17,7 +17,10 @@ from clusterra_runtime.catalogue import CatalogueInvalid
 from clusterra_edge_agent.kubernetes.karpenter import (
     CPU_LABEL,
     FAMILY_LABEL,
+    GPU_RESOURCE,
+    GPU_TAINT,
     WORKER_TAINT,
+    architecture,
     node_class,
     node_pool,
     worker_room,
@@ -90,10 +93,14 @@ def _pod(shape: Shape) -> dict[str, Any]:
         "enableServiceLinks": False,
         "priorityClassName": "clusterra-worker",
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
-        # The catalogue's prices are those of arm64.
-        "nodeSelector": {FAMILY_LABEL: shape.family, CPU_LABEL: str(shape.vcpu), "kubernetes.io/arch": "arm64"},
+        "nodeSelector": {
+            FAMILY_LABEL: shape.family,
+            CPU_LABEL: str(shape.vcpu),
+            "kubernetes.io/arch": architecture(shape),
+        },
         "tolerations": [
             {"key": WORKER_TAINT, "operator": "Exists", "effect": "NoSchedule"},
+            *([{"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}] if shape.gpu_count else []),
             # A node that does not answer for five minutes may still run its jobs: none is evicted for that.
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
             {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
@@ -120,6 +127,13 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
         "CLUSTERRA_CPUS": str(worker.cpus),
         "CLUSTERRA_MEMORY_MIB": str(worker.memory_mib),
     }
+    if shape.gpu_count:
+        environment |= {
+            "CLUSTERRA_GPUS": str(shape.gpu_count),
+            "CLUSTERRA_GPU_MODEL": shape.gpu_model,
+            # What NVIDIA's runtime puts into the container besides the devices: CUDA's libraries and nvidia-smi.
+            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        }
     return {
         "name": "slurmd",
         "image": "clusterra-slurmd",
@@ -156,8 +170,10 @@ def _resources(shape: Shape) -> dict[str, Any]:
     most = room.memory_mib - SLURMD_MEMORY_MIB
     if shape.worker.memory_mib > most:
         raise CatalogueInvalid(f"{shape.name}: real_memory_mib may be {most} at most, for a node has no more")
-    memory = {"memory": f"{room.memory_mib}Mi"}
-    return {"requests": {"cpu": f"{room.cpu_millis}m", **memory}, "limits": memory}
+    limits = {"memory": f"{room.memory_mib}Mi"}
+    if shape.gpu_count:
+        limits[GPU_RESOURCE] = str(shape.gpu_count)
+    return {"requests": {"cpu": f"{room.cpu_millis}m", **limits}, "limits": limits}
 
 
 def write(wanted: dict[str, str], folder: Path) -> None:
