@@ -1,7 +1,7 @@
 """Fake nodes of Kubernetes for scale: KWOK says that their pods run, and nothing runs."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -35,11 +35,14 @@ async def kwok_nodes(
     *,
     cpus: int = 64,
     memory_gib: int = 512,
+    gpus: int = 0,
     labels: Mapping[str, str] = NO_LABELS,
+    taints: Sequence[str] = (),
     prefix: str = "fake",
 ) -> AsyncIterator[None]:
     """`count` Ready nodes, `prefix`-0 and so on, each with `labels`, until the block ends; pods on them run at once.
 
+    `gpus` are offered as NVIDIA's device plugin does; `taints` are keys, each with the value `true` and `NoSchedule`.
     Several may be open for one plane, with different prefixes. At the end their pods are deleted, and the nodes: the
     API server has to answer then. Raises PrefixTaken, BinariesNotBuilt, KubectlFailed, ProcessDied, TimeoutError.
     """
@@ -47,7 +50,11 @@ async def kwok_nodes(
     selector = f"{_GROUP}={prefix}"
     if await plane.kubectl("get", "nodes", f"--selector={selector}", "--output=name"):
         raise PrefixTaken(f"there are fake nodes '{prefix}-...' in this Kubernetes: give these another prefix")
-    nodes = [_node(f"{prefix}-{number}", cpus, memory_gib, {**labels, _GROUP: prefix}) for number in range(count)]
+    resources = {"cpu": str(cpus), "memory": f"{memory_gib}Gi", "pods": str(_PODS_PER_NODE)}
+    if gpus:
+        resources["nvidia.com/gpu"] = str(gpus)
+    names = [f"{prefix}-{number}" for number in range(count)]
+    nodes = [_node(name, resources, {**labels, _GROUP: prefix}, taints) for name in names]
     kwok = await start(
         f"kwok-{prefix}",
         [
@@ -71,13 +78,15 @@ async def kwok_nodes(
             await kwok.stop()
 
 
-def _node(name: str, cpus: int, memory_gib: int, labels: Mapping[str, str]) -> dict[str, object]:
-    resources = {"cpu": str(cpus), "memory": f"{memory_gib}Gi", "pods": str(_PODS_PER_NODE)}
+def _node(
+    name: str, resources: Mapping[str, str], labels: Mapping[str, str], taints: Sequence[str]
+) -> dict[str, object]:
     own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {**own, **labels}},
+        "spec": {"taints": [{"key": key, "value": "true", "effect": "NoSchedule"} for key in taints]},
         "status": {"capacity": resources, "allocatable": resources},
     }
 

@@ -1,0 +1,105 @@
+"""Workers with GPUs as k8s/edge has them: a real API server and scheduler, and KWOK's nodes with and without GPUs."""
+
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from clusterra_contracts.events import WorkerFact
+from clusterra_edge_agent.kubernetes.karpenter import CPU_LABEL, FAMILY_LABEL, GPU_TAINT, WORKER_TAINT
+from clusterra_edge_agent.kubernetes.stuck import stuck
+from clusterra_lab.kube_nodes import kwok_nodes
+from clusterra_lab.kubernetes import ControlPlane
+from clusterra_lab.process import until
+from kube_agent import Agent, agent
+from kube_plane import plane_or_skip
+from kube_workers import Workers
+
+EDGE = Path(__file__).parents[3] / "k8s" / "edge"
+SLURM = "slurm"
+SHAPE = "l4-large"
+"""48 vCPUs and 4 GPUs: a g6.12xlarge."""
+MACHINE = {FAMILY_LABEL: "l4", CPU_LABEL: "48", "kubernetes.io/arch": "amd64"}
+TAINTS = (WORKER_TAINT, GPU_TAINT)
+VOLUME = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "shared"},
+    "spec": {
+        "capacity": {"storage": "1Ti"},
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "shared",
+        "claimRef": {"namespace": SLURM, "name": "shared"},
+        "hostPath": {"path": "/mnt/efs"},
+    },
+}
+
+
+def generated(shape: str) -> Any:
+    return yaml.safe_load((EDGE / "generated" / f"slurmd-{shape}.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    """With a machine of the shape, and one on which the device plugin does not serve."""
+    machines = partial(kwok_nodes, cpus=48, memory_gib=192, labels=MACHINE, taints=TAINTS)
+    async with (
+        plane_or_skip(tmp_path_factory) as plane,
+        machines(plane, 1, gpus=4, prefix="seeing"),
+        machines(plane, 1, prefix="blind"),
+    ):
+        for name in ("namespace", "priority", "storage"):
+            await plane.kubectl("create", f"--filename={EDGE / 'base' / f'{name}.yaml'}")
+        await plane.kubectl("create", "--filename=-", input=json.dumps(VOLUME))
+        yield plane
+
+
+@pytest.fixture
+async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
+    workers = Workers(plane, SLURM)
+    yield workers
+    await workers.kubectl("delete", "deployments", "--all", "--cascade=foreground")
+
+
+async def lack(agent: Agent) -> str:
+    """Why workers of the shape lack a machine, once they do."""
+
+    def told() -> str:
+        lines = stuck(agent.substrate.pods(), agent.substrate.deployments(), None)
+        return next((line.message for line in lines if line.cause == "insufficient_capacity"), "")
+
+    return await until(told, seconds=60, what="a worker without a machine", every=0.05)
+
+
+async def test_a_worker_gets_to_a_machine_whose_gpus_are_offered_and_has_them_alone(
+    workers: Workers, tmp_path: Path
+) -> None:
+    await workers.kubectl("create", "--filename=-", stdin=json.dumps(generated(SHAPE)))
+    facts: list[WorkerFact] = []
+    async with agent(workers.kubernetes.kubeconfig, SLURM, tmp_path / "agent", facts) as running:
+        running.desire(1, 1, shape=SHAPE)
+        (first,) = await running.running(1, SHAPE)
+        running.desire(2, 2, shape=SHAPE)
+        assert "Insufficient nvidia.com/gpu" in await lack(running)
+        places = {pod.name: pod.spec.node_name for pod in await workers.pods()}
+        assert places.pop(first) == "seeing-0"
+        assert list(places.values()) == [""]
+        running.desire(3, 1, shape=SHAPE)
+        assert await running.running(1, SHAPE) == [first]
+        running.desire(4, 0, [first], SHAPE)
+        assert await running.running(0, SHAPE) == []
+    assert {fact.kind for fact in facts} == {"worker.started", "worker.stopped"}
+
+
+async def test_a_worker_without_gpus_gets_to_no_machine_with_gpus(workers: Workers, tmp_path: Path) -> None:
+    """Not even if it asks for it: the taint of all workers' machines is not enough."""
+    manifest = generated("general-small")
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = MACHINE
+    await workers.kubectl("create", "--filename=-", stdin=json.dumps(manifest))
+    async with agent(workers.kubernetes.kubeconfig, SLURM, tmp_path / "agent", []) as running:
+        running.desire(1, 1, shape="general-small")
+        await running.applied(1)
+        assert "2 node(s) had untolerated taint" in await lack(running)
