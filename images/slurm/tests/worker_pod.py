@@ -26,7 +26,28 @@ echo "$key" | base64 --decode >/etc/slurm/slurm.key
 chmod 0400 /etc/slurm/slurm.key
 mount -o remount,ro /etc/slurm
 for image in /var/log/slurm /var/tmp; do mount -t tmpfs -o ro image $image; done
+eval "$MACHINE"
 exec setpriv {" ".join(CAPABILITIES)} {INSIDE}/slurmd-entrypoint
+"""
+
+
+def with_gpus(count: int, model: str) -> str:
+    """What gives a container GPUs as far as Slurm looks: the devices, what the driver says of them, and their CPUs."""
+    return f"""
+mount -t tmpfs -o mode=0755 driver /proc/driver
+mount -t tmpfs -o mode=0755 bus /sys/bus
+mount -t tmpfs -o mode=0755 devices /media
+for device in null zero random urandom; do touch /media/$device; mount --bind /dev/$device /media/$device; done
+number=0
+while [ $number -lt {count} ]; do
+  mknod -m 0666 /media/nvidia$number c 195 $number
+  gpu=0000:00:0$number.0
+  mkdir -p /proc/driver/nvidia/gpus/$gpu /sys/bus/pci/drivers/nvidia/$gpu
+  printf 'Model: \\t\\t {model}\\nDevice Minor: \\t %d\\n' $number >/proc/driver/nvidia/gpus/$gpu/information
+  cat /sys/devices/system/cpu/online >/sys/bus/pci/drivers/nvidia/$gpu/local_cpulist
+  number=$((number + 1))
+done
+mount --move /media /dev
 """
 
 
@@ -74,9 +95,17 @@ class Pod:
 
 @asynccontextmanager
 async def pod(
-    name: str, site: Site, environment: Mapping[str, str] | None = None, *, registers: bool = True
+    name: str,
+    site: Site,
+    environment: Mapping[str, str] | None = None,
+    *,
+    machine: str = "",
+    registers: bool = True,
 ) -> AsyncIterator[Pod]:
-    """A worker, which is killed in the end as a pod is when its grace time is over."""
+    """A worker, which is killed in the end as a pod is when its grace time is over.
+
+    `machine`: a script that makes of its container what another machine would be.
+    """
     told = {
         "POD_NAME": name,
         "CLUSTERRA_SHAPE": "compute-xs",
@@ -85,6 +114,7 @@ async def pod(
         "CLUSTERRA_MEMORY_MIB": "1024",
         "CLUSTERRA_SLURMD_CONF_SERVER": f"127.0.0.1:{site.cluster.slurmctld_port}",
         "CLUSTERRA_TERMINATION_LOG": f"{site.cluster.shared_path}/{name}.termination",
+        "MACHINE": machine,
         **(environment or {}),
     }
     namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]

@@ -1,9 +1,11 @@
 """Why workers do not start, from every state of a pod and with any machines on their way."""
 
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from clusterra_edge_agent.kubernetes.machine_resources import NodeClaim
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Deployment, Pod
 from clusterra_edge_agent.kubernetes.stuck import stuck
@@ -130,4 +132,20 @@ def test_a_refusal_says_what_the_machine_has() -> None:
     (line,) = stuck({SHAPE: {"p": refused}}, [], ())
     assert (
         line.message == "Misclassified: its machine has 2 CPUs and 800 MiB, and its shape promises 4 CPUs and 900 MiB"
+    )
+
+
+@pytest.mark.parametrize(
+    ("actual", "said"),
+    [({"gpus": 1, "gpu_model": "NVIDIA L40S"}, "1 GPUs (NVIDIA L40S)"), ({"gpus": 0, "gpu_model": ""}, "0 GPUs")],
+)
+def test_a_refusal_says_which_gpus_the_machine_has(actual: dict[str, object], said: str) -> None:
+    size = {"cpus": 4, "memory_mib": 900}
+    expected = {**size, "gpus": 1, "gpu_model": "l4"}
+    message = json.dumps({"misclassified": {"expected": expected, "actual": size | actual}})
+    refused = pod("p", waiting("CrashLoopBackOff", ended(78, message)))
+    (line,) = stuck({SHAPE: {"p": refused}}, [], ())
+    assert line.cause == "misclassified"
+    assert line.message.endswith(
+        f"has 4 CPUs, 900 MiB and {said}, and its shape promises 4 CPUs, 900 MiB and 1 GPUs (l4)"
     )

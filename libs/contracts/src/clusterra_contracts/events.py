@@ -59,10 +59,13 @@ class NodeFact(Wire):
 
 
 class MachineSize(Wire):
-    """CPUs and MiB of memory."""
+    """CPUs, MiB of memory and GPUs."""
 
     cpus: int
     memory_mib: int
+    gpus: int = 0
+    gpu_model: str = ""
+    """Promised: the shape's word. Of a machine: NVIDIA's, such as `NVIDIA L4`; empty when it is not known."""
 
 
 class MisclassifiedFact(Wire):

@@ -15,11 +15,18 @@ class Misclassification(Wire):
     actual: MachineSize
 
     def __str__(self) -> str:
-        actual, expected = self.actual, self.expected
+        with_gpus = self.expected.gpus > 0
         return (
-            f"its machine has {actual.cpus} CPUs and {actual.memory_mib} MiB,"
-            f" and its shape promises {expected.cpus} CPUs and {expected.memory_mib} MiB"
+            f"its machine has {_parts(self.actual, with_gpus=with_gpus)},"
+            f" and its shape promises {_parts(self.expected, with_gpus=with_gpus)}"
         )
+
+
+def _parts(size: MachineSize, *, with_gpus: bool) -> str:
+    if not with_gpus:
+        return f"{size.cpus} CPUs and {size.memory_mib} MiB"
+    gpus = f"{size.gpus} GPUs ({size.gpu_model})" if size.gpu_model else f"{size.gpus} GPUs"
+    return f"{size.cpus} CPUs, {size.memory_mib} MiB and {gpus}"
 
 
 class _LastWords(Wire):
