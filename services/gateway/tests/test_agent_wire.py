@@ -296,7 +296,8 @@ def test_a_shape_that_nobody_knows_is_kept_and_buys_nothing() -> None:
 def test_gpus_are_asked_for_by_model_and_count(gres: str, model: str, count: int) -> None:
     wanted = target("gpu-xs", 1).model_copy(update={"worker": WorkerSpec(cpus=4, memory_mib=8192, gres=gres)})
     (command,) = reply(told({}), central(state(wanted))).scaling_commands or ()
-    assert command.shape == FreeShape(arch="arm64", vcpus=4, mem_gib=8, gpu_count=count, gpu_model=model)
+    arch = "amd64" if count else "arm64"
+    assert command.shape == FreeShape(arch=arch, vcpus=4, mem_gib=8, gpu_count=count, gpu_model=model)
 
 
 def test_a_node_that_runs_a_job_survives_a_wish_for_none() -> None:

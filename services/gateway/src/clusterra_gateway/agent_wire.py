@@ -35,7 +35,8 @@ FREE_SHAPES_FROM = 5
 """The first major version that takes free shapes."""
 DEPLOYMENT_PREFIX = "slurmd-"
 ARCH = "arm64"
-"""Of the machines that the catalogue's prices are for."""
+GPU_ARCH = "amd64"
+"""Of the machines that the catalogue's prices are for, without GPUs and with them."""
 BELIEVED_SECONDS = 30.0
 """A snapshot that is older says no more which nodes run jobs: one is published at least every 5 s."""
 
@@ -188,7 +189,7 @@ def _free_shape(spec: WorkerSpec | None) -> FreeShape:
         return FreeShape(arch=ARCH, vcpus=0, mem_gib=0)
     gpu = _GPU.search(spec.gres)
     return FreeShape(
-        arch=ARCH,
+        arch=GPU_ARCH if gpu else ARCH,
         vcpus=spec.cpus,
         mem_gib=math.ceil(spec.memory_mib / 1024),
         gpu_count=int(gpu[2] or 1) if gpu else 0,
