@@ -23,8 +23,8 @@ async def refusal(user: User, script: str, job: dict[str, Any]) -> dict[str, Any
 @pytest.mark.parametrize(
     ("script", "job", "words"),
     [
-        ("", {"cpus_per_task": 33}, "33 CPUs on each node, but the largest worker has 32"),
-        ("#SBATCH --cpus-per-task=33", {}, "33 CPUs on each node, but the largest worker has 32"),
+        ("", {"cpus_per_task": 33}, "33 CPUs on each node, but the largest worker without GPUs has 32"),
+        ("#SBATCH --cpus-per-task=33", {}, "33 CPUs on each node, but the largest worker without GPUs has 32"),
         ("#SBATCH -n 66 -N 2", {}, "33 CPUs on each node"),
         ("#SBATCH -C compute-xs -c 3", {}, "among those with compute-xs has 2 (compute-xs)"),
         ("", {"memory_per_node": 300_000}, GREATEST),
@@ -33,7 +33,8 @@ async def refusal(user: User, script: str, job: dict[str, Any]) -> dict[str, Any
         ("#SBATCH --constraint=quantum", {}, "no worker has the feature quantum"),
         ("#SBATCH --constraint=quantum|compute&nowhere", {}, "Invalid feature"),
         ("#SBATCH --gres=gpu:h100:2", {}, "2 gres/gpu:h100 on each node"),
-        ("#SBATCH --gpus=1", {}, "1 gres/gpu on each node"),
+        ("#SBATCH --gpus=5 -N 1", {}, "5 gres/gpu on each node, but the largest worker has 4 (l4-large)"),
+        ("#SBATCH --gres=gpu:l4:1 -c 49", {}, "49 CPUs on each node, but the largest worker has 48 (l4-large)"),
         ("#SBATCH --gres=license:1", {}, "gres/license"),
     ],
     ids=str,
@@ -45,7 +46,15 @@ async def test_what_no_shape_fits_is_refused(ada: User, script: str, job: dict[s
 
 
 @pytest.mark.parametrize(
-    "asked", ["-c 32 --mem=200G -C memory", "-N 3 -C general-large", "-N 100 -C compute --mem=1G", "-N 100"]
+    "asked",
+    [
+        "-c 32 --mem=200G -C memory",
+        "-N 3 -C general-large",
+        "-N 100 -C compute --mem=1G",
+        "-N 100",
+        "--gres=gpu:a10g:4 -c 48",
+        "-c 48 -C l4",
+    ],
 )
 async def test_what_a_shape_fits_is_taken_with_no_such_worker(ada: User, asked: str) -> None:
     job = await ada.submit(f"#!/bin/sh\n#SBATCH {asked}\n", {"hold": True, "name": "admitted"})
@@ -53,7 +62,7 @@ async def test_what_a_shape_fits_is_taken_with_no_such_worker(ada: User, asked: 
 
 
 @pytest.mark.parametrize(
-    "options", [("--nodes=101",), ("--cpus-per-task=33",), ("--mem=300G",), ("--constraint=quantum",)], ids=" ".join
+    "options", [("--nodes=101",), ("--cpus-per-task=49",), ("--mem=300G",), ("--constraint=quantum",)], ids=" ".join
 )
 async def test_a_login_node_refuses_it_as_well(lab: Stack, options: tuple[str, ...]) -> None:
     with pytest.raises(CommandFailed):

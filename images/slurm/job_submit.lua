@@ -3,7 +3,7 @@
 --
 -- With SchedulerParameters=extra_constraints Slurm holds a job's `--extra` against the JSON in a node's Extra. Each job
 -- is given `open=1|CLASS=1`. Nodes register with `{"open":1}`, so everything runs everywhere until somebody closes a
--- node to all but some classes, with `{"open":0,"CLASS":1}`.
+-- node to all but some classes, with `{"open":0,"CLASS":1}`. Those with GPUs register closed.
 --
 -- The class is spelled like `u20001.t12.c4.m8.n1` and depends only on what was submitted. Some jobs have none and so may
 -- run on any node:

@@ -36,6 +36,7 @@ async def test_jobs_have_gpus_of_their_own_also_after_a_reconfigure(site: Site) 
             shown = await site.ask("show", "node", "g1", "--oneliner")
             assert "Gres=gpu:l4:2" in shown
             assert "ActiveFeatures=l4,l4-large " in shown
+            assert 'Extra={"open":0}' in shown
             typed = await site.submit(ALICE, f"{SHOWN}; OTHER=$((SLURM_JOB_ID + 1)); {TOGETHER}", "--gres=gpu:l4:1")
             untyped = await site.submit(BOB, f"{SHOWN}; OTHER=$((SLURM_JOB_ID - 1)); {TOGETHER}", "--gpus=1")
             for job_id in (typed, untyped):
