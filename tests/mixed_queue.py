@@ -17,12 +17,7 @@ UNTIL_LET_GO = f"until [ -e {SHARED_PATH}/let-go ]; do sleep 0.2; done\n"
 """What a job does that stays until the others are let go."""
 
 LEFT_OUT = {
-    "a process has no devices, and no shape of the lab has GPUs": (
-        *("memory per gpu", "memory per gpu on nodes", "gres", "gres count", "gres type", "gres on nodes"),
-        *("gpus", "gpus of a type on more than one node", "gpus on nodes", "gpus on nodes from to", "gpus per node"),
-        *("gpus per node of a type", "gpus per task", "gpus per task of a type", "gpus per socket", "cpus per gpu"),
-        *("tasks per gpu", "more gpus of the job than any node has"),
-    ),
+    "no worker has so many GPUs, although Slurm takes it": ("more gpus of the job than any node has",),
     "no worker has such an Extra": ("extra", "extra that the node has not"),
     "workers are bought for the partition main alone": ("another partition",),
     "nothing ever runs on a placeholder, and the proxy refuses it": ("named placeholder",),
@@ -44,9 +39,9 @@ CHANGED = {
     "named node among several": "-t 60 -w {node} -N 2",
     "excluded placeholder": "-x {node}",
 }
-"""Options that are of the lab's shapes: these have 2 to 32 CPUs and no GPUs."""
+"""Options that are of the lab's shapes."""
 
-_COMPONENTS = {"heterogeneous": ("-n 1 -C compute", "-N 2 --mem=3000")}
+_COMPONENTS = {"heterogeneous": ("--gpus=1 -C l4", "-N 2 --mem=3000")}
 
 APART = {"boots": "-C memory-large", "more workers than there may be": "-N {most} --exclusive"}
 """Jobs that are not in the table, for their reasons alone."""

@@ -19,6 +19,7 @@ from clusterra_lab.process import until
 from clusterra_lab.slurm import CommandFailed
 from clusterra_lab.stack import Stack, stack
 from clusterra_lab.user import UnavailableError, UnexpectedAnswerError, User
+from gpu_shapes import catalogue_with_gpus
 from job_cases import CASES
 from job_site import ACCOUNTING, LIMITS, member
 from mixed_queue import APART, CHANGED, FILL, LEFT_OUT, LET_GO, RELEASED, UNTIL_LET_GO, Queued, mixed_queue, sample
@@ -105,7 +106,9 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
     policy = ScalingPolicy.model_validate({"name": POLICY, "idle_seconds": 3.0, "max_workers": MAX_WORKERS})
     async with AsyncExitStack() as opened:
-        lab = await opened.enter_async_context(stack(tmp_path_factory.mktemp("lab"), policy=policy, settings=LIMITS))
+        folder = tmp_path_factory.mktemp("queue")
+        shapes = catalogue_with_gpus(folder)
+        lab = await opened.enter_async_context(stack(folder / "lab", policy=policy, settings=LIMITS, catalogue=shapes))
         people = [await opened.enter_async_context(lab.user(f"{name}@acme.example")) for name in ("ada", "grace")]
         site = Site(lab, people)
         for change in (*ACCOUNTING, *(member(name) for name in ("bob", *(each.profile.name for each in people)))):
@@ -225,5 +228,5 @@ async def refuse(site: Site) -> None:
     """What no shape fits."""
     with pytest.raises(CommandFailed, match="Requested node configuration is not available"):
         await site.lab.slurm.sbatch(BOB, "#!/bin/sh\ntrue\n", "--mem=300G")
-    with pytest.raises(UnexpectedAnswerError, match="the largest worker has 32"):
+    with pytest.raises(UnexpectedAnswerError, match="the largest worker without GPUs has 32"):
         await site.people[0].submit("#!/bin/sh\n#SBATCH -c 33\ntrue\n", {})

@@ -40,6 +40,14 @@ def test_identities_come_from_tokens_alone_and_root_runs_nothing() -> None:
     assert "\nDisableRootJobs=YES\n" in slurm_conf(config())
 
 
+def test_workers_of_this_machine_alone_have_devices_for_their_gpus() -> None:
+    lines = config().files()["gres.conf"].splitlines()
+    assert lines[0] == "AutoDetect=off"
+    assert "Name=gpu Type=l4 File=/etc/slurm/gpu[0-7]" in lines
+    pods = SlurmConfig("acme", 17000, 17001, one_host=False)
+    assert pods.files()["gres.conf"] == "AutoDetect=off\n"
+
+
 def test_power_saving_has_cloud_nodes_and_no_accounting() -> None:
     saving = config(power_saving=PowerSaving(nodes=3, cpus=2, memory_mib=4096, features=("a", "b")))
     files = saving.files()

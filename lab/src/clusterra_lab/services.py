@@ -49,6 +49,8 @@ class Parts:
     edge: Mapping[str, str]
     """What the edge-agent is told of its substrate."""
     gateway_url: str
+    catalogue: Path = CATALOGUE
+    """The shapes that there may be."""
 
     @property
     def agent_key_file(self) -> Path:
@@ -65,7 +67,7 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
     environment = {
         **parts.nats.environment("setup"),
         **parts.aws.environment(),
-        "CLUSTERRA_CATALOGUE_FILE": str(CATALOGUE),
+        "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
     }
     return [Command("tenants and clusters", "clusterra_gateway.provision", environment, ["apply", str(file)])]
 
@@ -81,7 +83,7 @@ def services(parts: Parts) -> list[Command]:
             "CLUSTERRA_HTTP_PORT": parts.gateway_url.rpartition(":")[2],
             "CLUSTERRA_PUBLIC_URL": parts.gateway_url,
             "CLUSTERRA_SESSION_KEY_FILE": str(session_key),
-            "CLUSTERRA_CATALOGUE_FILE": str(CATALOGUE),
+            "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
         },
         "proxy": {},
         "scaler": parts.aws.environment(),

@@ -15,6 +15,12 @@ SPOOL = "/var/spool/slurmd"
 LOG = "/var/log/slurm"
 RESUME_LOG = "resume.log"
 
+GPU_MODELS = ("l4", "a10g", "a100", "h100")
+MOST_GPUS = 8
+GPU = "gpu"
+"""Beside slurm.conf, with a number: stands for the device of a GPU. slurmd counts no GPU without a device of its own;
+which that is matters to nobody, for there are no cgroups and nothing opens it."""
+
 JOB_SUBMIT = "job_submit.lua"
 """What JobSubmitPlugins=lua runs, beside slurm.conf."""
 
@@ -106,7 +112,7 @@ class SlurmConfig:
         files = {
             "slurm.conf": slurm_conf(self),
             "cgroup.conf": "CgroupPlugin=disabled\n",
-            "gres.conf": "AutoDetect=off\n",
+            "gres.conf": gres_conf(self),
         }
         if self.power_saving:
             return files | {
@@ -174,6 +180,16 @@ ReturnToService=2
 {_cloud(config.power_saving) if config.power_saving else ""}
 PartitionName=main Default=YES Nodes=ALL MaxNodes={config.max_nodes or "UNLIMITED"} State=UP
 {_lines(config.settings)}"""
+
+
+def gres_conf(config: SlurmConfig) -> str:
+    """gres.conf(5): for any worker that is a process of this machine, the devices of the GPUs that it says it has.
+
+    Of each line slurmd takes as many as the worker has of that model. A pod's own devices are found by its own slurmd.
+    """
+    devices = f"File={ETC}/{GPU}[0-{MOST_GPUS - 1}]"
+    lines = [f"Name=gpu Type={model} {devices}\n" for model in GPU_MODELS] if config.one_host else []
+    return "".join(["AutoDetect=off\n", *lines])
 
 
 def slurmdbd_conf(config: SlurmConfig) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 from clusterra_lab import slurm_config
 from clusterra_lab.secret_file import secret
 from clusterra_lab.slurm_config import (
+    GPU,
     HOMES,
     HOST,
     JOB_SUBMIT,
     JWT_KEY,
+    MOST_GPUS,
     RESUME_LOG,
     SCRIPTS,
     SHARED_PATH,
@@ -130,6 +132,10 @@ class SlurmDirectory:
             file = self.etc / name
             file.write_text(content)
             file.chmod(0o755 if content.startswith("#!") else 0o644)
+        for number in range(MOST_GPUS):
+            device = self.etc / f"{GPU}{number}"
+            device.unlink(missing_ok=True)
+            device.symlink_to("/dev/null")
         if config.power_saving:
             resumed = self.logs / RESUME_LOG
             resumed.touch()

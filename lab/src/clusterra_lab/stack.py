@@ -22,7 +22,7 @@ from clusterra_lab.ports import kept_port
 from clusterra_lab.process import until
 from clusterra_lab.progress import Progress, silent
 from clusterra_lab.secret_file import write_secret
-from clusterra_lab.services import CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup
+from clusterra_lab.services import CATALOGUE, CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm_provider import first_possible
 from clusterra_lab.substrate import Substrate, SubstrateName, edge_substrate
@@ -98,13 +98,14 @@ async def stack(
     policy: ScalingPolicy = POLICY,
     substrate: SubstrateName = "process",
     settings: Sequence[str] = (),
+    catalogue: Path = CATALOGUE,
     fresh: bool = False,
     progress: Progress = silent,
 ) -> AsyncIterator[Stack]:
     """Start everything, in a folder of its own; nothing of it is left running when the block ends.
 
     `substrate` says what workers are: processes, or pods of a real node of Kubernetes. `settings` are more lines of
-    slurm.conf.
+    slurm.conf, `catalogue` is a file of other shapes than the service's own.
 
     It goes on with the state of the folder's last lab, unless it shall be `fresh`. Raises LabProblem.
     """
@@ -146,7 +147,7 @@ async def stack(
             slurm_started = starting.create_task(start_slurm())
         edge, slurm = slurm_started.result()
         told = await edge.deploy(slurm)
-        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm, told, gateway_url)
+        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm, told, gateway_url, catalogue)
         # Workers outlive their agent, but must be gone before Slurm goes.
         running.push_async_callback(end_processes, home.directory, only_strays=True)
         client = await bus.connect(parts.nats.settings("lab"), "lab")

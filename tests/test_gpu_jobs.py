@@ -1,0 +1,161 @@
+"""GPUs on the whole lab: jobs that ask for them are admitted with no worker, cause the right ones, and run there."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.node_extra import closed
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_lab.observer import Observer, observe
+from clusterra_lab.process import until
+from clusterra_lab.slurm import CommandFailed
+from clusterra_lab.stack import Stack, stack
+from clusterra_lab.user import UnexpectedAnswerError, User
+from gpu_shapes import catalogue_with_gpus
+
+BOB = SlurmUser(name="bob", uid=5002, gid=5002)
+SECONDS = 60.0
+TELLS = "echo $SLURMD_NODENAME $SLURM_JOB_GPUS\n"
+RAN = r"(?P<shape>.+)-\w+ ?(?P<gpus>[\d,]*)\n"
+POLICY = ScalingPolicy(idle_seconds=1.0, max_workers=12)
+
+
+@pytest.fixture(scope="module")
+async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    if os.geteuid() != 0:
+        pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
+    folder = tmp_path_factory.mktemp("gpus")
+    async with stack(folder / "lab", policy=POLICY, catalogue=catalogue_with_gpus(folder)) as running:
+        yield running
+
+
+@pytest.fixture
+async def seen(lab: Stack) -> AsyncIterator[Observer]:
+    async with observe(lab.bus, lab.cluster) as observer:
+        await until(lambda: observer.workers == {}, seconds=SECONDS, what="the fleet to be empty")
+        observer.workers_peak.clear()
+        yield observer
+
+
+@pytest.fixture
+async def grace(lab: Stack) -> AsyncIterator[User]:
+    async with lab.user("grace@acme.example") as user:
+        yield user
+
+
+def script(options: str, body: str = TELLS) -> str:
+    return f"#!/bin/sh\n#SBATCH {options}\n{body}"
+
+
+def until_there(lab: Stack, go: Path) -> str:
+    """What a job does that stays until a file is there in the shared folder."""
+    return f"until [ -e {lab.slurm.shared_path}/{go.name} ]; do sleep 0.1; done\n"
+
+
+async def ended(observer: Observer, *job_ids: str) -> None:
+    def done() -> bool:
+        return all(observer.states.get(job_id) == "COMPLETED" for job_id in job_ids)
+
+    await until(done, seconds=SECONDS, every=0.1, what=f"{job_ids} to end")
+
+
+async def ran_on(user: User, job_id: str) -> tuple[str, str]:
+    """The shape of the worker, and the indices of the GPUs."""
+    output = await user.output(job_id)
+    found = re.fullmatch(RAN, output)
+    assert found is not None, output
+    return found["shape"], found["gpus"]
+
+
+async def test_the_cpus_beside_gpus_are_left_alone(lab: Stack, seen: Observer, grace: User) -> None:
+    go = lab.slurm.shared_dir / "beside"
+    runs = (await grace.submit(script("--gres=gpu:l4:4", until_there(lab, go)), {})).job_id
+    await until(lambda: seen.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
+    explained = await grace.why(runs)
+    assert explained.usd_per_hour == pytest.approx(4.6)
+    shown = await lab.slurm.run("scontrol", "show", "node", explained.places[0].worker or "")
+    assert f"Extra={closed()}\n" in shown.stdout
+
+    beside, wanted = await asyncio.gather(grace.submit(script("-t 5"), {}), grace.submit(script("-C l4-large"), {}))
+    await ended(seen, beside.job_id, wanted.job_id)
+    assert (await ran_on(grace, beside.job_id))[0] == "compute-xs"
+    assert (await ran_on(grace, wanted.job_id))[0] == "l4-large"
+    assert seen.workers_peak == {"l4-large": 1, "compute-xs": 1}
+    go.touch()
+    await ended(seen, runs)
+
+
+@pytest.mark.parametrize("policy", [POLICY.name, "family"])
+async def test_each_gets_its_gpus_and_others_get_none(lab: Stack, seen: Observer, grace: User, policy: str) -> None:
+    if policy != POLICY.name:
+        await lab.set_policy(POLICY.model_copy(update={"name": policy}))
+    # Without a type any GPUs do that there are, but only the cheapest are bought for it.
+    some = ("l4-small", "l4-large", "h100-xlarge")
+    asked: dict[str, tuple[int, Sequence[str]]] = {
+        "--gres=gpu:1 -t 5": (1, some),
+        "--gres=gpu:l4:2": (2, ["l4-large"]),
+        "--gpus-per-task=1 -n 4": (4, ["l4-large", "h100-xlarge"]),
+        "--gres=gpu:h100:3 --mem=60G": (3, ["h100-xlarge"]),
+        "--gres=gpu:l4:1 -N 2": (1, ["l4-small", "l4-large"]),
+        "-C l4-small": (0, ["l4-small"]),
+        "-c 2": (0, ["compute-xs"]),
+    }
+    jobs = {(await grace.submit(script(options), {})).job_id: options for options in asked}
+    by_memory = await lab.slurm.sbatch(
+        BOB, script("-t 5"), "--gres=gpu:l4:1", "--mem-per-gpu=30G", "--output=by-memory.out"
+    )
+    # A job of several nodes has no class: it runs on any, also on workers with GPUs.
+    of_two_nodes = await lab.slurm.sbatch(BOB, script("-t 5"), "--nodes=2")
+    await ended(seen, by_memory, of_two_nodes, *jobs)
+    assert seen.workers_peak["compute-xs"] >= 1
+    assert (lab.slurm.shared_dir / "by-memory.out").read_text().startswith("l4-large-")
+    for job_id, options in jobs.items():
+        gpus, shapes = asked[options]
+        shape, indices = await ran_on(grace, job_id)
+        assert (len(indices.split(",")) if indices else 0, shape in shapes) == (gpus, True), (options, shape, indices)
+    assert seen.workers_peak["h100-xlarge"] == 1
+    await until(lambda: seen.workers == {}, seconds=SECONDS, what="the workers to go")
+
+
+async def test_what_no_shape_has_is_refused_at_once(lab: Stack, seen: Observer, grace: User) -> None:
+    for options, words in (
+        ("--gres=gpu:a100:1", "1 gres/gpu:a100 on each node, but the largest worker has 0"),
+        ("--gres=gpu:9", "9 gres/gpu on each node, but the largest worker has 8"),
+        ("--gres=gpu:l4:5", "5 gres/gpu:l4 on each node, but the largest worker has 4"),
+        ("--gres=gpu:l4:1 -c 49", "49 CPUs on each node"),
+        ("-c 33", "33 CPUs on each node, but the largest worker without GPUs has 32"),
+    ):
+        with pytest.raises(UnexpectedAnswerError, match=words):
+            await grace.submit(script(options), {})
+    for option in ("--gres=gpu:a100:1", "--gres=gpu:9", "--gres=gpu:l4:5"):
+        with pytest.raises(CommandFailed, match="Requested node configuration is not available"):
+            await lab.slurm.sbatch(BOB, "#!/bin/sh\ntrue\n", option)
+    assert seen.workers == {}
+
+
+async def test_types_outlive_a_reconfigure(lab: Stack, seen: Observer, grace: User) -> None:
+    go = lab.slurm.shared_dir / "types"
+    runs = (await grace.submit(script("--gres=gpu:l4:3", until_there(lab, go)), {})).job_id
+    await until(lambda: seen.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
+    assert (await lab.slurm.run("scontrol", "reconfigure")).returncode == 0
+
+    async def submitted(options: str) -> str | None:
+        """Refused until the proxy has told the types of what may come once more."""
+        try:
+            return (await grace.submit(script(options), {})).job_id
+        except UnexpectedAnswerError:
+            return None
+
+    last = await until(lambda: submitted("--gres=gpu:l4:1"), seconds=SECONDS, what="a typed job to be taken")
+    other = await until(lambda: submitted("--gres=gpu:h100:1"), seconds=SECONDS, what="another to be taken")
+    # The one GPU that is left of the four is known by its type.
+    await ended(seen, last, other)
+    assert await ran_on(grace, last) == ("l4-large", "3")
+    assert (await ran_on(grace, other))[0] == "h100-xlarge"
+    assert seen.workers_peak == {"l4-large": 1, "h100-xlarge": 1}
+    go.touch()
+    await ended(seen, runs)
