@@ -80,4 +80,4 @@ async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer:
         return (await lab.slurm.run("sinfo", "--noheader", "--Node")).stdout.strip() == ""
 
     await until(no_nodes, seconds=30, every=0.5, what="Slurm to forget the nodes")
-    await until(lambda: not slurmds(lab), seconds=10, what="the last slurmd to end")
+    await until(lambda: not slurmds(lab), seconds=30, what="the last slurmd to end")

@@ -123,7 +123,7 @@ def test_whatever_is_left_out_or_changed_is_in_the_table() -> None:
 
 async def test_everything_that_can_be_asked_for_runs(site: Site) -> None:
     async with observe(site.lab.bus, site.lab.cluster) as observer:
-        await until(lambda: observer.workers is not None, seconds=20, what="a heartbeat of the edge-agent")
+        await until(lambda: observer.workers is not None, seconds=30, what="a heartbeat of the edge-agent")
         site.fill = await site.lab.slurm.sbatch(ALICE, STAYS, *FILLING)
         kept = await site.lab.slurm.sbatch(ALICE, STAYS, "-J", "kept", "-c", "2", "-C", "general-xs", "-t", "60")
         site.node = await site.running_on(site.fill)

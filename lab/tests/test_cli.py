@@ -42,7 +42,7 @@ def little_lab(directory: Path) -> list[str]:
 
 async def bring_up(directory: Path) -> Process:
     up = await start("up", little_lab(directory), log=directory.with_suffix(".log"))
-    await until(lambda: "up: " in up.tail(), seconds=20, what="the little lab", process=up)
+    await until(lambda: "up: " in up.tail(), seconds=30, what="the little lab", process=up)
     return up
 
 
@@ -101,10 +101,10 @@ async def test_logs_of_a_running_lab(up: Process, directory: Path) -> None:
 async def test_following_a_log_ends_with_ctrl_c(up: Process, directory: Path, tmp_path: Path) -> None:
     argv = [str(Path(sys.executable).with_name("lab")), "logs", "greeter", "--follow", "--dir", str(directory)]
     following = await start("follow", argv, log=tmp_path / "follow.log")
-    await until(lambda: "hello from red" in following.tail(), seconds=20, what="the log", process=following)
+    await until(lambda: "hello from red" in following.tail(), seconds=30, what="the log", process=following)
     with (directory / "logs" / "greeter.log").open("a") as log:
         log.write("one more line\n")
-    await until(lambda: "one more line" in following.tail(), seconds=10, what="its growth", process=following)
+    await until(lambda: "one more line" in following.tail(), seconds=30, what="its growth", process=following)
     following.signal(signal.SIGINT)
     assert await following.wait() == 0
     assert "Traceback" not in following.tail()
@@ -140,7 +140,7 @@ async def test_after_kill_9_the_next_lab_and_down_leave_nothing(tmp_path: Path) 
     (greeter,) = Ledger(directory).entries()
     os.kill(greeter.pid, signal.SIGKILL)
     news = f"greeter (pid {greeter.pid}) has ended"
-    await until(lambda: news in first.tail(), seconds=10, what="the news", process=first)
+    await until(lambda: news in first.tail(), seconds=30, what="the news", process=first)
     code, printed = await lab(directory, "status")
     assert code == 1
     assert re.search(r"greeter\s+\d+\s+ended", printed)
@@ -156,7 +156,7 @@ async def test_after_kill_9_the_next_lab_and_down_leave_nothing(tmp_path: Path) 
     assert runs(second_worker)
     second.kill()
     await second.wait()
-    await until(lambda: not greeter.running, seconds=5, what="the end of the child of what was killed")
+    await until(lambda: not greeter.running, seconds=30, what="the end of the child of what was killed")
     assert runs(second_worker)
     code, printed = await lab(directory, "down")
     assert code == 0
@@ -169,7 +169,7 @@ async def test_after_kill_9_the_next_lab_and_down_leave_nothing(tmp_path: Path) 
 async def test_a_signal_while_it_starts_ends_all(tmp_path: Path) -> None:
     directory = tmp_path / "one"
     up = await start("up", little_lab(directory), log=tmp_path / "up.log")
-    await until((directory / "processes.json").exists, seconds=20, what="the first process", process=up)
+    await until((directory / "processes.json").exists, seconds=30, what="the first process", process=up)
     up.signal(signal.SIGTERM)
     up.signal(signal.SIGTERM)
     assert await up.wait() == 0

@@ -99,7 +99,7 @@ async def test_a_killed_builder_leaves_nothing_half_and_the_next_one_builds(
     compiler(cache.with_name("compiler"), monkeypatch, meanwhile="sleep 60")
     builder = await asyncio.create_subprocess_exec(sys.executable, "-c", BUILD)
     try:
-        (half,) = await until(lambda: list(cache.glob("*.building/kubectl")), seconds=20, what="half a program")
+        (half,) = await until(lambda: list(cache.glob("*.building/kubectl")), seconds=30, what="half a program")
     finally:
         builder.send_signal(signal.SIGKILL)
         await builder.wait()

@@ -89,7 +89,7 @@ async def pods_become(plane: ControlPlane, namespace: str, phases: list[str]) ->
     async def are() -> bool:
         return await pods(plane, namespace) == phases
 
-    await until(are, seconds=20, what=f"pods {phases} in {namespace}", every=0.1)
+    await until(are, seconds=30, what=f"pods {phases} in {namespace}", every=0.1)
 
 
 def running(directory: Path) -> list[str]:
@@ -170,7 +170,7 @@ async def test_pod_security_and_quotas_are_enforced(plane: ControlPlane) -> None
             return "exceeded quota: none" in str(failed)
         raise AssertionError("a pod above the quota")
 
-    await until(refused, seconds=10, what="the quota")
+    await until(refused, seconds=30, what="the quota")
 
 
 async def test_a_killed_api_server_comes_back_on_its_port_with_its_state(plane: ControlPlane) -> None:
@@ -213,7 +213,7 @@ async def test_it_ends_with_a_killed_holder_and_begins_anew_and_ends_with_its_bl
     finally:
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
-    await until(lambda: not running(tmp_path), seconds=10, what="the end of all processes")
+    await until(lambda: not running(tmp_path), seconds=30, what="the end of all processes")
     async with control_plane(tmp_path) as plane:
         assert sorted(running(tmp_path)) == COMPONENTS
         await plane.kubectl("create", "namespace", "only-once")

@@ -110,7 +110,7 @@ async def test_a_pod_on_the_host_s_network_has_the_node_s_address(plane: Control
     assert pod["status"]["podIP"] == pod["status"]["hostIP"] == node.address
     assert await plane.kubectl("logs", pod["metadata"]["name"]) == ""
     await plane.kubectl("delete", "deployment", "host")
-    await until(lambda: not running("/bin/own"), seconds=20, what="the end of the pod")
+    await until(lambda: not running("/bin/own"), seconds=30, what="the end of the pod")
 
 
 async def test_a_node_has_its_labels_and_its_mounts_are_its_own(plane: ControlPlane, node: RealNode) -> None:
@@ -143,7 +143,7 @@ async def test_a_killed_holder_leaves_no_process_and_the_rest_is_removed(node: R
     finally:
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
-    await until(lambda: not mentioning(tmp_path), seconds=10, what="the end of all processes")
+    await until(lambda: not mentioning(tmp_path), seconds=30, what="the end of all processes")
     number = name.removeprefix("node-")
     assert left_of(number)
     assert f"cgroup clusterra-node-{number}" in await remove_leftovers()

@@ -49,7 +49,7 @@ async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None
     async def are() -> bool:
         return await phases(plane, namespace) == wanted
 
-    await until(are, seconds=20, what=f"pods {wanted} in {namespace}", every=0.05)
+    await until(are, seconds=30, what=f"pods {wanted} in {namespace}", every=0.05)
 
 
 async def deploy(plane: ControlPlane, namespace: str) -> None:
@@ -101,11 +101,11 @@ async def test_they_stay_ready_for_longer_than_a_silent_node_would(plane: Contro
                 "--output=jsonpath={.spec.renewTime}",
             )
 
-        first = await until(lease, seconds=10, what="the first lease", every=0.1)
+        first = await until(lease, seconds=30, what="the first lease", every=0.1)
         began = time.monotonic()
 
         async def renewed() -> bool:
             return await lease() != first
 
-        await until(renewed, seconds=10, what="a renewed lease", every=0.1)
+        await until(renewed, seconds=30, what="a renewed lease", every=0.1)
         assert time.monotonic() - began < 5

@@ -50,7 +50,7 @@ async def delivered(server: NatsServer, *, publisher: str, subscriber: str, subj
     subscription = await subscribing.subscribe(subject)
     await processed(subscribing)
     await publishing.publish(sample, b"x")
-    await until(lambda: subscription.pending_msgs or errors, seconds=5, what="a message or a refusal")
+    await until(lambda: subscription.pending_msgs or errors, seconds=30, what="a message or a refusal")
     for client in (publishing, subscribing):
         await client.close()
     assert all("permissions violation" in str(error) for error in errors)

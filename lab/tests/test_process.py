@@ -35,7 +35,7 @@ async def test_it_leads_a_session_of_its_own_with_the_given_environment_and_fold
     process = await start(
         "env", ["sh", "-c", "echo $COLOUR $PWD; sleep 60"], log=log, env={"COLOUR": "red"}, cwd=tmp_path
     )
-    await until(lambda: log.read_text(), seconds=5, what="output", process=process)
+    await until(lambda: log.read_text(), seconds=30, what="output", process=process)
     assert os.getsid(process.pid) == process.pid
     assert process.tail() == f"red {tmp_path}"
     await process.stop()
@@ -55,12 +55,12 @@ async def main():
 asyncio.run(main())
 """
     parent = await start("parent", [sys.executable, "-c", parent_program], log=tmp_path / "parent.log")
-    await until(pid_file.exists, seconds=10, what="the child's pid", process=parent)
+    await until(pid_file.exists, seconds=30, what="the child's pid", process=parent)
     child = int(pid_file.read_text())
-    await until(lambda: psutil.Process(child).name() == "sleep", seconds=5, what="the child")
+    await until(lambda: psutil.Process(child).name() == "sleep", seconds=30, what="the child")
     parent.kill()
     assert await parent.wait() == -signal.SIGKILL
-    await until(lambda: gone(child), seconds=5, what="the end of the child")
+    await until(lambda: gone(child), seconds=30, what="the end of the child")
 
 
 async def test_stop_asks_first_and_kills_after_the_grace_time(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_stop_asks_first_and_kills_after_the_grace_time(tmp_path: Path) ->
     assert await polite.stop() == -signal.SIGTERM
     log = tmp_path / "deaf.log"
     deaf = await start("deaf", ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], log=log)
-    await until(lambda: "ready" in log.read_text(), seconds=5, what="the trap", process=deaf)
+    await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap", process=deaf)
     assert await deaf.stop(grace_seconds=0.2) == -signal.SIGKILL
     assert not deaf.alive
     deaf.kill()
@@ -92,7 +92,7 @@ async def test_again_starts_the_same_command(tmp_path: Path) -> None:
     await first.stop()
     second = await first.again()
     assert second.pid != first.pid
-    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=5, what="the program")
+    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=30, what="the program")
     assert psutil.Process(second.pid).environ()["COLOUR"] == "red"
     await second.stop()
 
@@ -105,8 +105,8 @@ async def test_a_register_is_told_of_each_start_and_marks_it(tmp_path: Path) -> 
     await inside.stop()
     second = await inside.again()
     assert [process.pid for process in seen] == [inside.pid, second.pid]
-    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=5, what="the program")
-    await until(lambda: psutil.Process(outside.pid).name() == "sleep", seconds=5, what="the program")
+    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=30, what="the program")
+    await until(lambda: psutil.Process(outside.pid).name() == "sleep", seconds=30, what="the program")
     assert psutil.Process(second.pid).environ()["MARK"] == "lab-1"
     assert "MARK" not in psutil.Process(outside.pid).environ()
     await second.stop()
@@ -115,12 +115,12 @@ async def test_a_register_is_told_of_each_start_and_marks_it(tmp_path: Path) -> 
 
 async def test_until_returns_the_first_truthy_answer() -> None:
     answers = iter([None, 0, "", "done", "late"])
-    assert await until(lambda: next(answers), seconds=5, what="an answer", every=0) == "done"
+    assert await until(lambda: next(answers), seconds=30, what="an answer", every=0) == "done"
 
     async def soon() -> int | None:
         return 7
 
-    assert await until(soon, seconds=5, what="an answer") == 7
+    assert await until(soon, seconds=30, what="an answer") == 7
 
 
 async def test_until_names_what_did_not_come() -> None:
@@ -135,7 +135,7 @@ async def test_until_lets_errors_of_the_condition_through() -> None:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        await until(refuse, seconds=5, what="never")
+        await until(refuse, seconds=30, what="never")
 
 
 async def test_until_fails_at_once_with_the_log_of_a_dead_process(tmp_path: Path) -> None:

@@ -75,5 +75,5 @@ async def test_on_a_terminal_the_running_step_turns() -> None:
     console = Console(file=text, width=80, force_terminal=True)
     with console_progress(console) as progress:
         progress("turning")
-        await until(lambda: "turning (0 s)" in text.getvalue(), seconds=5, what="a turning step")
+        await until(lambda: "turning (0 s)" in text.getvalue(), seconds=30, what="a turning step")
     assert "✓ turning" in text.getvalue()

@@ -201,11 +201,11 @@ async def test_a_killed_slurmd_leaves_its_job_to_the_next_one(cluster: SlurmClus
         await until(lambda: out.exists() and out.read_text(), seconds=JOB_SECONDS, what="the script to begin")
         first.kill()
         await first.wait()
-        await until(lambda: not listening(port), seconds=5, what="the end of slurmd with its launcher")
+        await until(lambda: not listening(port), seconds=30, what="the end of slurmd with its launcher")
         resources = f"CPUs=2 RealMemory=4096 Feature=compute Port={port}"
         slurmd = ["slurmd", "-D", "-Z", "-N", "w6", "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
         second = await start("w6", [*cluster.launcher, *slurmd], log=cluster.log_dir / "w6.out")
-        await until(lambda: listening(port), seconds=10, what="the next slurmd", process=second)
+        await until(lambda: listening(port), seconds=30, what="the next slurmd", process=second)
         goal.touch()
         await in_state(cluster, job["job_id"], "COMPLETED")
         assert await second.stop() == 0
@@ -223,7 +223,7 @@ async def test_daemons_come_back_with_the_queue_at_the_same_address(cluster: Own
         return False
 
     # A job that was accepted is lost when slurmctld is killed before it has saved it.
-    await until(is_saved, seconds=15, what="slurmctld to save the job")
+    await until(is_saved, seconds=30, what="slurmctld to save the job")
     for name in ("slurmctld", "slurmrestd", "slurmdbd"):
         daemon = cluster[name]
         await daemon.kill()
@@ -256,7 +256,7 @@ async def test_the_launcher_passes_the_environment_signals_and_the_exit_code(
     assert (await cluster.run("touch", "/shared-by-all")).returncode != 0
     script = 'trap "echo terminated; exit 3" TERM; echo ready; while :; do sleep 0.05; done'
     process = await start("trap", [*cluster.launcher, "sh", "-c", script], log=tmp_path / "log")
-    await until(lambda: process.tail() == "ready", seconds=5, what="the trap", process=process)
+    await until(lambda: process.tail() == "ready", seconds=30, what="the trap", process=process)
     assert await process.stop() == 3
     assert process.tail() == "ready\nterminated"
 
@@ -342,7 +342,7 @@ async def test_a_killed_lab_leaves_no_process_no_mount_and_no_port(tmp_path: Pat
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
     assert programs >= {"mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "slurm_script", "tini"}
-    await until(lambda: all(map(has_ended, pids)), seconds=10, what="the end of all processes")
+    await until(lambda: all(map(has_ended, pids)), seconds=30, what="the end of all processes")
     slurmrestd_port = int(cluster.slurmrestd_url.rpartition(":")[2])
     assert not any(map(listening, (cluster.slurmctld_port, slurmrestd_port, port)))
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()

@@ -78,7 +78,7 @@ async def test_a_killed_builder_leaves_no_process_no_mount_and_no_root(cache: Pa
     finally:
         builder.send_signal(signal.SIGKILL)
         await builder.wait()
-    await until(lambda: not _mentioning(cache), seconds=10, what="the end of the build")
+    await until(lambda: not _mentioning(cache), seconds=30, what="the end of the build")
     assert str(cache) not in Path("/proc/self/mountinfo").read_text()
     assert sorted(path.suffix for path in cache.iterdir()) == [".building", ".lock", ".log"]
 

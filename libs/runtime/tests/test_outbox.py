@@ -222,7 +222,7 @@ async def test_writes_go_on_while_nats_is_away(
         async def relayed() -> bool:
             return await outbox.relay_once(JOBS) == 1
 
-        await until(relayed, seconds=15, what="the relay's success")
+        await until(relayed, seconds=30, what="the relay's success")
         await outbox.write(change(3), [told(3)])
     assert await ids(client) == ["job-1:1:changed", "job-1:2:changed", "job-1:3:changed"]
     assert await unsent(store) == []
@@ -292,9 +292,9 @@ async def test_the_relay_runs_until_cancelled(store: Store, client: Client, publ
         async def sent() -> bool:
             return await unsent(store) == []
 
-        await until(sent, seconds=5, what="the first message")
+        await until(sent, seconds=30, what="the first message")
         await store.write(with_messages(change(2), [told(2)], now=1_000_000.0))
-        await until(sent, seconds=5, what="the second message")
+        await until(sent, seconds=30, what="the second message")
         relay.cancel()
         with pytest.raises(asyncio.CancelledError):
             await relay

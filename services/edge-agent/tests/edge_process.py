@@ -72,7 +72,7 @@ class Edge:
         )
         return state
 
-    async def heartbeat(self, condition: Callable[[Heartbeat], object], *, seconds: float = 15.0) -> Heartbeat:
+    async def heartbeat(self, condition: Callable[[Heartbeat], object], *, seconds: float = 30.0) -> Heartbeat:
         """The first heartbeat from now on, the last known one included, for which the condition holds."""
         first = max(0, len(self.heartbeats) - 1)
 

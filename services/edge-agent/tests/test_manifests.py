@@ -227,7 +227,7 @@ async def edge(plane: ControlPlane, built: list[dict[str, Any]]) -> ControlPlane
         return False
 
     await plane.kubectl("scale", "deployment/slurmd-memory-xlarge", f"--namespace={SLURM}", "--replicas=1")
-    await until(in_force, seconds=20, what="the policy to be in force", every=0.1)
+    await until(in_force, seconds=30, what="the policy to be in force", every=0.1)
     return plane
 
 
@@ -252,7 +252,7 @@ async def workers(agent: Api, shape: str, count: int) -> list[Pod]:
         (deployment,), _ = await agent.list(Collection.deployments(SLURM, f"{SHAPE_LABEL}={shape}"))
         return len(pods) == deployment.status.replicas == count
 
-    await until(all_there, seconds=20, what=f"{count} pods of {shape}", every=0.05)
+    await until(all_there, seconds=30, what=f"{count} pods of {shape}", every=0.05)
     return pods
 
 
@@ -320,7 +320,7 @@ async def test_the_namespace_lets_all_pods_in_and_the_agent_keeps_to_restricted(
     async def agent_s_pod() -> str:
         return await edge.kubectl("get", "pods", f"--namespace={SLURM}", listed, "--output=name")
 
-    await until(agent_s_pod, seconds=10, what="the agent's pod", every=0.1)
+    await until(agent_s_pod, seconds=30, what="the agent's pod", every=0.1)
     await edge.kubectl("label", "namespace", SLURM, "pod-security.kubernetes.io/warn=restricted")
     strictly = ("--dry-run=server", "--warnings-as-errors")
     by_name = {manifest["metadata"]["name"]: manifest for manifest in built if manifest["kind"] == "Deployment"}

@@ -86,7 +86,7 @@ class Host:
     async def kill_all(self) -> None:
         for process in self.processes():
             process.kill()
-        await until(lambda: not self.processes(), seconds=10, what="the end of all workers")
+        await until(lambda: not self.processes(), seconds=30, what="the end of all workers")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ async def reached(substrate: ProcessSubstrate, condition: Callable[[tuple[Worker
         workers = await substrate.workers()
         return (workers or (),) if condition(workers) else None  # type: ignore[return-value]
 
-    await until(look, seconds=10, what="the workers", every=0.01)
+    await until(look, seconds=30, what="the workers", every=0.01)
     return await substrate.workers()
 
 
@@ -150,7 +150,7 @@ async def test_one_that_does_not_end_is_killed_after_the_grace_time(host: Host) 
     async with host.substrate(DEAF, grace_seconds=0.2) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         log = host.folder / "logs" / f"{name}.log"
-        await until(lambda: "ready" in log.read_text(), seconds=5, what="the trap")
+        await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap")
         await substrate.remove(name)
         assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
         await reached(substrate, phases())
@@ -176,7 +176,7 @@ async def test_the_steps_of_a_worker_do_not_outlive_it(host: Host, victim: str) 
     async with host.substrate(STEPS) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         await substrate.start("compute-xs", SPEC)
-        await until(lambda: len(host.processes()) == 10, seconds=5, what="launcher, slurmd, step and job of both")
+        await until(lambda: len(host.processes()) == 10, seconds=30, what="launcher, slurmd, step and job of both")
         leader = next(record.process.pid for record in records(host) if record.name == name)
         session = [process for process in host.processes() if os.getsid(process.pid) == leader]
         next(process for process in session if (process.pid == leader) == (victim == "launcher")).kill()
@@ -215,7 +215,7 @@ async def test_a_removal_is_finished_by_the_next_agent(host: Host) -> None:
     async with host.substrate(DEAF, grace_seconds=60) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         log = host.folder / "logs" / f"{name}.log"
-        await until(lambda: "ready" in log.read_text(), seconds=5, what="the trap")
+        await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap")
         await substrate.remove(name)
     async with host.substrate(DEAF, grace_seconds=0.1) as substrate:
         assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
@@ -260,7 +260,7 @@ async def test_whenever_a_starting_agent_is_killed_there_is_one_record_for_each_
         assert await agents.wait() == 0
     async with host.substrate(SLEEPS) as substrate:
         before = len(records(host))
-        await until(lambda: {p.pid for p in host.processes()} == on_record(host), seconds=10, what="one record each")
+        await until(lambda: {p.pid for p in host.processes()} == on_record(host), seconds=30, what="one record each")
         phases = [worker.phase for worker in await substrate.workers()]
         assert before > 10
         assert phases.count("booting") == len(host.processes())

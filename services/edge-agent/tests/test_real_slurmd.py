@@ -100,7 +100,7 @@ async def reached(substrate: ProcessSubstrate, condition: Callable[[tuple[Worker
     async def look() -> bool:
         return condition(await substrate.workers())
 
-    await until(look, seconds=20, what="the workers", every=0.01)
+    await until(look, seconds=30, what="the workers", every=0.01)
     return await substrate.workers()
 
 

@@ -29,7 +29,7 @@ def running(pid: int) -> bool:
 async def ended(process: WorkerProcess) -> int | None:
     exited = asyncio.Event()
     process.on_exit(exited.set)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await exited.wait()
     code = process.reap()
     process.close()
@@ -54,7 +54,7 @@ async def test_a_held_process_ends_without_its_program_when_its_starter_is_gone(
     process = held(["touch", str(mark)], tmp_path / "log")
     pid = process.identity.pid
     process.close()
-    await until(lambda: not running(pid), seconds=5, what="the end of the held process")
+    await until(lambda: not running(pid), seconds=30, what="the end of the held process")
     process.reap()
     assert not mark.exists()
 
@@ -74,7 +74,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     identity = ProcessIdentity.model_validate_json(out)
     found = WorkerProcess.find(identity)
     assert found is not None
-    await until(lambda: psutil.Process(identity.pid).name() == "sleep", seconds=5, what="the program")
+    await until(lambda: psutil.Process(identity.pid).name() == "sleep", seconds=30, what="the program")
     found.signal(signal.SIGTERM)
     # A process of another parent has no exit code for us; this one may have become ours where we take in orphans.
     assert await ended(found) in (None, -signal.SIGTERM)
@@ -98,7 +98,7 @@ async def test_a_signal_reaches_the_program_behind_a_launcher_that_waits(tmp_pat
     launcher = ["sh", "-c", 'trap : TERM; sh -c "$1" & wait; wait', "launcher", program]
     process = held(launcher, tmp_path / "log")
     process.release()
-    await until(lambda: "ready" in (tmp_path / "log").read_text(), seconds=5, what="the trap")
+    await until(lambda: "ready" in (tmp_path / "log").read_text(), seconds=30, what="the trap")
     process.signal(signal.SIGTERM)
     await ended(process)
     assert "told" in (tmp_path / "log").read_text()
@@ -107,7 +107,7 @@ async def test_a_signal_reaches_the_program_behind_a_launcher_that_waits(tmp_pat
 async def test_one_that_is_killed_while_it_is_held_shows_by_its_exit(tmp_path: Path) -> None:
     process = held(SLEEP, tmp_path / "log")
     os.kill(process.identity.pid, signal.SIGKILL)
-    await until(lambda: not running(process.identity.pid), seconds=5, what="its end")
+    await until(lambda: not running(process.identity.pid), seconds=30, what="its end")
     process.release()
     assert await ended(process) == -signal.SIGKILL
 

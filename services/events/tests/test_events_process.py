@@ -116,7 +116,7 @@ async def test_garbage_goes_to_the_dead_letters_and_nothing_stands_still(
         async def buried() -> bool:
             return (await js.stream_info(DLQ.name)).state.messages >= before + 5
 
-        await until(buried, seconds=20, what="five dead letters", process=process)
+        await until(buried, seconds=30, what="five dead letters", process=process)
         (consumer,) = (consumer for consumer in CONSUMERS if consumer.name == EVENTS_ARCHIVE)
         info = await js.consumer_info(consumer.stream, consumer.name)
         assert (info.num_pending, info.num_ack_pending) == (0, 0)

@@ -38,8 +38,7 @@ def settings(nats: NatsServer, issuer: IssuerStandIn, tmp_path: Path) -> Setting
         oidc_client_id=CLIENT_ID,
         oidc_client_secret_file=tmp_path / "client.secret",
         session_key_file=tmp_path / "session.key",
-        slurm_timeout_seconds=2.0,
-        edge_timeout_seconds=1.0,
+        edge_timeout_seconds=3.0,
     )
 
 

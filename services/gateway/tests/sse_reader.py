@@ -37,19 +37,19 @@ class Reader:
         """All data of the unnamed events."""
         return "".join(event.data for event in self.seen if event.event == "message")
 
-    async def until_text(self, text: str, *, seconds: float = 5.0) -> None:
+    async def until_text(self, text: str, *, seconds: float = 30.0) -> None:
         async with asyncio.timeout(seconds):
             while self.text != text:
                 self._news.clear()
                 await self._news.wait()
 
-    async def until(self, count: int, *, seconds: float = 5.0) -> None:
+    async def until(self, count: int, *, seconds: float = 30.0) -> None:
         async with asyncio.timeout(seconds):
             while len(self.seen) < count:
                 self._news.clear()
                 await self._news.wait()
 
-    async def until_end(self, *, seconds: float = 10.0) -> None:
+    async def until_end(self, *, seconds: float = 30.0) -> None:
         async with asyncio.timeout(seconds):
             while not self.ended:
                 self._news.clear()

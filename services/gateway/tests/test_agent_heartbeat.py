@@ -177,7 +177,7 @@ async def test_a_documented_heartbeat_is_told_on_the_bus(agent: Agent) -> None:
         async with browser.get("/v1/clusters") as answer:
             return bool((await answer.json())["clusters"][0]["connection_state"] == "connected")
 
-    await until(connected, seconds=10, what="the edge to be connected")
+    await until(connected, seconds=30, what="the edge to be connected")
 
 
 async def test_our_own_heartbeat_goes_as_it_is_and_brings_the_desired_state(agent: Agent, unhurried: None) -> None:
@@ -292,7 +292,7 @@ async def test_one_a_second_is_enough(agent: Agent, tmp_path: Path) -> None:
     async def taken_again() -> bool:
         return await agent.status(agent.key) == 200
 
-    await until(taken_again, seconds=5, what="the next to be taken", every=0.1)
+    await until(taken_again, seconds=30, what="the next to be taken", every=0.1)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ async def test_the_stream_follows_the_file_to_the_jobs_end(world: World) -> None
     async with reading(browser, STREAM) as reader:
         await reader.until_text("one\n")
         world.acme.write("7", b"two\n")
-        await reader.until_text("one\ntwo\n", seconds=10)
+        await reader.until_text("one\ntwo\n")
         world.acme.write("7", b"last")
         await tell_end(world)
         await reader.until_end()
@@ -156,7 +156,7 @@ async def test_an_edge_that_is_away_is_waited_for(world: World) -> None:
         await world.acme.leave()
         world.acme.write("7", b"two\n")
         await world.acme.serve(world.client)
-        await reader.until_text("one\ntwo\n", seconds=10)
+        await reader.until_text("one\ntwo\n")
 
 
 async def test_the_stream_ends_with_the_sign_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

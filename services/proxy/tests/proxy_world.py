@@ -84,7 +84,7 @@ class ProxyWorld:
 
         return await until(over, seconds=seconds, what=f"the end of job {job_id}", every=0.1)
 
-    async def until_snapshot(self, says: Callable[[QueueSnapshot], bool], *, seconds: float = 10) -> QueueSnapshot:
+    async def until_snapshot(self, says: Callable[[QueueSnapshot], bool], *, seconds: float = 30) -> QueueSnapshot:
         """The first snapshot from now on, the newest included, that says so."""
         begin = max(len(self.snapshots) - 1, 0)
         return await until(

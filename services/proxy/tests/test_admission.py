@@ -65,7 +65,7 @@ async def until_records(slurm: SlurmWorld, count: int) -> list[str]:
         names = await placeholders(slurm)
         return (names,) if len(names) == count else None
 
-    (names,) = await until(found, seconds=20, what=f"{count} placeholders", every=0.1)
+    (names,) = await until(found, seconds=30, what=f"{count} placeholders", every=0.1)
     return names
 
 

@@ -64,7 +64,7 @@ async def test_a_job_from_submit_to_its_end(controller: Controller, slurm: Slurm
     async def ended() -> bool:
         return (await controller.job(operator, job_id))[0].state == "COMPLETED"
 
-    await until(ended, seconds=20, what="the job's end", every=0.1)
+    await until(ended, seconds=30, what="the job's end", every=0.1)
     (record,) = await controller.job(token, job_id)
     assert (record.name, record.user_id, record.stdout_expanded) == ("versions", alice.uid, "/dev/null")
     with pytest.raises(Conflict) as over:
@@ -145,8 +145,8 @@ async def test_nothing_new_is_told_shortly(controller: Controller, slurm: SlurmW
         return listed is not None and await controller.jobs(token, changed_after=listed[2]) is None
 
     # A change counts as new for a second after it.
-    await until(unchanged, seconds=20, what="an answer of 304", every=0.2)
-    await until(no_news_of_jobs, seconds=20, what="an empty list", every=0.2)
+    await until(unchanged, seconds=30, what="an answer of 304", every=0.2)
+    await until(no_news_of_jobs, seconds=30, what="an empty list", every=0.2)
 
 
 async def test_nodes_that_are_not_there(controller: Controller, slurm: SlurmWorld) -> None:

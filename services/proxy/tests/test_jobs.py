@@ -30,7 +30,7 @@ async def running(proxy: ProxyWorld, user: SlurmUser, job_id: str) -> Job:
         job = await proxy.job(user, job_id)
         return job if job.state == "RUNNING" else None
 
-    return await until(runs, seconds=20, what=f"job {job_id} to run", every=0.05)
+    return await until(runs, seconds=30, what=f"job {job_id} to run", every=0.05)
 
 
 async def test_a_submitted_job_is_in_the_next_snapshot(proxy: ProxyWorld, alice: SlurmUser) -> None:
@@ -235,7 +235,7 @@ async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
     async def forgotten() -> bool:
         return (await proxy.jobs(alice)).total == 0
 
-    await until(forgotten, seconds=5, what="the proxy to forget them too", every=0.1)
+    await until(forgotten, seconds=30, what="the proxy to forget them too", every=0.1)
     job = await proxy.job(alice, job_id)
     assert (job.state, job.name, job.user, job.uid) == ("COMPLETED", "old", alice.name, alice.uid)
     assert job.standard_output.endswith(f"/job_{job_id}.out")
@@ -287,4 +287,4 @@ async def test_garbage_is_answered_as_such_and_kept(
     async def kept() -> bool:
         return any([stored.body == text.encode() async for stored in replay(proxy.client, DLQ.name, buried)])
 
-    await until(kept, seconds=5, what="the dead letter")
+    await until(kept, seconds=30, what="the dead letter")

@@ -30,7 +30,7 @@ async def node_events(proxy: ProxyWorld, name: str, count: int) -> list[str]:
         kinds = [event.kind for event in await proxy.events("node.*") if event.subject == name]
         return kinds if len(kinds) >= count else None
 
-    return await until(told, seconds=10, what=f"{count} events of node {name}", every=0.1)
+    return await until(told, seconds=30, what=f"{count} events of node {name}", every=0.1)
 
 
 async def test_a_worker_from_its_start_to_its_end(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:

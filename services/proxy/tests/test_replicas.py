@@ -24,7 +24,7 @@ async def test_one_watches_and_the_other_takes_over(
         )
         try:
             await until(
-                lambda: "cluster_served" in second.tail(), seconds=20, what="the second replica", process=second
+                lambda: "cluster_served" in second.tail(), seconds=30, what="the second replica", process=second
             )
             ids = [(await proxy.submit(user, "#!/bin/sh\nsleep 2\n")).job_id for _ in range(6)]
             await proxy.kill()
@@ -37,7 +37,7 @@ async def test_one_watches_and_the_other_takes_over(
             assert {job.job_id for job in (await proxy.jobs(user)).jobs} == {*ids, held.job_id}
 
             await until(
-                lambda: proxy.snapshots[-1].taken_at > killed_at, seconds=15, what="the second replica to take over"
+                lambda: proxy.snapshots[-1].taken_at > killed_at, seconds=30, what="the second replica to take over"
             )
             for job_id in ids:
                 await proxy.ended(user, job_id)
@@ -45,7 +45,7 @@ async def test_one_watches_and_the_other_takes_over(
             async def all_told() -> bool:
                 return len(await proxy.kinds(*ids, held.job_id)) >= 3 * len(ids) + 1
 
-            await until(all_told, seconds=20, what="all events", every=0.1)
+            await until(all_told, seconds=30, what="all events", every=0.1)
             events = [event for event in await proxy.events("job.*") if event.subject in {*ids, held.job_id}]
             assert Counter(event.kind for event in events) == {
                 "job.submitted": len(ids) + 1,

@@ -38,7 +38,7 @@ async def test_work_runs_during_each_turn_and_has_ended_before_it_is_given_back(
     for number in (1, 2):
         assert not work.running.is_set()
         holding = asyncio.create_task(turn.hold(LEASE))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await work.running.wait()
         assert work.runs == number
         await end(holding)
@@ -62,7 +62,7 @@ async def test_work_that_is_not_wanted_any_more_ends_with_its_turn_unchanged() -
     turn, one, other = Turn(), Work(), Work()
     holding = asyncio.create_task(turn.hold(LEASE))
     tasks = [asyncio.create_task(turn.during(work.run)) for work in (one, other)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await one.running.wait()
         await other.running.wait()
     await end(tasks[0])

@@ -76,7 +76,7 @@ async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluste
             told = await cluster.last_told()
             return told is not None and told.data.model_dump()["generation"] == bought.generation
 
-        await until(event_told, seconds=5, what="the event of the decision")
+        await until(event_told, seconds=30, what="the event of the decision")
 
         # The same again is the same: no generation for another look or heartbeat.
         for _ in range(3):
@@ -101,7 +101,7 @@ async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluste
             state = await cluster.last_desired()
             return state is not None and any(set(target.victims) == set(names[1:]) for target in state.targets or ())
 
-        await until(named, seconds=15, what="two victims", every=0.2)
+        await until(named, seconds=30, what="two victims", every=0.2)
         assert replicas(await desired(cluster, "one worker", lambda state: True)) == {"compute-xs": 1}
         drained = {request.node for request in cluster.asked if isinstance(request, Drain)}
         assert drained == set(names[1:])
@@ -114,7 +114,7 @@ async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluste
             state = await cluster.last_desired()
             return state is not None and not any(target.victims for target in state.targets or ())
 
-        await until(forgotten, seconds=15, what="the victims forgotten", every=0.2)
+        await until(forgotten, seconds=30, what="the victims forgotten", every=0.2)
         deleted = {request.node for request in cluster.asked if isinstance(request, DeleteNode)}
         assert deleted == set(names[1:])
         assert not [request for request in cluster.asked if isinstance(request, Undrain)]
@@ -164,7 +164,7 @@ async def test_one_of_two_decides_and_the_other_takes_over(
             told = await call(cluster.client, subjects.scaler(cluster.ref, "why"), asked, Explanation)
             return told.generation >= after.generation and told.text.endswith("ordered and not started yet.")
 
-        await until(explained, seconds=5, what="the explanation of the other")
+        await until(explained, seconds=30, what="the explanation of the other")
         # The outbox may send one twice; but no two replicas decided on the same generation, or out of their turn.
         orders = [state.order for state in cluster.desired]
         assert orders == sorted(orders)
@@ -200,7 +200,7 @@ async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(
             # Of the snapshots the stream keeps the last only: the ones before it may be gone before they are read.
             return (await js.stream_info(DLQ.name)).state.messages >= buried + 3
 
-        await until(all_buried, seconds=15, what="the dead letters", every=0.1)
+        await until(all_buried, seconds=30, what="the dead letters", every=0.1)
         assert await cluster.last_desired() == before
         cluster.pending = (group("1", "2", "3", cpus=2),)
         await cluster.look()

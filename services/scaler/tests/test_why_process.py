@@ -67,7 +67,7 @@ async def told(cluster: Neighbours, job_id: str, words: str) -> Explanation:
             return None
         return answer if words in answer.text else None
 
-    return await until(found, seconds=20, what=f"an answer with {words!r}", every=0.05)
+    return await until(found, seconds=30, what=f"an answer with {words!r}", every=0.05)
 
 
 def logged(directory: Path, event: str) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ async def test_shadow_mode_decides_and_does_nothing(
         def asked_for_a_drain() -> bool:
             return any(f"Drain {idle.name}" in each["requests"] for each in logged(tmp_path, "slurm_requests_decided"))
 
-        await until(asked_for_a_drain, seconds=15, what="the decision to drain", every=0.05)
+        await until(asked_for_a_drain, seconds=30, what="the decision to drain", every=0.05)
         # Each look is decided from the record again, and told once.
         decided = logged(tmp_path, "scale_decided")
         for _ in range(3):
@@ -149,7 +149,7 @@ async def test_shadow_mode_decides_and_does_nothing(
                 await cluster.look()
                 return (await why(cluster, "1")).snapshot_generation > generation
 
-            await until(decided_again, seconds=15, what="another decision", every=0.05)
+            await until(decided_again, seconds=30, what="another decision", every=0.05)
         decided = logged(tmp_path, "scale_decided")
         assert {each["shape"] for each in decided} == {"compute-small", "memory-xs"} & {
             each["shape"] for each in decided
@@ -168,8 +168,8 @@ async def test_shadow_mode_decides_and_does_nothing(
                 (target.shape, target.replicas) == ("compute-small", 1) for target in state.targets or ()
             )
 
-        await until(bought, seconds=15, what="the worker that was not bought in shadow mode", every=0.05)
-        await until(lambda: cluster.asked, seconds=15, what="the drain that was not asked for", every=0.05)
+        await until(bought, seconds=30, what="the worker that was not bought in shadow mode", every=0.05)
+        await until(lambda: cluster.asked, seconds=30, what="the drain that was not asked for", every=0.05)
         assert [request.node for request in cluster.asked if isinstance(request, Drain)][:1] == [idle.name]
         await told(cluster, "1", "ordered and not started yet")
 

@@ -46,7 +46,7 @@ async def test_messages_are_handled_in_their_order_inside_the_senders_trace(clie
         sent_in = trace.trace_id()
         for generation in range(1, 6):
             await bus.publish(client, subjects.scale_desired(ref), desired(generation))
-    await until(lambda: len(seen) == 5, seconds=5, what="five messages")
+    await until(lambda: len(seen) == 5, seconds=30, what="five messages")
     assert sent_in is not None
     assert seen == [(ref, generation, sent_in, (ref.tenant, ref.cluster)) for generation in range(1, 6)]
 
@@ -62,7 +62,7 @@ async def test_a_handler_that_raises_does_not_end_its_subscription(client: Clien
     await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, handler)
     for generation in (1, 2):
         await bus.publish(client, subjects.scale_desired(ref), desired(generation))
-    await until(lambda: seen == [1, 2], seconds=5, what="both messages")
+    await until(lambda: seen == [1, 2], seconds=30, what="both messages")
 
 
 async def test_garbage_becomes_one_dead_letter_and_never_reaches_the_handler(client: Client, ref: ClusterRef) -> None:
@@ -76,12 +76,12 @@ async def test_garbage_becomes_one_dead_letter_and_never_reaches_the_handler(cli
     for _ in range(3):
         await client.publish(subject, b"\xff not json", headers={"x-schema": "?"})
     await bus.publish(client, subject, desired(7))
-    await until(lambda: seen == [7], seconds=5, what="the good message")
+    await until(lambda: seen == [7], seconds=30, what="the good message")
 
     async def kept() -> list[Stored]:
         return await stored(client, "DLQ", subjects.dead_letter(subject))
 
-    (letter,) = await until(kept, seconds=5, what="the dead letter")
+    (letter,) = await until(kept, seconds=30, what="the dead letter")
     assert letter.body == b"\xff not json"
     assert letter.headers[bus.ORIGIN] == subject
     assert letter.headers["x-schema"] == "?"
@@ -177,7 +177,7 @@ async def test_the_partition_is_the_one_that_the_server_computes(client: Client)
         found = {subjects.parse(subject).ref: subject for subject in kept}
         return found if found.keys() >= set(refs) else None
 
-    found = await until(all_stored, seconds=5, what="all snapshots")
+    found = await until(all_stored, seconds=30, what="all snapshots")
     assert {ref: found[ref] for ref in refs} == {ref: subjects.job_partitioned(ref) for ref in refs}
     assert {subjects.job_partition(ref) for ref in refs} == set(range(subjects.JOB_PARTITIONS))
 

@@ -23,7 +23,7 @@ def desired(generation: int) -> DesiredState:
 
 
 async def lost(client: Client) -> None:
-    await until(lambda: not client.is_connected, seconds=5, what="the lost connection")
+    await until(lambda: not client.is_connected, seconds=30, what="the lost connection")
 
 
 async def test_subscriptions_and_requests_go_on_after_each_death_of_the_server(
@@ -45,13 +45,13 @@ async def test_subscriptions_and_requests_go_on_after_each_death_of_the_server(
             usage = Usage()
             await server.kill()
             await lost(client)
-            await until(lambda: usage.seconds > 1, seconds=5, what="some tries to reconnect")
+            await until(lambda: usage.seconds > 1, seconds=30, what="some tries to reconnect")
             assert usage.share < 0.5
             await server.restart()
-            assert await client.wait_connected(3)
+            assert await client.wait_connected(30)
             assert not client.is_closed
             await bus.publish(client, subjects.scale_desired(ref), desired(death))
-            await until(lambda: death in seen, seconds=10, what="the message")
+            await until(lambda: death in seen, seconds=30, what="the message")
             assert await rpc.call(client, subjects.slurm(ref, "delete-node"), DeleteNode(node="n"), Done) == Done()
 
         for death in range(1, 3):
@@ -77,7 +77,7 @@ async def test_nothing_hangs_while_the_server_is_away(
     monkeypatch.setattr(bus, "DURABLE_SECONDS", 0.3)
     monkeypatch.setattr("clusterra_runtime.direct.REQUEST_SECONDS", 0.3)
     subject = subjects.scale_desired(ref)
-    async with asyncio.timeout(5), connected(ServiceSettings(nats_url=server.url)) as client:
+    async with asyncio.timeout(30), connected(ServiceSettings(nats_url=server.url)) as client:
         await server.kill()
         await lost(client)
         with pytest.raises(BusUnavailable, match="not connected"):
@@ -103,7 +103,7 @@ async def test_a_request_ends_with_its_connection(server: NatsServer, ref: Clust
         await asked.wait()
         await server.kill()
         with pytest.raises(RpcFailed, match="connection was lost"):
-            await asyncio.wait_for(calling, 2)
+            await asyncio.wait_for(calling, 10)
 
 
 async def test_a_connection_that_was_lost_a_moment_ago_is_none() -> None:
@@ -123,7 +123,7 @@ async def test_what_failed_while_the_server_was_away_is_not_sent_later(
         with pytest.raises(BusUnavailable):
             await bus.publish_durable(client, subject, desired(1), message_id="1")
         await server.restart()
-        assert await client.wait_connected(3)
+        assert await client.wait_connected(30)
         monkeypatch.undo()
         await bus.publish_durable(client, subjects.event(ref, "node.down"), desired(2), message_id="2")
         assert await last(client, "SCALE", subject, DesiredState) is None

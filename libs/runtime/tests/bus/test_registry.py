@@ -44,11 +44,11 @@ async def test_it_follows_what_is_put_and_deleted(client: Client, registry: Regi
 
     registry.on_change.append(changed)
     await put_binding(client, ref, binding(1))
-    await until(lambda: registry.get(ref) == binding(1), seconds=10, what="the first version")
+    await until(lambda: registry.get(ref) == binding(1), seconds=30, what="the first version")
     await put_binding(client, ref, binding(2))
-    await until(lambda: registry.get(ref) == binding(2), seconds=10, what="the second version")
+    await until(lambda: registry.get(ref) == binding(2), seconds=30, what="the second version")
     await delete_binding(client, ref)
-    await until(lambda: ref not in registry.clusters, seconds=10, what="its removal")
+    await until(lambda: ref not in registry.clusters, seconds=30, what="its removal")
     assert changes == [1, 2, None]
 
 
@@ -66,7 +66,7 @@ async def test_it_starts_with_what_is_there(settings: ServiceSettings, client: C
 
 async def test_garbage_keeps_the_last_good_binding(client: Client, registry: Registry, ref: ClusterRef) -> None:
     await put_binding(client, ref, binding())
-    await until(lambda: registry.get(ref), seconds=10, what="the binding")
+    await until(lambda: registry.get(ref), seconds=30, what="the binding")
     await client.publish(f"$KV.registry.{ref.key}", b'{"name": 7}')
     await client.publish("$KV.registry.NO.such", b"{}")
 
@@ -74,7 +74,7 @@ async def test_garbage_keeps_the_last_good_binding(client: Client, registry: Reg
         found = [letter async for letter in replay(client, "DLQ", "dlq.$KV.registry.>")]
         return found if len(found) == 2 else []
 
-    await until(letters, seconds=5, what="two dead letters")
+    await until(letters, seconds=30, what="two dead letters")
     assert registry.get(ref) == binding()
 
 
@@ -86,7 +86,7 @@ async def test_a_raising_callback_disturbs_nobody(client: Client, registry: Regi
 
     registry.on_change += [broken, lambda about, _binding: seen.append(about)]
     await put_binding(client, ref, binding())
-    await until(lambda: ref in seen, seconds=10, what="the second callback")
+    await until(lambda: ref in seen, seconds=30, what="the second callback")
 
 
 async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer, ref: ClusterRef) -> None:
@@ -94,9 +94,9 @@ async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer
         registry = Registry()
         await registry.start(client)
         await put_binding(client, ref, binding(1))
-        await until(lambda: registry.get(ref), seconds=10, what="the first version")
+        await until(lambda: registry.get(ref), seconds=30, what="the first version")
         await server.kill()
-        await until(lambda: not client.is_connected, seconds=5, what="the lost connection")
+        await until(lambda: not client.is_connected, seconds=30, what="the lost connection")
         await server.restart()
         async with connected(ServiceSettings(nats_url=server.url), "gateway") as gateway:
             await put_binding(gateway, ref, binding(2))
@@ -117,6 +117,6 @@ async def test_a_bucket_that_was_made_anew_is_read_anew(server: NatsServer, ref:
         await jetstream.add_stream(kept)
         await put_binding(client, other, binding(1))
         await client.force_reconnect()
-        await until(lambda: registry.get(other), seconds=5, what="the new bucket's cluster")
-        await until(lambda: registry.get(ref) is None, seconds=5, what="the old cluster's end")
+        await until(lambda: registry.get(other), seconds=30, what="the new bucket's cluster")
+        await until(lambda: registry.get(ref) is None, seconds=30, what="the old cluster's end")
         await registry.stop()

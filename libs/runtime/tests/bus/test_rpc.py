@@ -84,7 +84,7 @@ async def test_garbage_is_answered_invalid_and_kept_once(client: Client, ref: Cl
     async def letters() -> list[Stored]:
         return [letter async for letter in replay(client, "DLQ", subjects.dead_letter(subject))]
 
-    (letter,) = await until(letters, seconds=5, what="the dead letter")
+    (letter,) = await until(letters, seconds=30, what="the dead letter")
     assert letter.body == b'{"node": 5}'
 
 
@@ -133,7 +133,7 @@ async def test_requests_run_beside_each_other_up_to_the_limit(client: Client, re
     subject = subjects.slurm(ref, "delete-node")
     await rpc.serve(client, subject, DeleteNode, handler, concurrency=3)
     calls = [asyncio.create_task(rpc.call(client, subject, NODE, Done)) for _ in range(8)]
-    await until(lambda: running == 3, seconds=5, what="three running requests")
+    await until(lambda: running == 3, seconds=30, what="three running requests")
     go.set()
     assert await asyncio.gather(*calls) == [Done()] * 8
     assert most == 3
@@ -172,7 +172,7 @@ async def test_closing_finishes_the_requests_that_run(
     await entered.wait()
     closing = asyncio.create_task(bus.close(server))
     await until(
-        lambda: not [sub for sub in server._served if not sub._closed], seconds=5, what="the server to take no more"
+        lambda: not [sub for sub in server._served if not sub._closed], seconds=30, what="the server to take no more"
     )
     go.set()
     assert await running == Done()

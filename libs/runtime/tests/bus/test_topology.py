@@ -60,7 +60,7 @@ async def test_an_entry_of_the_leases_bucket_can_have_a_time_to_live(client: Cli
         answer = await client.request(f"$JS.API.DIRECT.GET.KV_leases.$KV.leases.{ref.key}", timeout=2)
         return (answer.headers or {}).get("Status") == "404"
 
-    await until(expired, seconds=5, what="the end of its time")
+    await until(expired, seconds=30, what="the end of its time")
 
 
 async def test_the_command_waits_for_the_server_and_tells_what_it_did(
@@ -70,7 +70,7 @@ async def test_the_command_waits_for_the_server_and_tells_what_it_did(
         await server.kill()
         argv = [sys.executable, "-m", "clusterra_runtime.topology", "apply", "--nats-url", server.url]
         early = await start("early", argv, log=tmp_path / "early.log")
-        await until(lambda: "nats_error" in early.log.read_text(), seconds=20, what="the first try", process=early)
+        await until(lambda: "nats_error" in early.log.read_text(), seconds=30, what="the first try", process=early)
         await server.restart()
         assert await early.wait() == 0
         assert "+ stream JOB\n" in early.log.read_text()
