@@ -22,7 +22,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
 @pytest.fixture
 async def observer(lab: Stack) -> AsyncIterator[Observer]:
     async with observe(lab.bus, lab.cluster) as observer:
-        await until(lambda: observer.workers is not None, seconds=30, what="a heartbeat of the edge-agent")
+        await until(lambda: observer.workers is not None, seconds=120, what="a heartbeat of the edge-agent")
         yield observer
 
 

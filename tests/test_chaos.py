@@ -62,22 +62,22 @@ async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer:
         ended = {event.subject for event in events if event.data.kind == "job.completed"}
         return events if ended == job_ids else None
 
-    events = await until(complete, seconds=120, every=1.0, what="all jobs to be archived as completed")
+    events = await until(complete, seconds=300, every=1.0, what="all jobs to be archived as completed")
     told = Counter((event.subject, event.data.kind) for event in events)
     assert told == Counter({(job_id, kind): 1 for job_id in job_ids for kind in EXPECTED})
     assert all(isinstance(event.data, JobFact) and event.data.uid == ada.profile.uid for event in events)
     for job_id in job_ids:
         # The edge comes back to the new NATS server by itself, which may be later than the archive does.
-        output = await until(partial(written, ada, job_id), seconds=30, every=0.2, what=f"the output of job {job_id}")
+        output = await until(partial(written, ada, job_id), seconds=120, every=0.2, what=f"the output of job {job_id}")
         assert output == f"began {job_id}\nended {job_id}\n"
 
     repeated = await ada.submit(SCRIPT, job, key="chaos-job-00")
     assert repeated.job_id == submitted[0].job_id
 
-    await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
+    await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
 
     async def no_nodes() -> bool:
         return (await lab.slurm.run("sinfo", "--noheader", "--Node")).stdout.strip() == ""
 
-    await until(no_nodes, seconds=30, every=0.5, what="Slurm to forget the nodes")
-    await until(lambda: not slurmds(lab), seconds=30, what="the last slurmd to end")
+    await until(no_nodes, seconds=120, every=0.5, what="Slurm to forget the nodes")
+    await until(lambda: not slurmds(lab), seconds=120, what="the last slurmd to end")

@@ -109,19 +109,19 @@ async def test_an_edge_goes_on_without_its_link_to_nats(tmp_path: Path) -> None:
         await edge.applied(await edge.desire(1))
         await link.cut()
         up = await edge.desire(3)
-        await until(lambda: len(edge.workers()) == 3, seconds=60, what="workers by HTTP", process=agent)
+        await until(lambda: len(edge.workers()) == 3, seconds=120, what="workers by HTTP", process=agent)
         beat = await edge.heartbeat(
             lambda beat: beat.applied and beat.applied.generation == up.generation and len(beat.workers or ()) == 3,
-            seconds=60,
+            seconds=120,
         )
         victim = min(worker.name for worker in beat.workers or ())
         await edge.desire(2, victims=(victim,))
-        await until(lambda: len(edge.workers()) == 2, seconds=60, what="one less by HTTP", process=agent)
+        await until(lambda: len(edge.workers()) == 2, seconds=120, what="one less by HTTP", process=agent)
 
         await link.mend()
-        await until(lambda: "heartbeats_by_nats" in agent.tail(50), seconds=60, what="its return", process=agent)
+        await until(lambda: "heartbeats_by_nats" in agent.tail(50), seconds=120, what="its return", process=agent)
         await edge.applied(await edge.desire(4))
-        await until(lambda: len(edge.workers()) == 4, seconds=60, what="workers by NATS", process=agent)
+        await until(lambda: len(edge.workers()) == 4, seconds=120, what="workers by NATS", process=agent)
         generations = [beat.generation for beat in edge.heartbeats]
         assert generations == sorted(set(generations))
         await link.cut()

@@ -55,17 +55,17 @@ async def test_garbage_is_kept_and_changes_nothing(lab: Stack, ada: User, body: 
         async def kept(subject: str = subject) -> bool:
             return body in [await dead_letter(lab, name) for name in stored(subject, lab.cluster)]
 
-        await until(kept, seconds=15, every=0.1, what=f"the dead letter of {subject}")
+        await until(kept, seconds=120, every=0.1, what=f"the dead letter of {subject}")
 
     # Only now: an observer of ours would bury what it cannot read as well.
     async with observe(lab.bus, lab.cluster) as observer:
         job = await ada.submit("#!/bin/bash\necho still here\n", {"name": "after", "memory_per_cpu": 2048})
         await until(
-            lambda: (job.job_id, "job.completed") in observer.facts, seconds=40, what="a job after the garbage to run"
+            lambda: (job.job_id, "job.completed") in observer.facts, seconds=120, what="a job after the garbage to run"
         )
         assert await ada.output(job.job_id) == "still here\n"
         assert all(service.alive for service in lab.services.values())
-        await until(lambda: observer.workers == {}, seconds=40, what="the workers to go")
+        await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
         decided = [decision.order for decision in observer.decisions]
         assert decided == sorted(decided)
         if before is not None:

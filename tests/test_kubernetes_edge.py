@@ -55,7 +55,7 @@ async def pods(lab: Stack) -> dict[str, Any]:
 
 
 async def state(observer: Observer, job_id: str, wanted: str) -> None:
-    await until(lambda: observer.states.get(job_id) == wanted, seconds=60, what=f"job {job_id} to be {wanted}")
+    await until(lambda: observer.states.get(job_id) == wanted, seconds=120, what=f"job {job_id} to be {wanted}")
 
 
 async def no_workers(lab: Stack) -> None:
@@ -63,7 +63,7 @@ async def no_workers(lab: Stack) -> None:
         nodes = (await lab.slurm.run("sinfo", "--noheader", "--Node")).stdout.strip()
         return not nodes and not await pods(lab)
 
-    await until(gone, seconds=60, every=0.5, what="all workers and their nodes to go")
+    await until(gone, seconds=120, every=0.5, what="all workers and their nodes to go")
 
 
 async def test_a_job_runs_in_a_pod_that_did_not_exist_and_goes(lab: Stack, ada: User, observer: Observer) -> None:
@@ -87,7 +87,9 @@ async def test_a_job_runs_in_a_pod_that_did_not_exist_and_goes(lab: Stack, ada: 
 async def test_nobody_ends_a_busy_worker_and_who_insists_lets_its_job_end(
     lab: Stack, ada: User, observer: Observer
 ) -> None:
-    job = await ada.submit(HEAD + "sleep 8\necho whole\n", ONE_CPU)
+    go = "let-go"
+    waiting = f"until [ -e {lab.slurm.shared_path}/{go} ]; do sleep 0.2; done\necho whole\n"
+    job = await ada.submit(HEAD + waiting, ONE_CPU)
     await state(observer, job.job_id, "RUNNING")
     (pod,) = await pods(lab)
     with pytest.raises(KubectlFailed, match="this worker may run jobs, and was not marked for deletion"):
@@ -99,6 +101,7 @@ async def test_nobody_ends_a_busy_worker_and_who_insists_lets_its_job_end(
     await kubectl(lab, "uncordon", node)
     await kubectl(lab, "annotate", "pod", pod, "clusterra.io/deletable=true")
     await kubectl(lab, "delete", "pod", pod, "--wait=false")
+    (lab.slurm.shared_dir / go).touch()
     await state(observer, job.job_id, "COMPLETED")
     assert (await ada.output(job.job_id)).splitlines()[-1] == "whole", "its preStop hook waited for the job"
     await no_workers(lab)
@@ -116,7 +119,7 @@ async def test_a_machine_that_is_not_what_its_shape_promises_is_told_and_runs_no
         facts = [event.data for event in await ada.history("node.*")]
         return next((fact for fact in facts if isinstance(fact, MisclassifiedFact)), None)
 
-    fact = await until(told, seconds=60, every=0.5, what="node.misclassified")
+    fact = await until(told, seconds=120, every=0.5, what="node.misclassified")
     assert isinstance(lab.substrate, KubernetesEdge)
     assert (fact.node, fact.shape, fact.expected.cpus) == (lab.substrate.node.name, "compute-xlarge", 32)
     assert fact.actual.cpus == len(os.sched_getaffinity(0))

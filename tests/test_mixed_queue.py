@@ -97,7 +97,7 @@ class Site:
         async def running() -> str:
             return (await self.command("squeue", "--noheader", f"--jobs={job_id}", "--states=R", "--format=%N")).strip()
 
-        return await until(running, seconds=60, every=0.2, what=f"{job_id} to run")
+        return await until(running, seconds=120, every=0.2, what=f"{job_id} to run")
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_whatever_is_left_out_or_changed_is_in_the_table() -> None:
 
 async def test_everything_that_can_be_asked_for_runs(site: Site) -> None:
     async with observe(site.lab.bus, site.lab.cluster) as observer:
-        await until(lambda: observer.workers is not None, seconds=30, what="a heartbeat of the edge-agent")
+        await until(lambda: observer.workers is not None, seconds=120, what="a heartbeat of the edge-agent")
         site.fill = await site.lab.slurm.sbatch(ALICE, STAYS, *FILLING)
         kept = await site.lab.slurm.sbatch(ALICE, STAYS, "-J", "kept", "-c", "2", "-C", "general-xs", "-t", "60")
         site.node = await site.running_on(site.fill)
@@ -153,13 +153,13 @@ async def test_everything_that_can_be_asked_for_runs(site: Site) -> None:
         facts = await archived(site.people[0], runs)
         for kinds in (JOB_ENDS, {"job.completed"}, {"job.running"}):
             assert Counter(event.subject for event in facts if event.kind in kinds) == Counter(runs)
-        await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
+        await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
 
     async def nothing_left() -> bool:
         queue = await site.command("squeue", "--noheader")
         return not queue + await site.command("sinfo", "--noheader", "--Node", "--format=%N")
 
-    await until(nothing_left, seconds=60, every=0.5, what="Slurm to have no job and no node any more")
+    await until(nothing_left, seconds=120, every=0.5, what="Slurm to have no job and no node any more")
 
 
 async def submit_all(site: Site) -> None:
@@ -181,7 +181,7 @@ async def over(site: Site, observer: Observer, runs: set[str]) -> None:
         return runs <= {job_id for job_id, kind in observer.facts if kind in JOB_ENDS}
 
     try:
-        await until(ended, seconds=90 + SECONDS_EACH * len(runs), every=0.5, what="jobs to end")
+        await until(ended, seconds=240 + SECONDS_EACH * len(runs), every=0.5, what="jobs to end")
     except TimeoutError as error:
         waiting = await site.command("squeue", "--format=%i %j %T %r %S %N")
         raise AssertionError(f"{error}; what is left:\n{waiting}") from error
@@ -196,7 +196,7 @@ async def archived(user: User, runs: set[str]) -> list[Event]:
             return facts if runs <= {event.subject for event in facts if event.kind in JOB_ENDS} else None
         return None
 
-    return await until(told, seconds=60, every=1.0, what="the archive of all ends")
+    return await until(told, seconds=120, every=1.0, what="the archive of all ends")
 
 
 async def explain(site: Site, cases: Sequence[str]) -> None:
@@ -219,7 +219,7 @@ async def told(user: User, job_id: str, cause: str, pattern: str) -> None:
         return answer.cause == cause and re.search(pattern, answer.text) is not None
 
     try:
-        await until(found, seconds=30, every=0.1, what=f"an explanation of {job_id} like {pattern!r}")
+        await until(found, seconds=120, every=0.1, what=f"an explanation of {job_id} like {pattern!r}")
     except TimeoutError as error:
         raise AssertionError(f"{error}; the last was {answer}") from error
 

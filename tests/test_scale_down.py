@@ -65,8 +65,8 @@ async def test_random_queues_lose_no_job_to_a_retired_worker(lab: Stack, ada: Us
         ended = {event.subject for event in facts if event.kind in JOB_ENDS}
         return facts if submitted <= ended else None
 
-    facts = await until(all_over, seconds=60 + SECONDS_EACH * HISTORIES / AT_ONCE, every=1.0, what="all jobs to end")
-    await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
+    facts = await until(all_over, seconds=180 + SECONDS_EACH * HISTORIES / AT_ONCE, every=1.0, what="all jobs to end")
+    await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
 
     ends = {event.subject: event.data for event in facts if event.kind in JOB_ENDS and event.subject in submitted}
     jobs = [fact for fact in ends.values() if isinstance(fact, JobFact)]

@@ -12,7 +12,7 @@ from clusterra_lab.user import User
 
 async def test_the_whole_api_walked_as_another_tenant(lab: Stack, ada: User, observer: Observer) -> None:
     job = await ada.submit("#!/bin/bash\necho secret\n", {"name": "private", "memory_per_cpu": 2048})
-    await until(lambda: (job.job_id, "job.completed") in observer.facts, seconds=40, what="the job to end")
+    await until(lambda: (job.job_id, "job.completed") in observer.facts, seconds=120, what="the job to end")
     async with lab.user("eve@globex.example") as eve:
         assert eve.profile.uid != 0
         async with eve.session.get("/v1/clusters") as response:

@@ -37,11 +37,11 @@ async def told(user: User, job_id: str, pattern: str) -> Explanation:
         answer = await why(user, job_id)
         return answer if answer is not None and re.search(pattern, answer.text) else None
 
-    return await until(found, seconds=20, every=0.05, what=f"an explanation of {job_id} like {pattern!r}")
+    return await until(found, seconds=120, every=0.05, what=f"an explanation of {job_id} like {pattern!r}")
 
 
 async def test_from_an_empty_fleet_to_a_running_job(ada: User, observer: Observer) -> None:
-    await until(lambda: observer.workers == {}, seconds=60, what="the fleet to be empty")
+    await until(lambda: observer.workers == {}, seconds=120, what="the fleet to be empty")
     job = await ada.submit(SCRIPT, {**JOB, "memory_per_cpu": 8 * GIB})
     answers: dict[str, Explanation] = {}
 
@@ -53,7 +53,7 @@ async def test_from_an_empty_fleet_to_a_running_job(ada: User, observer: Observe
         return "running" in answers
 
     try:
-        await until(runs, seconds=40, every=0.0, what="the job to run, by its explanation")
+        await until(runs, seconds=120, every=0.0, what="the job to run, by its explanation")
         booting, running = answers["booting"], answers["running"]
         (place,) = booting.places
         assert re.fullmatch(

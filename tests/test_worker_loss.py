@@ -28,7 +28,7 @@ async def test_a_job_is_queued_again_and_ends_on_another_worker(lab: Stack, ada:
     async def first_run() -> str | None:
         return (await shown())["BatchHost"] if output.exists() and output.read_text() else None
 
-    lost = await until(first_run, seconds=60, every=0.2, what="the job to run")
+    lost = await until(first_run, seconds=120, every=0.2, what="the job to run")
     lose_workers(lab)
 
     async def requeued() -> dict[str, str] | None:
@@ -44,4 +44,4 @@ async def test_a_job_is_queued_again_and_ends_on_another_worker(lab: Stack, ada:
 
     ended = await until(done, seconds=180, every=0.5, what="the job to end on another worker")
     assert ended["BatchHost"] != lost
-    await until(lambda: observer.workers == {}, seconds=60, what="the workers to go")
+    await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
