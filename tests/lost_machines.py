@@ -21,6 +21,7 @@ def lose_workers(lab: Stack) -> None:
             with suppress(psutil.NoSuchProcess):
                 daemon.suspend()
     families = [[daemon, *daemon.children(recursive=True)] for daemon in _daemons(lab)]
+    assert families, "no worker runs"
     for process in chain.from_iterable(families):
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -34,7 +35,8 @@ def _daemons(lab: Stack) -> dict[psutil.Process, bool]:
         # What has ended has no program any more; what nobody may look at is none of ours.
         with suppress(OSError, psutil.NoSuchProcess):
             process = Path(f"/proc/{pid}")
-            if (process / "exe").readlink().name in DAEMONS and (process / "ns/pid").readlink() == ours:
+            program, _, _ = (process / "exe").readlink().name.partition("-")  # Debian's are called slurmd-wlm
+            if program in DAEMONS and (process / "ns/pid").readlink() == ours:
                 daemon = psutil.Process(pid)
                 found[daemon] = daemon.status() == psutil.STATUS_STOPPED
     return found
