@@ -25,6 +25,8 @@ class Room:
     """Until the last of its jobs has ended."""
     order: int = 0
     """Between equal prices the lowest goes first. Whoever fills rooms sets it."""
+    alike: int | None = None
+    """Rooms of the same number have the same in them. None: it is like no other. Whoever fills rooms sets it."""
 
     @classmethod
     def of(cls, room_id: str, offering: Offering) -> "Room":
@@ -74,7 +76,7 @@ class Room:
         self.cpus -= group.cpus
         self.memory_gib -= group.memory_gib
         self.gpus -= group.gpus
-        self.empty, self.exclusive = False, group.exclusive
+        self.empty, self.exclusive, self.alike = False, group.exclusive, None
         self.busy = group.remaining if self.busy is OVER else last((self.busy, group.remaining))
 
 
