@@ -1,8 +1,9 @@
 """The fleet as rooms for jobs: workers that are there, with what runs on them, and workers that come."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 from clusterra_contracts.queue import RunningJob
@@ -11,29 +12,35 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_scaler.planner.booking import Booking
 from clusterra_scaler.planner.packing.durations import last
 from clusterra_scaler.planner.packing.rooms import Room
-from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.packing.vectors import Offering
 from clusterra_scaler.planner.plan import Place
 from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.supply import Bin, Supply, best_fit
-from clusterra_scaler.planner.workloads import offering_of
+from clusterra_scaler.planner.workloads import Shares, offering_of
 
 NEARLY_CERTAIN = 0.9
 """A chance to have ended by which a new worker is not worth its boot."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class FleetRoom:
     """A worker as a room, and what is planned for it."""
 
-    room: Room
     place: Place
+    make: Callable[[], Room]
+    """Makes what it has free."""
     booking: Booking | None = None
     """That it comes with."""
     soon: Room | None = None
     """What it is by the time at which a new worker would have booted, where anybody asked."""
     jobs: dict[JobId, int] = field(default_factory=dict)
     """Shares that this plan puts there, beside those that are booked."""
+
+    @cached_property
+    def room(self) -> Room:
+        """What it has free. Of thousands of workers that come nobody asks that, unless other jobs wait."""
+        return self.make()
 
     @property
     def ready(self) -> bool:
@@ -59,25 +66,23 @@ class FleetRooms:
             for name in job.nodes:
                 self._running[name].append(job)
 
-    def of(self, bins: Iterable[Bin], bookings: Iterable[Booking], booked: Mapping[JobId, Group]) -> list[FleetRoom]:
+    def of(self, bins: Iterable[Bin], bookings: Iterable[Booking], shares: Shares) -> list[FleetRoom]:
         """The bins in the order in which Slurm could have them, and workers that are ordered and booked.
 
-        `booked` has one share of each job that is booked for. A node that is only some user's takes no other jobs.
+        `shares` has those of the jobs that are booked for. A node that is only some user's takes no other jobs.
         """
         by_name = {each.worker: each for each in bookings if each.worker}
         rooms: list[FleetRoom] = []
         for number, each in enumerate(sorted(bins, key=best_fit)):
             if each.only_for_uid is None:
-                rooms.append(self._of_bin(each, f"{number}", by_name.get(each.name) if each.name else None))
+                booking = by_name.get(each.name) if each.name else None
+                place = Place(each.kind, each.name, each.shape)
+                rooms.append(FleetRoom(place, partial(self._of_bin, f"{number}", each, booking, shares), booking))
+        places = {shape: Place("ordered", "", shape) for shape in self._supply.specs}
         for number, booking in enumerate(bookings):
-            if not booking.worker and booking.shape in self._supply.specs:
-                offering = self._offering(booking.shape, self._supply.specs[booking.shape])
-                place = Place("ordered", "", booking.shape)
-                rooms.append(FleetRoom(Room.of(f"booked-{number}", offering), place, booking))
-        for room in rooms:
-            for job_id, count in (room.booking.jobs if room.booking else {}).items():
-                for _ in range(count if job_id in booked else 0):
-                    room.room.put(booked[job_id])
+            if not booking.worker and booking.shape in places:
+                make = partial(self._of_order, f"booked-{number}", booking, shares)
+                rooms.append(FleetRoom(places[booking.shape], make, booking))
         return rooms
 
     def soon(self, room: FleetRoom, seconds: float) -> Room:
@@ -90,7 +95,7 @@ class FleetRooms:
                 later.memory_gib += traits.memory_gib
         return later
 
-    def _of_bin(self, each: Bin, room_id: str, booking: Booking | None) -> FleetRoom:
+    def _of_bin(self, room_id: str, each: Bin, booking: Booking | None, shares: Shares) -> Room:
         spec = self._supply.specs.get(each.shape)
         if spec is None:
             spec = WorkerSpec(cpus=each.cpus or 1, memory_mib=max(each.memory_mib, 1))
@@ -103,12 +108,26 @@ class FleetRooms:
             empty=each.empty,
             busy=last(self._history.of_running(job, self._now) for job in self._running[each.name]),
         )
-        return FleetRoom(room, Place(each.kind, each.name, each.shape), booking)
+        return room if booking is None else _with_booked(room, booking, shares)
+
+    def _of_order(self, room_id: str, booking: Booking, shares: Shares) -> Room:
+        offering = self._offering(booking.shape, self._supply.specs[booking.shape])
+        return _with_booked(Room.of(room_id, offering), booking, shares)
 
     def _offering(self, shape: ShapeName, spec: WorkerSpec) -> Offering:
         if shape not in self._offerings:
             self._offerings[shape] = offering_of(shape, spec, self._prices.get(shape, 0.0))
         return self._offerings[shape]
+
+
+def _with_booked(room: Room, booking: Booking, shares: Shares) -> Room:
+    """With the jobs in it that still wait."""
+    for job_id, count in booking.jobs.items():
+        share = shares.of(job_id)
+        if share is not None:
+            for _ in range(count):
+                room.put(share)
+    return room
 
 
 def foreign(node: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 
-from clusterra_contracts.identity import JobId, ShapeName, WorkerName
+from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.node_extra import job_class
 from clusterra_contracts.shapes import Catalogue, WorkerSpec
 
@@ -34,7 +34,7 @@ from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.shapes import FamilyPolicy
 from clusterra_scaler.planner.supply import Bin, Supply
-from clusterra_scaler.planner.workloads import Workloads, is_packed, offerings_of, owner
+from clusterra_scaler.planner.workloads import Shares, Workloads, is_packed, offerings_of, owner
 
 MOST_CLASSES = 200
 """So many classes of running jobs are looked at; one that is not known is decided about when a job of it waits."""
@@ -70,7 +70,7 @@ def packing_plan(
     gpu_shapes = GpuShapes(seen.binding.catalogue)
     workloads = Workloads(history, {**supply.specs, **_foreign(supply)}, gpu_shapes)
     fleet = FleetRooms(seen, supply, history)
-    rooms = fleet.of(_bins(fitted, supply, kept), kept, _shares(packed, kept, workloads))
+    rooms = fleet.of(_bins(fitted, supply, kept), kept, Shares(packed, workloads))
     gathers = timedelta(seconds=seen.binding.policy.gather_seconds)
     offerings = offerings_of(catalogue, boots)
     boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
@@ -133,17 +133,6 @@ def _foreign(supply: Supply) -> dict[ShapeName, WorkerSpec]:
         for node in supply.nodes.values()
         if node.name not in supply.ours
     }
-
-
-def _shares(packed: Sequence[Demand], kept: Sequence[Booking], workloads: Workloads) -> dict[JobId, Group]:
-    """One node's share of each job that is booked."""
-    booked = {job_id for each in kept for job_id in each.jobs}
-    shares: dict[JobId, Group] = {}
-    for demand in packed:
-        its = [job_id for job_id in demand.job_ids if job_id in booked]
-        if its:
-            shares |= dict.fromkeys(its, workloads.group(demand, its[:1], 1))
-    return shares
 
 
 def _joined(special: Plan, filling: FleetFilling) -> tuple[Plan, tuple[Booking, ...]]:

@@ -90,6 +90,26 @@ class Workloads:
         return self._allowed[constraint]
 
 
+class Shares:
+    """One node's share of each job, made when it is asked for."""
+
+    def __init__(self, demands: Iterable[Demand], workloads: Workloads) -> None:
+        self._workloads = workloads
+        self._demands = {job_id: demand for demand in demands for job_id in demand.job_ids}
+        self._made: dict[JobId, Group] = {}
+        """By the first id of a demand."""
+
+    def of(self, job_id: JobId) -> Group | None:
+        """None for a job that is no part of the demands."""
+        demand = self._demands.get(job_id)
+        if demand is None:
+            return None
+        first = demand.job_ids[0]
+        if first not in self._made:
+            self._made[first] = self._workloads.group(demand, (first,), 1)
+        return self._made[first]
+
+
 def owner(uid: int) -> str:
     """Whose turn it is, where not all can be served."""
     return str(uid)

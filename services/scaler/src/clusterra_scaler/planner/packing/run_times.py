@@ -1,8 +1,7 @@
 """What is expected of a job's run time: its wall limit, what is known for certain, or what runs before it taught."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from clusterra_scaler.planner.packing.durations import Remaining, certain
 
@@ -13,8 +12,7 @@ OVERDUE = 0.1
 """A job that should have ended is given another tenth of its age."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(NamedTuple):
     """What is known of a job before it runs, per node."""
 
     user: str
