@@ -49,7 +49,10 @@ APART = {"boots": "-C memory-large", "more workers than there may be": "-N {most
 _MORE = {"chain": "-d afterok:{last}", "small": "-c 2", "array of some size": "--array=1-6 -c 2", **APART}
 """Jobs that are not in the table."""
 
-_WITH_SBATCH = ("-O", "--mincpus", "--hint", "--spread-job", "--contiguous", "--prefer", "{node}", "--reservation")
+_WITH_SBATCH = (
+    *("-O", "--mincpus", "--hint", "--spread-job", "--contiguous", "--prefer", "{node}", "--reservation"),
+    *("--mem-per-gpu", "--cpus-per-gpu", "--ntasks-per-gpu", "--sockets-per-node"),
+)
 """What the interface does not take, and what only Slurm's own users ask for."""
 
 RELEASED = {

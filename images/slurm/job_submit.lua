@@ -51,6 +51,10 @@ local function class(job)
       return nil
     end
   end
+  -- `--ntasks-per-gpu` leaves its GPUs in no list.
+  if said(job.ntasks_per_tres) then
+    return nil
+  end
 
   local tasks = said(job.num_tasks) or said(job.ntasks_per_node) or 1
   local cpus = math.max(said(job.min_cpus) or 0, said(job.pn_min_cpus) or 0, tasks * (said(job.cpus_per_task) or 1))

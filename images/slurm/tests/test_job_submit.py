@@ -97,7 +97,10 @@ async def test_jobs_for_nodes_by_name_have_no_class(cluster: OwnedSlurmCluster) 
     assert await given(cluster, "--nodelist=large-1") == ""
 
 
-@pytest.mark.parametrize("options", ["--nodes=2", "--gres=gpu:1", "--gpus=1", "--ntasks=1 --gpus-per-task=1"])
+@pytest.mark.parametrize(
+    "options",
+    ["--nodes=2", "--gres=gpu:1", "--gpus=1", "--ntasks=1 --gpus-per-task=1", "--ntasks-per-gpu=2 --ntasks=2"],
+)
 async def test_jobs_of_several_nodes_and_with_gpus_have_no_class(cluster: OwnedSlurmCluster, options: str) -> None:
     assert await given(cluster, *options.split()) == ""
 

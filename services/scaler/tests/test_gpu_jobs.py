@@ -272,6 +272,8 @@ def test_workers_with_gpus_are_closed_but_to_jobs_that_can_run_nowhere_else(poli
     wanted = group("1", features="l4", extra="open=1|u20001.c1.xl4=1")
     let_in = closed(["u20001.c1.xl4"])
     assert extras(decided(policy, (wanted,), there, fleet, nodes=shut)) == {"l4-small-1": let_in}
+    classed = group("1", gres="job/gpu=1", extra="open=1|u20001.c1.xl4=1")
+    assert extras(decided(policy, (classed,), there, fleet, nodes=shut)) == {"l4-small-1": let_in}
     again = (told("l4-small-1", let_in), told("compute-xs-1", OPEN))
     assert extras(decided(policy, (wanted,), there, fleet, nodes=again)) == {}
     assert extras(decided(policy, (), there, fleet, nodes=again)) == {"l4-small-1": closed()}

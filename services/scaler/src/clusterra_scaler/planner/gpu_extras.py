@@ -2,7 +2,7 @@
 
 Jobs with generic resources have no class and run on a worker that is closed to all of these (see `contracts.node_extra`
 and `images/slurm/job_submit.lua`). So does what else has no class, such as a job of several nodes. Let in are only
-classes of jobs that wait and whose constraint allows nothing but workers with GPUs.
+classes of jobs that wait and whose constraint allows nothing but workers with GPUs, or that ask for GPUs after all.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def gpu_extras(seen: Seen, gpu_shapes: GpuShapes) -> dict[WorkerName, str]:
 def _let_in(pending: tuple[PendingJobs, ...], gpu_shapes: GpuShapes) -> Iterator[str]:
     for group in pending:
         name = job_class(group.extra)
-        if name is not None and not group.gres and _wants_gpu_shapes(group, gpu_shapes):
+        if name is not None and (group.gres or _wants_gpu_shapes(group, gpu_shapes)):
             yield name
 
 
