@@ -107,6 +107,16 @@ async def test_nobody_ends_a_busy_worker_and_who_insists_lets_its_job_end(
     await no_workers(lab)
 
 
+async def misclassified(user: User, shape: str) -> MisclassifiedFact:
+    """What is told of a shape, once it is."""
+
+    async def told() -> MisclassifiedFact | None:
+        facts = [event.data for event in await user.history("node.*")]
+        return next((fact for fact in facts if isinstance(fact, MisclassifiedFact) and fact.shape == shape), None)
+
+    return await until(told, seconds=120, every=0.5, what=f"node.misclassified of {shape}")
+
+
 async def test_a_machine_that_is_not_what_its_shape_promises_is_told_and_runs_nothing(
     lab: Stack, ada: User, observer: Observer
 ) -> None:
@@ -115,12 +125,17 @@ async def test_a_machine_that_is_not_what_its_shape_promises_is_told_and_runs_no
     await kubectl(lab, "set", "env", deployment, "CLUSTERRA_CONFIG_OVERRIDES=no")
     job = await ada.submit(f"#!/bin/sh\n#SBATCH --constraint=compute-xlarge\n{HEAD}", ONE_CPU)
 
-    async def told() -> MisclassifiedFact | None:
-        facts = [event.data for event in await ada.history("node.*")]
-        return next((fact for fact in facts if isinstance(fact, MisclassifiedFact)), None)
-
-    fact = await until(told, seconds=120, every=0.5, what="node.misclassified")
+    fact = await misclassified(ada, "compute-xlarge")
     assert isinstance(lab.substrate, KubernetesEdge)
-    assert (fact.node, fact.shape, fact.expected.cpus) == (lab.substrate.node.name, "compute-xlarge", 32)
+    assert (fact.node, fact.expected.cpus) == (lab.substrate.node.name, 32)
     assert fact.actual.cpus == len(os.sched_getaffinity(0))
+    assert observer.states.get(job.job_id) in (None, "PENDING")
+
+
+async def test_a_machine_without_its_gpus_is_told_and_runs_nothing(lab: Stack, ada: User, observer: Observer) -> None:
+    """l4-small is the cheapest with a GPU, and this machine has none."""
+    job = await ada.submit(f"#!/bin/sh\n#SBATCH --gres=gpu:1\n{HEAD}", ONE_CPU)
+    fact = await misclassified(ada, "l4-small")
+    assert (fact.expected.gpus, fact.expected.gpu_model) == (1, "l4")
+    assert (fact.actual.gpus, fact.actual.gpu_model) == (0, "")
     assert observer.states.get(job.job_id) in (None, "PENDING")

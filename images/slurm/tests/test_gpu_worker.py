@@ -66,10 +66,12 @@ async def test_a_worker_without_gpus_is_one_there_as_well(site: Site) -> None:
     ],
     ids=["too few", "a longer name", "another model", "none"],
 )
+@pytest.mark.parametrize("overrides", ["no", "yes"])
 async def test_a_machine_without_the_gpus_of_its_shape_is_no_worker(
-    site: Site, machine: str, gpus: int, model: str
+    site: Site, overrides: str, machine: str, gpus: int, model: str
 ) -> None:
-    async with pod("g3", site, L4, machine=machine, registers=False) as worker:
+    told = {**L4, "CLUSTERRA_CONFIG_OVERRIDES": overrides}
+    async with pod("g3", site, told, machine=machine, registers=False) as worker:
         assert await worker.process.wait() == 78
     said = json.loads(termination("g3", site).read_text())["misclassified"]
     assert (said["expected"]["gpus"], said["expected"]["gpu_model"]) == (2, "l4")
