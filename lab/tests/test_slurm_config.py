@@ -45,7 +45,7 @@ def test_workers_of_this_machine_alone_have_devices_for_their_gpus() -> None:
     assert lines[0] == "AutoDetect=off"
     assert "Name=gpu Type=l4 File=/etc/slurm/gpu[0-7]" in lines
     pods = SlurmConfig("acme", 17000, 17001, one_host=False)
-    assert pods.files()["gres.conf"] == "AutoDetect=off\n"
+    assert pods.files()["gres.conf"] == "AutoDetect=nvidia\n"
 
 
 def test_power_saving_has_cloud_nodes_and_no_accounting() -> None:

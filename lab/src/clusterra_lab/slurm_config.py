@@ -185,11 +185,12 @@ PartitionName=main Default=YES Nodes=ALL MaxNodes={config.max_nodes or "UNLIMITE
 def gres_conf(config: SlurmConfig) -> str:
     """gres.conf(5): for any worker that is a process of this machine, the devices of the GPUs that it says it has.
 
-    Of each line slurmd takes as many as the worker has of that model. A pod's own devices are found by its own slurmd.
+    Of each line slurmd takes as many as the worker has of that model. In a pod slurmd finds the devices by itself.
     """
+    if not config.one_host:
+        return "AutoDetect=nvidia\n"
     devices = f"File={ETC}/{GPU}[0-{MOST_GPUS - 1}]"
-    lines = [f"Name=gpu Type={model} {devices}\n" for model in GPU_MODELS] if config.one_host else []
-    return "".join(["AutoDetect=off\n", *lines])
+    return "".join(["AutoDetect=off\n", *(f"Name=gpu Type={model} {devices}\n" for model in GPU_MODELS)])
 
 
 def slurmdbd_conf(config: SlurmConfig) -> str:
