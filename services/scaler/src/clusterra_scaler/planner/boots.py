@@ -48,6 +48,9 @@ class BootTimes:
         return replace(self, given_up=given_up, given_up_in_a_row=in_a_row, p99_seconds=p99(self.ended, given_up))
 
 
+_NEVER_SEEN = BootTimes()
+
+
 @dataclass(frozen=True, slots=True)
 class Boots:
     """Of one cluster."""
@@ -96,7 +99,7 @@ class Boots:
         return self._of(shape).given_up_in_a_row
 
     def _of(self, shape: ShapeName) -> BootTimes:
-        return self.times.get(shape, BootTimes())
+        return self.times.get(shape, _NEVER_SEEN)
 
     def _p99(self, shape: ShapeName) -> float | None:
         times = self._of(shape)

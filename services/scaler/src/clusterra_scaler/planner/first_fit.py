@@ -199,12 +199,12 @@ def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | No
         for each in bins
         if each.cpus >= need.cpus
         and each.memory_mib >= need.memory_mib
-        and gres.fits(need.gres, each.gres)
         and each.shape not in kept_from
         and (filling.any_family or each.kind not in _COMING or family in each.features)
         and need.node in ("", each.name)
         and each.name not in need.not_nodes
         and allows(each.features)
+        and gres.fits(need.gres, each.gres)
     ]
 
 

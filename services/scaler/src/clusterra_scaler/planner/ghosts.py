@@ -56,6 +56,9 @@ class Unregistered:
         limit_seconds = boots.limit_seconds(worker.shape, seen.binding.policy)
         overdue = _seconds(serves_since or max(self.since, self.started_at), taken_at) >= limit_seconds
         overdue_in = (self.overdue_in or seen.snapshot.generation) if overdue else None
+        if (serves_since, limit_seconds, overdue_in) == (self.serves_since, self.limit_seconds, self.overdue_in):
+            # So it is with nearly all, at each look.
+            return self
         return replace(self, serves_since=serves_since, limit_seconds=limit_seconds, overdue_in=overdue_in)
 
     @property
@@ -95,10 +98,11 @@ class Looks:
         return replace(self, boots=boots, unregistered=unregistered, generation=generation)
 
     def _known(self, worker: Worker, taken_at: datetime) -> Unregistered:
-        first = Unregistered(worker.shape, worker.started_at, taken_at, None, 0.0)
-        known = self.unregistered.get(worker.name, first)
+        known = self.unregistered.get(worker.name)
         # A StatefulSet's pods are other workers of the same name.
-        return known if known.started_at == worker.started_at else first
+        if known is not None and known.started_at == worker.started_at:
+            return known
+        return Unregistered(worker.shape, worker.started_at, taken_at, None, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
