@@ -16,6 +16,7 @@ from clusterra_runtime.service import Service, run
 
 from clusterra_scaler.decision_log import decision_log
 from clusterra_scaler.fleets import FLEETS, SERVICE, Fleets
+from clusterra_scaler.garbage import collect_seldom
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
 from clusterra_scaler.usage import UsageReader
@@ -55,4 +56,5 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 def main() -> None:
     """Run the scaler until it is told to stop."""
+    collect_seldom()
     run(SERVICE, Settings(), app)

@@ -97,7 +97,7 @@ def typed(has: Free, worker: Free) -> Free:
 def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
     """How many jobs that ask for so much, at least for one of something, have room at once."""
     if len(asked) == 1:
-        return _of_kind_in_all(asked[0].name, free) // asked[0].count
+        return _left_of(asked[0].name, free) // asked[0].count
     times = 0
     while fits(asked, free):
         times, free = times + 1, without(asked, free)
@@ -106,12 +106,9 @@ def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
 
 def fits(asked: tuple[Gres, ...], free: Free) -> bool:
     """Whether there is room for a job that asks for so much."""
-    if not all(_of_kind_in_all(each.name, free) >= each.count for each in asked):
-        return False
-    # One of several may take what another one needs.
-    return len(asked) < 2 or sum(without(asked, free).values()) == sum(free.values()) - sum(
-        each.count for each in asked
-    )
+    if len(asked) == 1:
+        return _left_of(asked[0].name, free) >= asked[0].count
+    return not asked or sum(without(asked, free).values()) == sum(free.values()) - sum(each.count for each in asked)
 
 
 def without(taken: Iterable[Gres], free: Free) -> Free:
@@ -135,8 +132,10 @@ def _of_kind(name: str, free: Free) -> list[str]:
     return [other for other in free if other == name or (not colon and other.partition(":")[0] == kind)]
 
 
-def _of_kind_in_all(name: str, free: Free) -> int:
-    return sum([free[other] for other in _of_kind(name, free)])
+def _left_of(name: str, free: Free) -> int:
+    if ":" in name:
+        return free.get(name, 0)
+    return sum([count for other, count in free.items() if other.partition(":")[0] == name])
 
 
 def _items(text: str) -> Iterator[Asked]:
