@@ -1,27 +1,27 @@
 """How fast the planner is, what memory it takes, and how far its plans are from the cheapest.
 
 - 10,000 pending jobs of 2,000 vectors against 45 offerings: all of them new (cold), and 100 more of 20 vectors
-  while the workers of all the others are on their way (incremental).
+  while the workers of all the others are on their way (incremental). `cold` and `incremental` time the packing alone,
+  `decide_cold` and `decide_again` the whole decision from what is seen to what is desired.
 - 1,000 clusters, each with a snapshot every five seconds: what decoding and deciding take of a core.
 - 200 small random queues, each against a proved optimum: USD per hour of what is bought.
 
 Prints progress on stderr and, last, one JSON line; times are in milliseconds of the process, memory is the most that a
-process of its own had. `loop_ms` is what a plain loop of a million additions took beside it. A tenth of that loop runs
-before and after each thing that is timed: `steady` are the times of those around which the machine was as fast as it is
-most of the time at its fastest, for others slow a shared one down for seconds. First fit says what packing is worth.
+process of its own had. How much of a p99 was the machine is told beside it. `wall_p99_ms` has also what others ran
+meanwhile, `collected_p99_ms` is the garbage collector's part. `steady` are the times of those runs around which the
+machine was as fast as it is most of the time at its fastest, by a plain loop of 100,000 additions before and after
+each: others slow a shared machine down for seconds. `loop_ms` is what ten such loops took, to compare machines by.
+First fit says what packing is worth.
 """
 
 import argparse
 import json
 import multiprocessing
 import random
-import resource
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -32,17 +32,21 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, Run
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue
+from clusterra_scaler.garbage import collect_seldom
 from clusterra_scaler.planner.decision import decide
 from clusterra_scaler.planner.packing.durations import certain
 from clusterra_scaler.planner.packing.packing import pack
 from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
+from looks import LongQueue
 from optimum import optimum
 from queues import HOUR, OFFERINGS, queue, small
+from stopwatch import Clock, loop_ms, peak_mib
 
 VECTORS, JOBS = 2_000, 10_000
 NEW_VECTORS, NEW_JOBS = 20, 100
@@ -50,68 +54,11 @@ CLUSTERS = 1_000
 SNAPSHOT_SECONDS = 5.0
 RUN_SECONDS = 4 * HOUR
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-LOOP = 1_000_000
-STEADY = 1.2
-"""By so much slower than at its fastest the machine may be."""
 CATALOGUE = Path(__file__).parents[1] / "catalog" / "shapes.yaml"
 
 
 def tell(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
-
-
-class Clock:
-    """Times of one thing done many times: of this process, and by the wall, which on a busy machine are more."""
-
-    def __init__(self) -> None:
-        self._cpu: list[float] = []
-        self._wall: list[float] = []
-        self._loops: list[float] = []
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        before = loop_ms(LOOP // 10)
-        wall, cpu = time.perf_counter(), time.process_time()
-        yield
-        self._cpu.append((time.process_time() - cpu) * 1e3)
-        self._wall.append((time.perf_counter() - wall) * 1e3)
-        self._loops.append(max(before, loop_ms(LOOP // 10)))
-
-    @property
-    def total_ms(self) -> float:
-        return sum(self._cpu)
-
-    def figures(self) -> dict[str, object]:
-        return {
-            "p50_ms": round(statistics.median(self._cpu), 2),
-            "p99_ms": round(p99(self._cpu), 2),
-            "wall_p50_ms": round(statistics.median(self._wall), 2),
-            "wall_p99_ms": round(p99(self._wall), 2),
-            "runs": len(self._cpu),
-            "steady": self._steady(),
-        }
-
-    def _steady(self) -> dict[str, float]:
-        fastest = sorted(self._loops)[len(self._loops) // 10]
-        times = [each for each, loop in zip(self._cpu, self._loops, strict=True) if loop <= fastest * STEADY]
-        return {"p50_ms": round(statistics.median(times), 2), "p99_ms": round(p99(times), 2), "runs": len(times)}
-
-
-def p99(values: Sequence[float]) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * 0.99))]
-
-
-def peak_mib() -> float:
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
-
-
-def loop_ms(additions: int = LOOP) -> float:
-    """A plain loop of additions, to compare machines by."""
-    began = time.process_time()
-    total = 0
-    for number in range(additions):
-        total += number
-    return round((time.process_time() - began) * 1e3, 2)
 
 
 def cold(runs: int) -> dict[str, object]:
@@ -154,6 +101,40 @@ def incremental(runs: int) -> dict[str, object]:
         with clock():
             pack(new, coming, OFFERINGS, Settings())
     return {**clock.figures(), "peak_mib": peak_mib(), "open_workers": len(coming), "loop_ms": loop_ms()}
+
+
+def decide_cold(runs: int) -> dict[str, object]:
+    """The whole decision where all jobs are new: demand, plan, targets, reasons. Every tenth run has another queue."""
+    clock = Clock()
+    for run in range(runs):
+        if run % 10 == 0:
+            seen = LongQueue.of(VECTORS, JOBS, random.Random(run)).seen()
+            history = RunHistory()
+            history.see(seen.snapshot)
+        with clock():
+            decision = decide(seen, FleetState.undecided(START), Sightings(), history)
+    bought = 0 if decision.plan is None else sum(decision.plan.new.values())
+    return {**clock.figures(), "peak_mib": peak_mib(), "workers": bought, "loop_ms": loop_ms()}
+
+
+def decide_again(runs: int) -> dict[str, object]:
+    """The whole decision while all workers boot: `same` where nothing has changed, `more` with a few more jobs."""
+    long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
+    first, history = long_queue.seen(), RunHistory()
+    history.see(first.snapshot)
+    decided = decide(first, FleetState.undecided(START), Sightings(), history)
+    long_queue.boots(decided.state)
+    seen = long_queue.seen()
+    decided = decide(seen, decided.state, decided.sightings, history)
+    same, more = Clock(), Clock()
+    for _ in range(runs):
+        with same():
+            decide(seen, decided.state, decided.sightings, history)
+        later = long_queue.with_more(NEW_VECTORS, NEW_JOBS)
+        history.see(later.snapshot)
+        with more():
+            decide(later, decided.state, decided.sightings, history)
+    return {"same": same.figures(), "more": more.figures(), "peak_mib": peak_mib(), "loop_ms": loop_ms()}
 
 
 def clusters(rounds: int) -> dict[str, object]:
@@ -316,8 +297,9 @@ def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Of
 
 
 def apart(what: Callable[..., dict[str, object]], *arguments: float) -> dict[str, object]:
-    """Run it in a process of its own, whose memory is its own."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    """Run it in a process of its own, whose memory is its own, and which collects garbage as the scaler does."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=collect_seldom) as pool:
         return pool.submit(what, *arguments).result()
 
 
@@ -332,6 +314,8 @@ def main() -> None:
     for name, what, *amounts in (
         ("cold", cold, arguments.runs),
         ("incremental", incremental, 2 * arguments.runs),
+        ("decide_cold", decide_cold, arguments.runs // 2),
+        ("decide_again", decide_again, arguments.runs // 2),
         ("clusters", clusters, arguments.rounds),
         ("against_optimum", against_optimum, arguments.instances, arguments.seconds),
     ):

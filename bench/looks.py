@@ -1,0 +1,128 @@
+"""A cluster with a long queue, as its scaler sees it: all jobs wait, then workers are on their way for them."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.queue import PendingJobs, QueueSnapshot
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.shapes import Catalogue, Family, Shape
+from clusterra_scaler.planner.packing.vectors import Group
+from clusterra_scaler.planner.seen import Edge, Seen
+from clusterra_scaler.planner.state import FleetState
+from queues import HOUR, OFFERINGS, queue
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LIMITS_SECONDS = (HOUR, 2 * HOUR, 4 * HOUR, 24 * HOUR)
+_MIB_PER_GIB = 1024
+
+
+def _family(cpus: int, memory_gib: float, gpus: int) -> Family:
+    if gpus:
+        return "a10g"
+    return "compute" if memory_gib <= 2 * cpus else "general" if memory_gib <= 4 * cpus else "memory"
+
+
+CATALOGUE = Catalogue(
+    shapes=tuple(
+        Shape(
+            name=each.shape,
+            family=_family(each.cpus, each.memory_gib, each.gpus),
+            size="medium",
+            vcpu=each.cpus,
+            memory_gib=each.memory_gib,
+            usd_per_hour=each.usd_per_second * HOUR,
+            gpu_count=each.gpus,
+            gpu_model="a10g" if each.gpus else "",
+        )
+        for each in OFFERINGS
+    )
+)
+"""The offerings of `queues` as shapes."""
+
+
+@dataclass(slots=True)
+class LongQueue:
+    """Jobs that wait. More may come, and what was decided for them is on its way."""
+
+    pending: tuple[PendingJobs, ...]
+    chance: random.Random
+    most_workers: int
+    edge: Edge = field(default_factory=Edge)
+    generation: int = 1
+
+    @classmethod
+    def of(cls, vectors: int, jobs: int, chance: random.Random) -> "LongQueue":
+        """As many jobs of as many different vectors."""
+        return cls(_pending(queue("job", vectors, jobs, chance), 1, chance), chance, most_workers=2 * jobs)
+
+    def seen(self) -> Seen:
+        """What is seen now."""
+        now = START + timedelta(seconds=self.generation)
+        snapshot = QueueSnapshot(generation=self.generation, taken_at=now, pending=self.pending, running=(), nodes=())
+        return Seen(self._binding(), snapshot, self.edge, now)
+
+    def boots(self, state: FleetState) -> None:
+        """All workers that are desired boot from now on."""
+        self.generation += 1
+        now = START + timedelta(seconds=self.generation)
+        heartbeat = Heartbeat(
+            generation=self.generation,
+            sent_at=now,
+            agent_version="1",
+            substrate="process",
+            applied=Applied(generation=state.generation, fence=state.fence, applied_at=now),
+            workers=tuple(
+                Worker(name=f"{each.shape}-{number}", shape=each.shape, phase="booting", started_at=now)
+                for each in state.targets
+                for number in range(each.replicas)
+            ),
+        )
+        self.edge = self.edge.hears(heartbeat, now)
+
+    def with_more(self, vectors: int, jobs: int) -> Seen:
+        """What is seen if more jobs come now. They are not kept."""
+        self.generation += 1
+        seen = self.seen()
+        first = 1 + sum(len(group.job_ids) for group in self.pending)
+        more = _pending(queue("more", vectors, jobs, self.chance), first, self.chance)
+        # A snapshot comes over the wire: nothing of the one before is in it.
+        snapshot = seen.snapshot.model_copy(update={"pending": (*self.pending, *more)})
+        return Seen(seen.binding, QueueSnapshot.model_validate_json(snapshot.model_dump_json()), seen.edge, seen.now)
+
+    def _binding(self) -> ClusterBinding:
+        return ClusterBinding(
+            name="c1",
+            slurmrestd_url="http://127.0.0.1:6820",
+            jwt_key="file:/dev/null",
+            operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
+            catalogue=CATALOGUE,
+            policy=ScalingPolicy(max_workers=self.most_workers),
+        )
+
+
+def _pending(groups: Sequence[Group], first_id: int, chance: random.Random) -> tuple[PendingJobs, ...]:
+    pending: list[PendingJobs] = []
+    for group in groups:
+        ids = range(first_id, first_id + len(group.job_ids))
+        first_id = ids.stop
+        pending.append(
+            PendingJobs(
+                job_ids=tuple(map(str, ids)),
+                count=len(ids),
+                cpus=group.cpus * group.nodes,
+                nodes=group.nodes,
+                memory_per_node_mib=int(group.memory_gib * _MIB_PER_GIB),
+                gres=f"node/gpu={group.gpus}" if group.gpus else "",
+                exclusive=group.exclusive,
+                partition="main",
+                uid=20001 + int(group.owner.rpartition("-")[2]),
+                reason="Resources",
+                time_limit_seconds=chance.choice(LIMITS_SECONDS),
+                first_submitted_at=START,
+            )
+        )
+    return tuple(pending)
