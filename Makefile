@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MEMBERS := $(wildcard libs/* services/*) lab
 # Most of a test is waiting for a real thing. A file's tests share their servers.
-TEST_PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN)
+TEST_PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 # What the demo's workers are: processes of this machine, or pods of a real node of Kubernetes on it.
 SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
@@ -52,7 +52,7 @@ prepare-kubernetes: $(VENV)/.installed ## Also build the programs of Kubernetes,
 	@$(BIN)/lab prepare --kubernetes
 
 test: prepare-kubernetes ## All tests, on real NATS, DynamoDB, OIDC, Slurm and Kubernetes
-	@$(BIN)/pytest -q -n $(TEST_PROCESSES) --dist loadfile
+	@$(BIN)/pytest -q -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 test-histories: prepare ## The scale-down rule against 200 random queues, on a model and on Slurm (HISTORIES=N, HISTORIES_SEED=N)
 	@HISTORIES=$${HISTORIES:-200} $(BIN)/pytest -q services/scaler/tests/test_*_histories.py tests/test_scale_down.py
