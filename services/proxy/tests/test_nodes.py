@@ -96,6 +96,10 @@ async def test_a_node_at_work_is_drained_and_not_deleted(
     await proxy.call("undrain", Undrain(node="w2"), Done)
 
 
+async def requeued(slurm: SlurmWorld, job_id: str) -> bool:
+    return "Restarts=1" in (await slurm.cluster.run("scontrol", "show", "job", job_id)).stdout
+
+
 async def test_jobs_of_a_node_that_is_gone_run_on_another(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
 ) -> None:
@@ -107,12 +111,19 @@ async def test_jobs_of_a_node_that_is_gone_run_on_another(
         # One that lived would register again, and the node were up.
         slurmd.kill()
         await slurmd.wait()
-        await proxy.call("down", Down(node="taken", reason="its machine is gone"), Done)
-        down = await proxy.until_snapshot(
-            lambda snapshot: (
-                "DOWN" in states(snapshot, "taken") and any(job_id in group.job_ids for group in snapshot.pending or ())
-            )
-        )
+        gone = Down(node="taken", reason="its machine is gone")
+        await proxy.call("down", gone, Done)
+        await until(lambda: requeued(slurm, job_id), seconds=30, what="the job to be queued again", every=0.1)
+
+        async def down_and_pending() -> QueueSnapshot | None:
+            # What slurmd answered before, as to the job's launch, is read up to a second later and brings its node up
+            # again. Whoever sees that says once more, as the scaler does, that the node is down.
+            await proxy.call("down", gone, Done)
+            snapshot = proxy.snapshots[-1]
+            pending = any(job_id in group.job_ids for group in snapshot.pending or ())
+            return snapshot if pending and "DOWN" in states(snapshot, "taken") else None
+
+        down = await until(down_and_pending, seconds=30, what="the node to be down and its job to wait", every=0.5)
         (node,) = [node for node in down.nodes or () if node.name == "taken"]
         assert (node.draining, node.cpus_allocated, node.reason) == (True, 0, "clusterra:its machine is gone")
         shown = (await slurm.cluster.run("scontrol", "show", "job", job_id)).stdout
