@@ -6,7 +6,7 @@ at the same point each time: the same question gets the same answer.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -20,7 +20,7 @@ from clusterra_scaler.planner.packing.vectors import ROUNDING_GIB, Group, Offeri
 MOST_JOBS = 50
 """With more there are so many ways to combine them that the first plan is good, and trying again takes too long."""
 _CLEARLY = 1e-9
-"""The share of the price by which a change must be cheaper."""
+"""The share of the price by which two prices differ, so that rounding decides nothing."""
 _SPREAD = 0.3
 """By which share prices are changed at most."""
 _WORKERS = 8
@@ -52,7 +52,7 @@ def revise(filling: Filling) -> None:
     jobs = sum(len(worker.jobs) for worker in workers.values())
     before = list(workers.values())
     after = _revised(before, jobs, filling)
-    if after is not before:
+    if _usd(after) < _usd(before) * (1.0 - _CLEARLY):
         filling.take_back([room for room in filling.bought if room.order in workers])
         for worker in after:
             room = filling.buy(worker.offering)
@@ -70,10 +70,18 @@ def _revised(workers: list[_Worker], jobs: int, filling: Filling) -> list[_Worke
         old = [worker for number, worker in enumerate(workers) if number in numbers]
         looks -= len(filling.offerings) * sum(len(worker.jobs) for worker in old)
         new = _again(old, filling.offerings, filling.settings, chance)
-        if sum(each.usd for each in new) < sum(each.usd for each in old) * (1.0 - _CLEARLY):
-            workers = [worker for number, worker in enumerate(workers) if number not in numbers] + new
+        usd, usd_before = _usd(new), _usd(old)
+        if usd > usd_before * (1.0 + _CLEARLY):
+            continue
+        # What costs the same is taken, too: from there it may be one more step to what costs less.
+        workers = [worker for number, worker in enumerate(workers) if number not in numbers] + new
+        if usd < usd_before * (1.0 - _CLEARLY):
             patience = enough
     return workers
+
+
+def _usd(workers: Iterable[_Worker]) -> float:
+    return sum(worker.usd for worker in workers)
 
 
 def _again(
