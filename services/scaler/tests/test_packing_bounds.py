@@ -8,8 +8,9 @@ from clusterra_scaler.planner.packing.durations import certain
 from clusterra_scaler.planner.packing.packing import pack
 from clusterra_scaler.planner.packing.rooms import Room
 from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.turns import Claim
 from clusterra_scaler.planner.packing.vectors import Group
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from packing_examples import HOUR, OFFERINGS, any_bounds, any_groups, any_rooms
 
@@ -76,12 +77,60 @@ def test_owners_take_turns(counts: list[int], workers: int) -> None:
 
 
 def test_who_has_more_running_waits_for_the_others() -> None:
-    groups = [equal_jobs("ada", 4), equal_jobs("bob", 4)]
-    running = {"ada": 3.5 * PRICES["compute-4"]}
+    groups = [equal_jobs("ada", 4, cpus=16), equal_jobs("bob", 4, cpus=16)]
+    running = {"ada": 3.5 * PRICES["compute-16"]}
     packing = pack(groups, [], OFFERINGS, SETTINGS, Bounds(workers=4), running)
     assert [each.job_id.partition("-")[0] for each in packing.placements] == ["bob"] * 4
     packing = pack(groups, [], OFFERINGS, SETTINGS, Bounds(workers=6), running)
     assert Counter(each.job_id.partition("-")[0] for each in packing.placements) == {"bob": 4, "ada": 2}
+
+
+def test_where_places_are_scarce_fewer_and_larger_workers_are_bought() -> None:
+    short, long = (Group((name,), 4, 8.0, certain(hours * HOUR)) for name, hours in (("short", 0.1), ("long", 100)))
+    assert [each.offering.shape for each in pack([short, long], [], OFFERINGS, SETTINGS).purchases] == ["compute-4"] * 2
+    packing = pack([short, long], [], OFFERINGS, SETTINGS, Bounds(workers=1))
+    assert [each.offering.shape for each in packing.purchases] == ["compute-16"]
+    assert packing.unaffordable == ()
+
+
+def test_no_place_is_larger_than_what_is_in_it() -> None:
+    gang = Group(("gang",), 16, 100.0, certain(HOUR), nodes=3)
+    packing = pack([gang, equal_jobs("bob", 1)], [], OFFERINGS, SETTINGS, Bounds(workers=1))
+    assert [each.offering.shape for each in packing.purchases] == ["compute-4"]
+    assert packing.unaffordable == ("gang",)
+
+
+def test_where_money_is_scarce_larger_workers_are_no_help() -> None:
+    usd = 2.5 * PRICES["compute-4"]
+    packing = pack([equal_jobs("ada", 8)], [], OFFERINGS, SETTINGS, Bounds(workers=3, usd_per_hour=usd))
+    assert [each.offering.shape for each in packing.purchases] == ["compute-4"] * 2
+
+
+def test_the_jobs_of_an_owner_are_served_in_their_order() -> None:
+    small, big = equal_jobs("ada", 1), Group(("big",), 16, 100.0, certain(9 * HOUR), owner="ada")
+    for groups in ([small, big], [big, small]):
+        packing = pack(groups, [], OFFERINGS, SETTINGS, Bounds(usd_per_hour=PRICES["memory-16"]))
+        assert packing.placements[0].job_id == groups[0].job_ids[0]
+
+
+@given(any_groups(), any_rooms(), any_bounds, st.data())
+def test_what_a_claim_needs_is_bought_for_nobody_else(
+    groups: list[Group], rooms: list[Room], bounds: Bounds, data: st.DataObject
+) -> None:
+    refused = pack(groups, rooms, OFFERINGS, SETTINGS, bounds).unaffordable
+    assume(refused)
+    job_id = data.draw(st.sampled_from(refused))
+    (group,) = (each for each in groups if job_id in each.job_ids)
+    shape = next(each.shape for each in OFFERINGS if group.runs_on(each))
+    packing = pack(groups, rooms, OFFERINGS, SETTINGS, bounds, claim=Claim(job_id, shape))
+    bought = [each.offering for each in packing.purchases]
+    jobs = sorted(job_id for each in groups for job_id in each.job_ids)
+    assert sorted([each.job_id for each in packing.placements] + [*packing.impossible, *packing.unaffordable]) == jobs
+    assert bounds.allow(bought)
+    if job_id in packing.unaffordable and not rooms and bought:
+        kept = [next(each for each in OFFERINGS if each.shape == shape)] * group.nodes
+        assert bounds.workers is None or len(bought) + len(kept) <= bounds.workers
+        assert bounds.usd_per_hour is None or Bounds(usd_per_hour=bounds.usd_per_hour).allow([*bought, *kept])
 
 
 @pytest.mark.parametrize(("left", "shape"), [(1, "compute-4"), (0, "memory-4")])

@@ -1,6 +1,6 @@
 """Pending jobs onto open workers and, for those that nobody takes cheaply, onto new ones."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -8,14 +8,17 @@ from typing import NamedTuple
 from clusterra_scaler.planner.packing.bounds import UNBOUNDED, Bounds
 from clusterra_scaler.planner.packing.bundles import buy_bundles
 from clusterra_scaler.planner.packing.filling import Filling, Waiting
+from clusterra_scaler.planner.packing.places import prices_of_a_place, trim, with_place
 from clusterra_scaler.planner.packing.revision import revise
 from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.turns import fill_in_turns
+from clusterra_scaler.planner.packing.turns import Claim, Shop, fill_in_turns
 from clusterra_scaler.planner.packing.vectors import ROUNDING_GIB, Group, Offering
 
 LEAST_LOOKS = 16
 """So many of the open rooms are looked at for every group."""
+MOST_JOBS_TRIED_AGAIN = 1000
+"""With more it takes too long to try what places would have to cost for all to get room."""
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
@@ -46,6 +49,47 @@ class Packing:
     """Jobs that get nothing because of the bounds."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Who asks for room, and what there is and may be bought."""
+
+    groups: Sequence[Group]
+    rooms: Sequence[Room]
+    offerings: Sequence[Offering]
+    settings: Settings
+    bounds: Bounds
+    running: Mapping[str, float]
+    claim: Claim | None
+
+    def at_once(self, place_usd: float) -> tuple[Filling, list[Group]]:
+        """All jobs placed as if nothing bound but which shapes there are, and those that no such shape holds."""
+        filling = self._filling(self.bounds.buyable(self.offerings), place_usd)
+        return filling, _fill(_most_work_first(self.groups), filling)
+
+    def in_turns(self, place_usd: float, out: Container[int]) -> tuple[Filling, tuple[str, ...]]:
+        """One job after the other, without those groups that are out, and the jobs that get nothing."""
+        filling = self._filling(self.offerings, place_usd)
+        queue = [group for group in self.groups if id(group) not in out]
+        shop = Shop(self.offerings, self.bounds, place_usd)
+        return filling, fill_in_turns(queue, filling, shop, self.running, self.claim)
+
+    def allows(self, filling: Filling) -> bool:
+        """Whether all that is bought there may be."""
+        return self.bounds.allow(self.bought(filling))
+
+    def bought(self, filling: Filling) -> list[Offering]:
+        """At its own price."""
+        by_shape = {offering.shape: offering for offering in self.offerings}
+        return [by_shape[room.offering.shape] for room in filling.bought]
+
+    def _filling(self, offerings: Sequence[Offering], place_usd: float) -> Filling:
+        looks = max(LEAST_LOOKS, self.settings.looks // 4 // max(1, len(self.groups)))
+        rooms = [room.copy() for room in self.rooms]
+        for room in rooms:
+            room.offering = with_place(room.offering, place_usd)
+        return Filling(rooms, [with_place(each, place_usd) for each in offerings], self.settings, looks)
+
+
 def pack(
     groups: Iterable[Group],
     rooms: Iterable[Room],
@@ -53,34 +97,56 @@ def pack(
     settings: Settings,
     bounds: Bounds = UNBOUNDED,
     running: Mapping[str, float] = _NOTHING,
+    claim: Claim | None = None,
 ) -> Packing:
     """Place every job that some shape holds, for the least expected cost, a job of several nodes whole.
 
     No placement costs more than a new worker for each node of its job. Those with the most CPU seconds choose first.
     The same arguments give the same answer, and are left as they are; between equal prices the earlier room goes first.
 
-    Where what would be bought is more than the bounds allow, owners take turns instead, each job the cheapest that may
-    still be bought. `running` is what each owner has already, in USD per hour.
+    Where more workers would be bought than the bounds allow, fewer and larger ones are, if that is enough for all. Else
+    owners take turns, each job the best that may still be bought, and an owner's jobs in the order of the groups.
+    `running` is what each owner has already, in USD per hour. The job of a claim is served before all others.
     """
-    ordered = sorted(groups, key=lambda each: (-each.remaining.mean_seconds * each.cpus, each.job_ids[0]))
-    opened = _with_room(rooms, ordered)
-    looks = max(LEAST_LOOKS, settings.looks // 4 // max(1, len(ordered)))
-    filling = Filling([room.copy() for room in opened], bounds.buyable(offerings), settings, looks)
-    left = _fill(ordered, filling)
+    groups = list(groups)
+    question = _Question(groups, _with_room(rooms, groups), offerings, settings, bounds, running, claim)
+    filling, left = question.at_once(0.0)
     impossible = [group for group in left if not any(map(group.runs_on, offerings))]
     out = set(map(id, impossible))
-    if bounds.allow([room.offering for room in filling.bought]):
+    crowded = bounds.workers is not None and len(filling.bought) > bounds.workers
+    prices = prices_of_a_place(offerings) if crowded else ()
+    place_usd = 0.0
+    if claim is None and len(filling.placed) <= MOST_JOBS_TRIED_AGAIN:
+        for place_usd in prices:
+            filling, left = question.at_once(place_usd)
+            if question.allows(filling):
+                break
+    if claim is None and question.allows(filling):
         queue = [group for group in left if id(group) not in out]
+        shop = Shop(offerings, bounds.after(question.bought(filling)), place_usd)
+        unaffordable = fill_in_turns(queue, filling, shop, running)
     else:
-        queue = [group for group in ordered if id(group) not in out]
-        filling = Filling([room.copy() for room in opened], offerings, settings, looks)
-    unaffordable = fill_in_turns(queue, filling, offerings, bounds, running)
+        # Where money is scarce, too, dear places may serve fewer.
+        ways = prices[-1:] if bounds.usd_per_hour is None and crowded else (*prices[-1:], 0.0)
+        answers = [question.in_turns(each, out) for each in ways]
+        filling, unaffordable = min(answers, key=lambda each: len(each[1]))
+    if crowded:
+        trim(filling, offerings, bounds)
     return Packing(
         tuple([Placement(job_id, tuple([room.id for room in at]), usd) for _, job_id, at, usd in filling.placed]),
-        tuple([Purchase(room.id, room.offering) for room in filling.bought]),
+        tuple(
+            [
+                Purchase(room.id, offering)
+                for room, offering in zip(filling.bought, question.bought(filling), strict=True)
+            ]
+        ),
         tuple([job_id for group in impossible for job_id in group.job_ids]),
         unaffordable,
     )
+
+
+def _most_work_first(groups: Iterable[Group]) -> list[Group]:
+    return sorted(groups, key=lambda each: (-each.remaining.mean_seconds * each.cpus, each.job_ids[0]))
 
 
 def _with_room(rooms: Iterable[Room], groups: Sequence[Group]) -> list[Room]:
