@@ -54,8 +54,8 @@ prepare-kubernetes: $(VENV)/.installed ## Also build the programs of Kubernetes,
 test: prepare-kubernetes ## All tests, on real NATS, DynamoDB, OIDC, Slurm and Kubernetes
 	@$(BIN)/pytest -q -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-test-histories: prepare ## The scale-down rule against 200 random queues, on a model and on Slurm (HISTORIES=N, HISTORIES_SEED=N)
-	@HISTORIES=$${HISTORIES:-200} $(BIN)/pytest -q services/scaler/tests/test_*_histories.py tests/test_scale_down.py
+test-histories: prepare ## The scale-down rule against 200 random queues, on a model and on Slurm; all examples of other properties (HISTORIES=N, HISTORIES_SEED=N)
+	@HISTORIES=$${HISTORIES:-200} $(BIN)/pytest -q services/scaler/tests libs/runtime/tests/test_dynamodb.py tests/test_scale_down.py
 
 test-chaos: prepare-kubernetes ## The Kubernetes edge in random trouble (CHAOS_SEED=N, CHAOS_STEPS=N)
 	@$(BIN)/pytest -q -s services/edge-agent/tests/test_kubernetes_chaos.py

@@ -45,8 +45,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes is the machine's affair, and it runs other tests beside this one. The suite plays the same
-# examples each time; `make test-histories` plays others.
-settings.register_profile("suite", deadline=None, derandomize="HISTORIES" not in os.environ)
+# few examples each time; `make test-histories` plays others, and more.
+WHOLE = "HISTORIES" in os.environ
+settings.register_profile("suite", deadline=None, derandomize=not WHOLE, max_examples=100 if WHOLE else 40)
 settings.load_profile("suite")
 
 

@@ -108,4 +108,4 @@ async def test_they_stay_ready_for_longer_than_a_silent_node_would(plane: Contro
             return await lease() != first
 
         await until(renewed, seconds=30, what="a renewed lease", every=0.1)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20, "a node may be silent for 40 s"

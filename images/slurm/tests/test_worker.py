@@ -17,6 +17,9 @@ from worker_site import ALICE, BOB, INSIDE, SECONDS, Site, worker_site
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
+AT_ONCE_SECONDS = 25.0
+"""Far less than the grace time of 100 s that a hook has when nothing else is said."""
+
 
 @pytest.fixture(scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
@@ -179,7 +182,7 @@ async def test_an_idle_worker_goes_at_once(site: Site) -> None:
     async with pod("w8", site) as worker:
         started = time.monotonic()
         stopped = await worker.pre_stop()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < AT_ONCE_SECONDS
         assert (stopped.returncode, stopped.stdout) == (0, "")
         assert await site.node("w8") == ("drained", "pod is being deleted")
 
@@ -196,7 +199,7 @@ async def test_a_worker_that_slurm_has_forgotten_goes_at_once(site: Site) -> Non
         await site.ask("delete", "nodename=w10")
         started = time.monotonic()
         assert (await worker.pre_stop()).returncode == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < AT_ONCE_SECONDS
 
 
 async def test_a_running_job_comes_to_its_end_and_no_other_begins(site: Site) -> None:
@@ -224,7 +227,7 @@ async def test_when_its_grace_time_is_over_a_job_runs_again_elsewhere_at_once(si
         await site.has_written(job_id, "on w12")
         started = time.monotonic()
         assert (await worker.pre_stop(CLUSTERRA_GRACE_SECONDS="1")).returncode == 0
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < AT_ONCE_SECONDS
         await site.in_state(job_id, "PENDING")
         state, reason = await site.node("w12")
         assert state.startswith(("drain", "down"))

@@ -212,7 +212,7 @@ async def test_writes_go_on_while_nats_is_away(
         await nats.kill()
         started = loop.time()
         item = await outbox.write(change(2), [told(2)])
-        assert loop.time() - started < PUBLISH_SECONDS + 1
+        assert loop.time() - started < PUBLISH_SECONDS + 5
         assert item == Item(KEY, {"value": 2}, 2)
         clock.later()
         assert await outbox.relay_once(JOBS) == 0

@@ -56,7 +56,7 @@ async def test_a_job_as_its_owner_sees_it(proxy: ProxyWorld, alice: SlurmUser) -
     assert job.standard_error == "/dev/null"
     assert job.started_at is not None
     assert job.ended_at is not None
-    assert abs(job.submitted_at - submitted.accepted_at) < timedelta(seconds=2)
+    assert abs(job.submitted_at - submitted.accepted_at) < timedelta(seconds=30)
 
 
 async def test_scripts_that_sbatch_would_not_take(proxy: ProxyWorld, alice: SlurmUser) -> None:

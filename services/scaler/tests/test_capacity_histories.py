@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "24")) // 6
+HISTORIES = int(os.environ.get("HISTORIES", "16")) // 6
 """`make test-histories` plays more. These are long."""
 
 TROUBLE_SECONDS = 300

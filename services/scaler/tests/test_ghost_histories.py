@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "24"))
+HISTORIES = int(os.environ.get("HISTORIES", "16"))
 """`make test-histories` plays more."""
 
 TROUBLE_SECONDS = 200
@@ -84,7 +84,7 @@ def test_boots_not_known_to_be_slow_get_more_time_in_the_end(jobs: list[Job], se
 
 
 def test_workers_that_register_while_they_are_being_removed() -> None:
-    for seed in range(30):
+    for seed in range(HISTORIES):
         random = Random(seed)
         jobs = [Job(submitted=random.randint(0, 150), cpus=2, memory_mib=100, runs=30) for _ in range(20)]
         faults = Faults(late_desired=0.9, boots=BootFaults(late=0.9, late_seconds=(25, 34)))

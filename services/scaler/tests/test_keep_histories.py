@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "24")) // 4
+HISTORIES = int(os.environ.get("HISTORIES", "16")) // 4
 """`make test-histories` plays more. Much time passes in each of these."""
 
 LONG_ENOUGH = 3000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "24"))
+HISTORIES = int(os.environ.get("HISTORIES", "16"))
 """`make test-histories` plays more."""
 
 TROUBLE_SECONDS = 150
