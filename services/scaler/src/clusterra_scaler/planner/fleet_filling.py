@@ -9,6 +9,7 @@ from clusterra_contracts.shapes import Catalogue
 
 from clusterra_scaler.planner.allowance import Allowance
 from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.claims import Capped, Clearance
 from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.fleet_rooms import FleetRoom
 from clusterra_scaler.planner.packing.packing import pack
@@ -61,6 +62,7 @@ class FleetFilling:
         kept: Sequence[Booking],
         refusals: Refusals,
         soon: Callable[[FleetRoom], Room],
+        clearance: Clearance | None = None,
     ) -> None:
         """`soon` makes of a room what it is by the time at which a new worker would have booted."""
         self.rooms = rooms
@@ -72,6 +74,8 @@ class FleetFilling:
         self._workloads = workloads
         self._refusals = refusals
         self._make_soon = soon
+        self._clearance = clearance
+        self.capped: list[Capped] = []
         self._freeing: list[FleetRoom] | None = None
         """Those that have room then; None before anybody asked."""
         self._ready = [room for room in rooms if room.ready and room.room.cpus >= 1]
@@ -84,6 +88,7 @@ class FleetFilling:
             for job_id, shares in each.jobs.items():
                 self._booked[job_id] += shares
         self._waiting: list[_Waiting] = []
+        self._unaffordable: frozenset[JobId] = frozenset()
 
     def start(self, demand: Demand, *, gathered: bool) -> None:
         """Put on what is ready all jobs that Slurm can start now; the others wait for what comes."""
@@ -94,7 +99,10 @@ class FleetFilling:
         if not job_ids:
             return
         group = self._workloads.group(demand, job_ids, nodes)
-        ready = [room for room in self._ready if room.room.takes(group) and not self._refusals.refused(room, demand)]
+        usable = self._ready
+        if self._clearance is not None:
+            usable = [room for room in self._ready if self._may_use(room, demand)]
+        ready = [room for room in usable if room.room.takes(group) and not self._refusals.refused(room, demand)]
         while job_ids and len(ready) >= nodes:
             job_id = job_ids.pop(0)
             for room in ready[:nodes]:
@@ -116,12 +124,23 @@ class FleetFilling:
         if job_ids:
             self._waiting.append(_Waiting(demand, job_ids))
 
+    def claims(self, demand: Demand) -> bool:
+        """Whether a job of the demand has a claim."""
+        return self._clearance is not None and self._clearance.claim.job_id in demand.job_ids
+
+    def _may_use(self, room: FleetRoom, demand: Demand) -> bool:
+        """What makes room for a job is for no other."""
+        return self._clearance is None or room.place.worker not in self._clearance.workers or self.claims(demand)
+
     def _wait_for_room(self, demand: Demand, group: Group, job_ids: list[JobId]) -> None:
         """Let jobs wait for what ends before a new worker could have booted."""
         if not job_ids:
             return
         if self._freeing is None:
-            self._freeing = [room for room in self.rooms if room.place.kind == "node"]
+            cleared = self._clearance.workers if self._clearance else ()
+            self._freeing = [
+                room for room in self.rooms if room.place.kind == "node" and room.place.worker not in cleared
+            ]
             for room in self._freeing:
                 room.soon = self._make_soon(room)
         for room in self._freeing:
@@ -144,7 +163,9 @@ class FleetFilling:
         groups = [self._workloads.group(each.demand, each.job_ids, each.missing) for each in self._waiting]
         coming = {room.room.id: room for room in self.rooms if not room.ready}
         bounds = allowance.bounds([each.shape for each in offerings])
-        packing = pack(groups, [room.room for room in coming.values()], offerings, Settings(), bounds, running)
+        claim = self._clearance.claim if self._clearance else None
+        packing = pack(groups, [room.room for room in coming.values()], offerings, Settings(), bounds, running, claim)
+        self._unaffordable = frozenset(packing.unaffordable)
         places = {each.shape: Place("new", "", each.shape) for each in offerings}
         self.new = {each.room: NewWorker(places[each.offering.shape]) for each in packing.purchases}
         at: dict[str, FleetRoom | NewWorker] = {**coming, **self.new}
@@ -161,7 +182,7 @@ class FleetFilling:
 
     def _settle(self, waiting: _Waiting, placed: Counter[JobId], catalogue: Catalogue) -> None:
         """Book what is held for a job whose other workers come, and tell of jobs that get none."""
-        unmet = 0
+        unmet, capped = 0, list[JobId]()
         for job_id in waiting.job_ids:
             if placed[job_id] > 0:
                 placed[job_id] -= 1
@@ -171,15 +192,31 @@ class FleetFilling:
                     self.holds.append(_booking(room.place, job_id, self.seen))
             elif not self._make_do(waiting.demand, job_id):
                 unmet += 1
+                if job_id in self._unaffordable:
+                    capped.append(job_id)
+        if capped:
+            group = self._workloads.group(waiting.demand, capped[:1], waiting.demand.nodes)
+            self.capped.append(Capped(waiting.demand, capped[0], len(capped), group, waiting.missing))
+            self._keep_what_is_there(waiting, capped[0])
         if unmet:
             (shape,) = FamilyPolicy(self.seen.binding.catalogue).choose([waiting.demand.parts[0].need], catalogue)
             reason = shape.reason if isinstance(shape, NoShape) else CAPPED
             self.unmet.append(Unmet(waiting.demand, unmet, reason))
 
+    def _keep_what_is_there(self, waiting: _Waiting, job_id: JobId) -> None:
+        """For a job whose other workers can be bought in a moment; else what is there costs more than it is worth."""
+        if self._clearance is not None and self._clearance.soon and self._clearance.claim.job_id == job_id:
+            for room in waiting.held:
+                self._put(room, None, job_id, waiting.demand)
+
     def _make_do(self, demand: Demand, job_id: JobId) -> bool:
         """Let a job that cannot have new workers have any others, whatever it costs there; whether there is room."""
         group = self._workloads.group(demand, (job_id,), demand.nodes)
-        rooms = [room for room in self.rooms if room.room.takes(group) and (room.ready or room.place.shape)]
+        rooms = [
+            room
+            for room in self.rooms
+            if room.room.takes(group) and (room.ready or room.place.shape) and self._may_use(room, demand)
+        ]
         if len(rooms) < demand.nodes:
             return False
         chosen = rooms[: demand.nodes]

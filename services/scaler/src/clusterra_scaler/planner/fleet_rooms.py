@@ -95,6 +95,11 @@ class FleetRooms:
                 later.memory_gib += traits.memory_gib
         return later
 
+    def is_empty_in(self, room: FleetRoom, seconds: float) -> bool:
+        """Whether nearly certainly nothing of what runs there now does so after so many seconds."""
+        jobs = self._running[room.place.worker]
+        return all(self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN for job in jobs)
+
     def _of_bin(self, room_id: str, each: Bin, booking: Booking | None, shares: Shares) -> Room:
         spec = self._supply.specs.get(each.shape)
         if spec is None:

@@ -19,6 +19,7 @@ from clusterra_scaler.planner.allowance import Allowance
 from clusterra_scaler.planner.booking import Booking
 from clusterra_scaler.planner.bookings import standing
 from clusterra_scaler.planner.boots import Boots
+from clusterra_scaler.planner.claims import Clearance, clearance
 from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.first_fit import FirstFit, first_fit
 from clusterra_scaler.planner.fleet_filling import FleetFilling
@@ -70,19 +71,46 @@ def packing_plan(
     gpu_shapes = GpuShapes(seen.binding.catalogue)
     workloads = Workloads(history, {**supply.specs, **_foreign(supply)}, gpu_shapes)
     fleet = FleetRooms(seen, supply, history)
-    rooms = fleet.of(_bins(fitted, supply, kept), kept, Shares(packed, workloads))
+    shares = Shares(packed, workloads)
     gathers = timedelta(seconds=seen.binding.policy.gather_seconds)
     offerings = offerings_of(catalogue, boots)
     boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
     classes = _classes(packed, seen, workloads)
-    # Workers with GPUs refuse by a rule of their own.
-    refusing = [room for room in rooms if room.place.shape not in gpu_shapes.names]
-    refusals = Refusals(refusing, supply, classes, offerings, Settings())
-    filling = FleetFilling(rooms, workloads, seen, kept, refusals, lambda room: fleet.soon(room, boot_seconds))
-    for demand in packed:
-        filling.start(demand, gathered=seen.now - demand.submitted_at >= gathers)
-    filling.buy(offerings, left, catalogue, _usd_per_hour(seen))
+    usd_per_hour = _usd_per_hour(seen)
+
+    def filled(cleared: Clearance | None = None) -> tuple[FleetFilling, Refusals]:
+        rooms = fleet.of(_bins(fitted, supply, kept), kept, shares)
+        # Workers with GPUs refuse by a rule of their own.
+        refusing = [room for room in rooms if room.place.shape not in gpu_shapes.names]
+        refusals = Refusals(refusing, supply, classes, offerings, Settings())
+        filling = FleetFilling(
+            rooms, workloads, seen, kept, refusals, lambda room: fleet.soon(room, boot_seconds), cleared
+        )
+        for demand in sorted(packed, key=lambda demand: not filling.claims(demand)):
+            filling.start(demand, gathered=seen.now - demand.submitted_at >= gathers)
+        filling.buy(offerings, left, catalogue, usd_per_hour)
+        return filling, refusals
+
+    filling, refusals = filled()
+    cleared = None
+    if filling.capped:
+        rooms = fleet.of(_bins(fitted, supply, kept), kept, shares)
+        cleared = clearance(
+            filling.capped,
+            rooms,
+            supply,
+            seen,
+            left,
+            offerings,
+            boot_seconds,
+            lambda room: fleet.is_empty_in(room, boot_seconds),
+        )
+        if cleared is not None:
+            filling, refusals = filled(cleared)
     plan, booked = _joined(fitted.plan, filling)
+    if cleared is not None:
+        going = cleared.workers - plan.needed - plan.undrain
+        plan = replace(plan, clear=dict.fromkeys(sorted(going), cleared.claim.job_id))
     extras = refusals.extras(packed) if classes else {}
     return PackingPlan(plan, booked, {**extras, **gpu_extras(seen, gpu_shapes)})
 

@@ -48,5 +48,7 @@ class Plan:
     places: Mapping[JobId, tuple[Place, ...]]
     """By the first id of a group of equal jobs, the workers that they are to run on."""
     unmet: tuple[Unmet, ...]
+    clear: Mapping[WorkerName, JobId] = field(default_factory=dict)
+    """Workers that take no more jobs and go, to make room for these."""
     warm: Mapping[ShapeName, int] = field(default_factory=dict)
     """Of the new ones, those that no job needs yet."""

@@ -37,7 +37,13 @@ def released(
     busy = busy_nodes(seen.snapshot)
     idle: list[tuple[float, WorkerName]] = []
     for name, node in in_use.items():
-        if runs_nothing(node) and RESERVED not in node.states and name not in busy and name not in plan.needed:
+        if (
+            runs_nothing(node)
+            and RESERVED not in node.states
+            and name not in busy
+            and name not in plan.needed
+            and name not in plan.clear
+        ):
             idle_seconds, patience_seconds = _patience(node, sightings, seen)
             if idle_seconds >= patience_seconds:
                 idle.append((-idle_seconds, name))

@@ -3,6 +3,7 @@
     in use -- idle long enough, not needed --> Drain --accepted--> drained
     drained -- seen idle in a snapshot taken after that --> victim -- gone from the edge and from Slurm --> forgotten
     drained -- wanted again --> its record is dropped, then Undrain
+    in use -- it makes room for a job that has waited, see `claims` --> Drain --accepted--> drained
     in use or idle -- its machine will be taken away --> Drain, and never wanted again -- it is gone --> Down
     unknown to Slurm for longer than its limit --> victim, see `ghosts`
 
@@ -95,6 +96,9 @@ def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, 
         if seen.whole:
             drains, victims, more = _step(seen, drains, undrains.keys(), supply, plan)
             actions += more
+            for name in sorted(plan.clear.keys() & supply.nodes.keys() - drains.keys()):
+                if not supply.nodes[name].draining and moves.begin(name):
+                    actions.append(Drain(node=name, reason=f"makes room for job {plan.clear[name]}"))
             for name, idle_seconds in released(seen, state, sightings, supply, plan, moves).items():
                 actions.append(Drain(node=name, reason=f"idle for {idle_seconds:.0f} s"))
             found = {name: each for name, each in ghosts(seen, sightings.looks).items() if name in supply.workers}

@@ -1,0 +1,99 @@
+"""Jobs that no place ever came free for, and the workers that make room for them."""
+
+from typing import Any
+
+import pytest
+from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.slurm_rpc import Drain
+from clusterra_scaler.planner.decision import Decision, decide
+from clusterra_scaler.planner.sightings import Sightings
+from clusterra_scaler.planner.state import FleetState
+from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
+
+SMALL = ("compute-xs-1", "compute-xs-2", "compute-xs-3")
+LATER = group("8", "9", cpus=2, first_submitted_at=at(NOW - 1))
+
+
+def big(submitted: float = 0.0, **asked: Any) -> PendingJobs:
+    return group("7", **{"cpus": 16, "first_submitted_at": at(submitted)} | asked)
+
+
+def look(
+    *pending: PendingJobs, before: FleetState | None = None, drained: tuple[str, ...] = (), **policy: Any
+) -> Decision:
+    """Three small workers, each with a job that began some minutes ago; those of the first ones end soon."""
+    nodes = tuple(
+        node(name, "MIXED", "DRAIN", used=2, reason=OURS) if name in drained else node(name, used=2) for name in SMALL
+    )
+    runs = tuple(
+        running(str(100 + number), name, cpus=2, since=NOW - 600).model_copy(
+            update={"ends_by": at(NOW + 10 * 60**number)}
+        )
+        for number, name in enumerate(SMALL)
+    )
+    view = seen(
+        snapshot(pending, runs, nodes), edge(*map(worker, SMALL)), **{"name": "packing", "max_workers": 3} | policy
+    )
+    return decide(view, before or state(target("compute-xs", 3)), Sightings())
+
+
+def drains(decision: Decision) -> list[str]:
+    return [each.node for each in decision.actions if isinstance(each, Drain)]
+
+
+def bought(decision: Decision) -> dict[str, int]:
+    assert decision.plan is not None
+    return dict(decision.plan.new)
+
+
+def test_the_worker_that_is_empty_the_soonest_makes_room_for_a_job_that_has_waited() -> None:
+    decision = look(big())
+    assert drains(decision) == ["compute-xs-1"]
+    assert decision.actions[0] == Drain(node="compute-xs-1", reason="makes room for job 7")
+
+
+def test_who_came_a_moment_ago_waits_for_a_boot_anyway() -> None:
+    assert drains(look(big(NOW - 30))) == []
+
+
+def test_for_several_nodes_several_workers_go_and_no_more() -> None:
+    assert drains(look(big(cpus=32, nodes=2))) == ["compute-xs-1", "compute-xs-2"]
+
+
+def test_it_stays_the_same_until_the_job_has_its_workers() -> None:
+    before = state(target("compute-xs", 3), drains={"compute-xs-2": at(NOW - 50)})
+    decision = look(big(), LATER, before=before, drained=("compute-xs-2",))
+    assert drains(decision) == []
+    assert decision.plan is not None
+    assert dict(decision.plan.clear) == {"compute-xs-2": "7"}
+    assert not decision.plan.undrain
+
+
+def test_a_place_that_comes_free_is_for_the_job_and_no_later_one() -> None:
+    gang = big(cpus=32, nodes=2)
+    assert bought(look(gang, LATER, max_workers=4)) == {}
+    assert bought(look(gang.model_copy(update={"first_submitted_at": at(NOW - 30)}), LATER, max_workers=4)) != {}
+    assert sum(bought(look(gang, LATER, max_workers=5)).values()) == 2
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"warm": {"compute-xs": 3}},  # The floor stands.
+        {"usd_per_hour": 16 * 0.04 - 0.01},
+    ],
+)
+def test_nothing_goes_for_a_job_that_could_not_have_its_workers_all_the_same(policy: dict[str, Any]) -> None:
+    assert drains(look(big(), **policy)) == []
+
+
+def test_as_many_go_as_cost_what_the_job_needs() -> None:
+    # Each costs 0.08 USD per hour, and the job needs 0.64.
+    assert drains(look(big(), max_workers=9, usd_per_hour=0.64 + 0.08)) == ["compute-xs-1", "compute-xs-2"]
+
+
+def test_a_larger_worker_takes_the_place_of_a_small_one_where_many_wait() -> None:
+    many = group(*map(str, range(20, 30)), cpus=2, first_submitted_at=at(0))
+    assert drains(look(many)) == ["compute-xs-1"]
+    assert drains(look(many, usd_per_hour=3 * 0.08)) == []
+    assert drains(look(group("20", cpus=2, first_submitted_at=at(0)))) == []
