@@ -6,8 +6,8 @@ and as few workers as will do take no more jobs and go, those that are idle or n
 a time, it follows from a look alone, and stays the same until the job has its workers.
 
 Jobs that the workers there could hold are left to Slurm, which starts them in its own order. But where places are
-scarce and money is not, such a job, too, claims the place of a worker of less than half the CPUs that wait: a larger
-one takes it.
+scarce and money is not, such a job, too, claims the place of a worker that has a quarter of the CPUs that wait, or less:
+a larger one takes it.
 """
 
 from collections import Counter
@@ -27,8 +27,9 @@ from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.supply import Supply, drained_by_us
 
-GROWTH = 2
-"""By how many times the CPUs that wait must be more than those of a worker whose place a larger one is to have."""
+GROWTH = 4
+"""So many times the CPUs of a worker must wait, before a larger one gets its place. With 2 small fleets lose more by
+workers that stand half empty while they are drained than they gain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,59 @@
+"""Histories at a bound: who waits for his turn gets it, however many small jobs come meanwhile."""
+
+import os
+from random import Random
+from typing import Any
+
+from fleet_examples import CATALOGUE, binding
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from queue_world import Faults, World
+from slurm_model import Job
+
+HISTORIES = int(os.environ.get("HISTORIES", "24")) // 8
+"""`make test-histories` plays more. These are long."""
+
+SUBMITTED = 60
+SMALL_RUNS = 25
+BOUND_SECONDS = 300
+"""A minute before it claims, the longest small job, a removal, a boot: and once more where Slurm was faster."""
+XLARGE_USD = CATALOGUE["compute-xlarge"].usd_per_hour
+
+bounds = st.one_of(
+    st.builds(lambda workers: {"max_workers": workers}, st.integers(3, 5)),
+    st.just({"max_workers": 40, "usd_per_hour": 1.2 * XLARGE_USD}),
+)
+one_that_no_small_worker_holds = st.one_of(
+    st.builds(
+        Job, submitted=st.just(SUBMITTED), cpus=st.sampled_from([8, 20, 32]), memory_mib=st.just(2048), runs=st.just(20)
+    ),
+    st.builds(
+        Job,
+        submitted=st.just(SUBMITTED),
+        cpus=st.sampled_from([2, 8]),
+        memory_mib=st.just(10_000),
+        runs=st.just(20),
+        nodes=st.sampled_from([2, 3]),
+    ),
+)
+
+
+@settings(max_examples=HISTORIES, suppress_health_check=[HealthCheck.too_slow])
+@given(one_that_no_small_worker_holds, bounds, st.integers(0, 2**32))
+def test_a_job_starts_within_a_bound_however_many_small_ones_come(job: Job, policy: dict[str, Any], seed: int) -> None:
+    """As many small ones as keep all small workers busy that there may be."""
+    workers = min(policy["max_workers"], int(policy.get("usd_per_hour", 1e9) / CATALOGUE["compute-xs"].usd_per_hour))
+    jobs = [
+        Job(
+            submitted=number * SMALL_RUNS // workers, cpus=2, memory_mib=2048, runs=SMALL_RUNS, limit=3600, classed=True
+        )
+        for number in range((SUBMITTED + BOUND_SECONDS) * workers // SMALL_RUNS)
+    ]
+    world = World(
+        [*jobs, job],
+        binding(name="packing", idle_seconds=20, boot_timeout_seconds=60, **policy),
+        Random(seed),
+        Faults(),
+    )
+    world.run(0, SUBMITTED + 2 * BOUND_SECONDS)
+    assert job.started - SUBMITTED <= BOUND_SECONDS
