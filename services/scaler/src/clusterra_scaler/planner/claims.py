@@ -6,8 +6,8 @@ and as few workers as will do take no more jobs and go, those that are idle or n
 a time, it follows from a look alone, and stays the same until the job has its workers.
 
 Jobs that the workers there could hold are left to Slurm, which starts them in its own order. But where places are
-scarce and money is not, such a job, too, claims the place of a worker that has a quarter of the CPUs that wait, or less:
-a larger one takes it.
+scarce and money is not, such a job, too, claims the place of a worker that has a quarter of the CPUs that wait, or
+less: a larger one takes it.
 """
 
 from collections import Counter

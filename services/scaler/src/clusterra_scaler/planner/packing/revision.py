@@ -71,7 +71,7 @@ def _revised(workers: list[_Worker], jobs: int, filling: Filling) -> list[_Worke
         looks -= len(filling.offerings) * sum(len(worker.jobs) for worker in old)
         new = _again(old, filling.offerings, filling.settings, chance)
         usd, usd_before = _usd(new), _usd(old)
-        if usd > usd_before * (1.0 + _CLEARLY):
+        if usd > usd_before * (1.0 + _CLEARLY) or _together(new) == _together(old):
             continue
         # What costs the same is taken, too: from there it may be one more step to what costs less.
         workers = [worker for number, worker in enumerate(workers) if number not in numbers] + new
@@ -82,6 +82,11 @@ def _revised(workers: list[_Worker], jobs: int, filling: Filling) -> list[_Worke
 
 def _usd(workers: Iterable[_Worker]) -> float:
     return sum(worker.usd for worker in workers)
+
+
+def _together(workers: Iterable[_Worker]) -> set[frozenset[str]]:
+    """Which jobs share a worker."""
+    return {frozenset([job_id for _, job_id in worker.jobs]) for worker in workers}
 
 
 def _again(
