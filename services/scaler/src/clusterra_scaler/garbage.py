@@ -1,12 +1,12 @@
 """How often Python looks for cycles among its objects.
 
-One decision for ten thousand jobs makes more than 50,000 objects, next to none of them in cycles: at Python's own pace
-it is interrupted some sixty times, and every second time all that the process holds is looked through.
+One decision for ten thousand jobs makes some 100,000 objects, next to none of them in cycles: at Python's own pace it
+is interrupted some sixty times, and every second time all that the process holds is looked through.
 """
 
 import gc
 
-OBJECTS = 50_000
+OBJECTS = 200_000
 """So many more objects than before have to be there."""
 
 

@@ -70,9 +70,9 @@ def _fresh(bookings: Iterable[Booking], supply: Supply) -> defaultdict[ShapeName
     """The workers of each shape that no booking names, the oldest first. Each is looked at once."""
     taken = {each.worker for each in bookings}
     names: defaultdict[ShapeName, list[WorkerName]] = defaultdict(list)
-    for worker in sorted(supply.workers.values(), key=lambda worker: (worker.started_at, worker.name)):
-        if worker.name not in taken:
-            names[worker.shape].append(worker.name)
+    fresh = [worker for worker in supply.workers.values() if worker.name not in taken]
+    for worker in sorted(fresh, key=attrgetter("started_at", "name")):
+        names[worker.shape].append(worker.name)
     return defaultdict(lambda: iter(()), {shape: iter(of_shape) for shape, of_shape in names.items()})
 
 

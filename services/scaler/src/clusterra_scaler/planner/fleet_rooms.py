@@ -88,7 +88,7 @@ class FleetRooms:
     def soon(self, room: FleetRoom, seconds: float) -> Room:
         """The room as it will be after so many seconds, without the jobs that nearly certainly have ended by then."""
         later = room.room.copy()
-        for job in self._running[room.place.worker]:
+        for job in self._running.get(room.place.worker, ()):
             if self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN:
                 traits = traits_of_running(job)
                 later.cpus += traits.cpus
@@ -111,7 +111,7 @@ class FleetRooms:
             memory_gib=each.memory_mib / MIB_PER_GIB,
             gpus=0,
             empty=each.empty,
-            busy=last(self._history.of_running(job, self._now) for job in self._running[each.name]),
+            busy=last(self._history.of_running(job, self._now) for job in self._running.get(each.name, ())),
         )
         return room if booking is None else _with_booked(room, booking, shares)
 
