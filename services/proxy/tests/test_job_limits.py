@@ -59,6 +59,7 @@ def job(**fields: Any) -> JobDescription:
         {"tres_per_node": "gres/gpu:4"},
         {"tres_per_node": "gres/gpu:h100:4", "cpus_per_task": 48},
         {"constraints": "h100", "cpus_per_task": 48, "memory_per_node": 512 * 1024},
+        {"constraints": "h100|h100-medium", "cpus_per_task": 48},
         {"tres_per_task": "gres/gpu=1", "tasks": 40},
         {"tres_per_job": "gres/gpu:h100:40"},
         {"constraints": "memory&memory-small"},

@@ -60,7 +60,8 @@ def check(binding: ClusterBinding, job: JobDescription) -> None:
             f"no worker has all the features {', '.join(sorted(needs.features))}",
             hint="ask for one family or one shape",
         )
-    others = [] if needs.gres else [shape for shape in able if not shape.gpu_count]
+    may_name_gpus = job.constraints and not needs.features
+    others = [] if needs.gres or may_name_gpus else [shape for shape in able if not shape.gpu_count]
     among = " without GPUs" if others and len(others) < len(able) else ""
     able = others or able
     if any(_fits(shape.worker, needs) for shape in able):
