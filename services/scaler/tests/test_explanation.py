@@ -21,7 +21,22 @@ from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.shapes import new_workers
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
-from fleet_examples import NOW, OURS, START, at, edge, group, node, running, seen, snapshot, state, target, worker
+from fleet_examples import (
+    NOW,
+    OURS,
+    START,
+    WITH_GPUS,
+    at,
+    edge,
+    group,
+    node,
+    running,
+    seen,
+    snapshot,
+    state,
+    target,
+    worker,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,6 +168,22 @@ def test_room_that_will_be_free_before_a_new_worker_is_there() -> None:
         "It waits for room on compute-xs-a, where jobs are expected to end before a new worker would be there."
     )
     assert outlook.expected_start(view, BOOTS, at(NOW)) == at(NOW + 60)
+
+
+def test_a_job_with_gpus_waits_for_these_and_costs_its_share_of_them() -> None:
+    job = group("1", gres="node/gpu=1")
+    busy = node("l4-large-a", used=1).model_copy(update={"gres_allocated": {"gpu:l4": 2}})
+    there = Place("node", "l4-large-a", "l4-large")
+    for each, words in ((busy, "It waits for room on l4-large-a"), (node("l4-large-a"), "It can start on l4-large-a")):
+        view = seen(snapshot((job,), nodes=(each,)), edge(worker("l4-large-a")), catalogue=WITH_GPUS)
+        outlook = Outlook([job], demand_of([job], new_workers(WITH_GPUS)), (there,))
+        assert outlook.text(view, at(NOW)).startswith(words)
+        assert outlook.usd_per_hour(WITH_GPUS.shapes) == pytest.approx(0.8)
+    bought = why("1", seen(snapshot((job,)), catalogue=WITH_GPUS))
+    assert bought.text == "It waits for a worker of the shape l4-small, which is ordered and not started yet."
+    assert bought.usd_per_hour == pytest.approx(0.8)
+    none = why("1", seen(snapshot((group("1", gres="node/gpu:a100=1"),)), catalogue=WITH_GPUS))
+    assert none.text == "No worker is bought for it now: no shape has gpu:a100:1."
 
 
 def test_jobs_that_are_bought_for_together() -> None:

@@ -5,6 +5,8 @@ constraint allows nothing else. That is a matter of all shapes of a cluster, als
 want of cheap workers nobody wishes to pay for dear ones.
 """
 
+from collections.abc import Iterable
+
 from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.shapes import Catalogue
 
@@ -27,6 +29,10 @@ class GpuShapes:
         if not self.names or need.gres or need.node or need.unreadable:
             return _NONE
         return self.kept_from_constraint(need.constraint)
+
+    def kept_from_all(self, needs: Iterable[Need]) -> frozenset[ShapeName]:
+        """The shapes whose workers are for none of these jobs."""
+        return self.names.intersection(*map(self.kept_from, needs))
 
     def kept_from_constraint(self, constraint: str) -> frozenset[ShapeName]:
         """The same for a job that asks for no GPUs. Raises UnreadableConstraint."""

@@ -73,7 +73,8 @@ def packing_plan(
     fleet = FleetRooms(seen, supply, history)
     shares = Shares(packed, workloads)
     gathers = timedelta(seconds=seen.binding.policy.gather_seconds)
-    offerings = offerings_of(catalogue, boots)
+    nobodys = gpu_shapes.kept_from_all(demand.parts[0].need for demand in packed)
+    offerings = [each for each in offerings_of(catalogue, boots) if each.shape not in nobodys]
     boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
     classes = _classes(packed, seen, workloads)
     usd_per_hour = _usd_per_hour(seen)
