@@ -267,6 +267,19 @@ def test_a_worker_refuses_a_job_that_would_keep_it_up_for_long_alone() -> None:
     assert not first(look((days.model_copy(update={"extra": ""}),), there, runs=runs, nodes=nodes), before).changes
 
 
+@pytest.mark.parametrize(("its_class", "let_in"), [("u20001.t3", '{"open":0,"u20001.t3":1}'), ("u20001.t9", "")])
+def test_a_closed_worker_takes_what_first_fit_has_put_there(its_class: str, let_in: str) -> None:
+    """A job that excludes a node has a class, and that of others may be the same."""
+    nodes = (node("memory-xlarge-1", used=30).model_copy(update={"extra": OPEN}),)
+    runs = (running("9", "memory-xlarge-1", cpus=30, since=NOW - 600).model_copy(update={"ends_by": at(NOW + 300)}),)
+    days = group("1", cpus=1, time_limit_seconds=7 * 86400.0, extra=CLASS)
+    special = group("2", excluded_nodes=("w9",), extra=f"open=1|{its_class}=1")
+    view = look((days, special), edge(worker("memory-xlarge-1")), runs=runs, nodes=nodes)
+    decision = first(view, state(target("memory-xlarge", 1)))
+    assert plan_of(decision).places["2"] == (Place("node", "memory-xlarge-1", "memory-xlarge"),)
+    assert closed_to(decision) == ({"memory-xlarge-1": let_in} if let_in else {})
+
+
 def test_a_policy_that_refuses_nothing_opens_what_another_has_closed() -> None:
     nodes = tuple(
         node(f"compute-xs-{number}", idle_for=1.0).model_copy(update={"extra": extra})

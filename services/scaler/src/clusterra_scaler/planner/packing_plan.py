@@ -6,7 +6,7 @@ wishes that the packing does not know are served before, by first fit.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
@@ -76,14 +76,16 @@ def packing_plan(
     nobodys = gpu_shapes.kept_from_all(demand.parts[0].need for demand in packed)
     offerings = [each for each in offerings_of(catalogue, boots) if each.shape not in nobodys]
     boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
-    classes = _classes(packed, seen, workloads)
+    # First fit has placed them where nobody knew that they would be refused.
+    let_in = {name for demand in special if (name := job_class(demand.extra))}
+    classes = _classes(packed, let_in, seen, workloads)
     usd_per_hour = _usd_per_hour(seen)
 
     def filled(cleared: Clearance | None = None) -> tuple[FleetFilling, Refusals]:
         rooms = fleet.of(_bins(fitted, supply, kept), kept, shares)
         # Workers with GPUs refuse by a rule of their own.
         refusing = [room for room in rooms if room.place.shape not in gpu_shapes.names]
-        refusals = Refusals(refusing, supply, classes, offerings, Settings())
+        refusals = Refusals(refusing, supply, classes, let_in, offerings, Settings())
         filling = FleetFilling(
             rooms, workloads, seen, kept, refusals, lambda room: fleet.soon(room, boot_seconds), cleared
         )
@@ -125,14 +127,16 @@ def _usd_per_hour(seen: Seen) -> dict[str, float]:
     return owners
 
 
-def _classes(packed: Sequence[Demand], seen: Seen, workloads: Workloads) -> dict[str, Group]:
-    """One share of a job of each class that waits or runs."""
+def _classes(packed: Sequence[Demand], let_in: Container[str], seen: Seen, workloads: Workloads) -> dict[str, Group]:
+    """One share of a job of each class that waits or runs, but for those that are let in everywhere."""
     classes = {
-        name: workloads.group(demand, demand.job_ids[:1], 1) for demand in packed if (name := job_class(demand.extra))
+        name: workloads.group(demand, demand.job_ids[:1], 1)
+        for demand in packed
+        if (name := job_class(demand.extra)) and name not in let_in
     }
     for job in seen.snapshot.running or ():
         name = job_class(job.extra)
-        if name is not None and name not in classes and len(classes) < MOST_CLASSES:
+        if name is not None and name not in classes and name not in let_in and len(classes) < MOST_CLASSES:
             classes[name] = workloads.running(job)
     return classes
 

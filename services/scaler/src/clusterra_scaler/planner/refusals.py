@@ -38,12 +38,14 @@ class Refusals:
         rooms: Sequence[FleetRoom],
         supply: Supply,
         classes: Mapping[str, Group],
+        let_in_everywhere: Collection[str],
         offerings: Sequence[Offering],
         settings: Settings,
     ) -> None:
-        """`classes` have one share of a job each."""
+        """`classes` have one share of a job each. Those to be let in everywhere are not among them."""
         self._settings = settings
         self._classes = classes
+        self._let_in_everywhere = let_in_everywhere
         self._new_usd = {
             name: new[0] for name, group in classes.items() if (new := cheapest_new(group, offerings, settings))
         }
@@ -77,7 +79,7 @@ class Refusals:
                 for name, group in self._classes.items()
                 if self._refuses(worker, name) or (own and name not in own and not ready.room.takes(group))
             }
-            extra = closed_to_others(self._classes.keys() - closed) if closed else OPEN
+            extra = closed_to_others({*self._let_in_everywhere, *self._classes} - closed) if closed else OPEN
             if extra != ready.extra:
                 wanted[worker] = extra
         return wanted
