@@ -31,9 +31,8 @@ def look(
         )
         for number, name in enumerate(SMALL)
     )
-    view = seen(
-        snapshot(pending, runs, nodes), edge(*map(worker, SMALL)), **{"name": "packing", "max_workers": 3} | policy
-    )
+    bounds: dict[str, Any] = {"name": "packing", "max_workers": 3, **policy}
+    view = seen(snapshot(pending, runs, nodes), edge(*map(worker, SMALL)), **bounds)
     return decide(view, before or state(target("compute-xs", 3)), Sightings())
 
 
