@@ -77,12 +77,18 @@ class Shop:
         self._dear = {each.shape: with_place(each, place_usd) for each in offerings}
         self._bounds = bounds
         self._buyable = self._of(1)
+        self._best: dict[int, tuple[float, Offering] | None] = {}
+        """By group, of what may be bought now."""
 
     def serve(self, group: Group, job_id: str, filling: Filling) -> tuple[Room, ...]:
         """Place the job and answer its rooms; none where too few are cheap and too few may be bought."""
-        new = cheapest_new(group, self._buyable, filling.settings)
+        if id(group) not in self._best:
+            self._best[id(group)] = cheapest_new(group, self._buyable, filling.settings)
+        new = self._best[id(group)]
         usd, offering = new or self._any(group, filling)
-        missing = group.nodes - len(filling.cheap(group, usd))
+        # One that can be bought is bought where nothing is cheap: who needs no other need not look twice.
+        alone = new is not None and group.nodes == 1
+        missing = 0 if alone else group.nodes - len(filling.cheap(group, usd))
         if missing > 1:
             new = cheapest_new(group, self._of(missing), filling.settings)
             offering = new[1] if new else offering
@@ -110,7 +116,10 @@ class Shop:
 
     def _sell(self, shapes: Iterable[str]) -> None:
         self._bounds = self._bounds.after([self._offerings[shape] for shape in shapes])
-        self._buyable = self._of(1)
+        buyable = self._of(1)
+        if len(buyable) < len(self._buyable):
+            self._buyable = buyable
+            self._best.clear()
 
 
 def _share(group: Group, room: Room, place_usd: float) -> float:
