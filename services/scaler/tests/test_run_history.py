@@ -1,12 +1,12 @@
 """What snapshots teach of run times, and how it is kept."""
 
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
-from clusterra_scaler.histories import packed, unpacked
 from clusterra_scaler.planner.packing import learned
 from clusterra_scaler.planner.packing.learned import Key, Learned
 from clusterra_scaler.planner.packing.run_times import Traits
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.run_history import RunHistory
+from clusterra_scaler.records import packed_history, unpacked_history
 from fleet_examples import at, group, running, snapshot
 from structlog.testing import capture_logs
 
@@ -62,7 +62,7 @@ def test_the_next_scaler_goes_on_and_does_not_guess_when_jobs_ended() -> None:
     history = RunHistory()
     history.see(look(10, running("1", "a"), running("2", "a")))
     history.see(look(20, running("2", "a"), running("3", "a")))
-    again = unpacked(packed(history))
+    again = unpacked_history(packed_history(history))
     assert again.counts == history.counts
     again.see(look(HOUR, running("3", "a")))
     assert (reached(again), ended(again)) == (3, 1)
@@ -73,7 +73,7 @@ def test_the_next_scaler_goes_on_and_does_not_guess_when_jobs_ended() -> None:
 def test_what_cannot_be_read_is_learned_anew() -> None:
     for broken in (b"", b"x" * 100, "text", None):
         with capture_logs() as logs:
-            assert unpacked(broken).counts.histories == ()
+            assert unpacked_history(broken).counts.histories == ()
         assert [entry["event"] for entry in logs] == ["run_times_unreadable"]
 
 

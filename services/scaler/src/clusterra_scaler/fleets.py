@@ -11,10 +11,10 @@ from clusterra_runtime.item import Key, Value
 from clusterra_runtime.outbox import OUTBOX, Outbox, OutboxMessage
 from clusterra_runtime.store import ConditionFailed, Store, Table, Update
 
-from clusterra_scaler.histories import packed, unpacked
 from clusterra_scaler.planner.decision import Decision
 from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.records import packed_history, packed_state, unpacked_history, unpacked_state
 
 FLEETS = Table("fleets", indexes=(OUTBOX,))
 SERVICE = "scaler"
@@ -56,7 +56,7 @@ class Fleets:
         item = await self._store.get(FLEETS, _key(ref))
         if item is None:
             return Recorded(FleetState.undecided(now()).model_copy(update={"fence": fence}), 0)
-        stored = FleetState.model_validate_json(str(item.attributes["state"]))
+        stored = unpacked_state(item.attributes["state"])
         if stored.fence > fence:
             raise Overtaken(f"{ref} is decided for under fence {stored.fence}, ours is {fence}")
         return Recorded(stored, item.version)
@@ -75,11 +75,11 @@ class Fleets:
     async def history(self, ref: ClusterRef) -> RunHistory:
         """What was learned of run times and kept last."""
         item = await self._store.get(FLEETS, _history_key(ref))
-        return RunHistory() if item is None else unpacked(item.attributes["counts"])
+        return RunHistory() if item is None else unpacked_history(item.attributes["counts"])
 
     async def keep_history(self, ref: ClusterRef, history: RunHistory) -> None:
         """Keep it. Under no condition: whoever wrote last is as good as any."""
-        await self._store.write(Update(FLEETS, _history_key(ref), set={"counts": packed(history)}))
+        await self._store.write(Update(FLEETS, _history_key(ref), set={"counts": packed_history(history)}))
 
     async def _tell(
         self, ref: ClusterRef, before: Recorded, state: FleetState, messages: Sequence[OutboxMessage]
@@ -109,5 +109,5 @@ def _desired(ref: ClusterRef, state: FleetState) -> OutboxMessage:
 
 def _write(ref: ClusterRef, before: Recorded, state: FleetState) -> Update:
     unchanged = VersionIs(before.version) & at_most("fence", state.fence) if before.version else Absent()
-    content: dict[str, Value] = {"state": state.model_dump_json(), "fence": state.fence, "generation": state.generation}
+    content: dict[str, Value] = {"state": packed_state(state), "fence": state.fence, "generation": state.generation}
     return Update(FLEETS, _key(ref), set=content, condition=unchanged)
