@@ -1,7 +1,7 @@
 """Demand on supply by first fit: the reference that other policies are held against."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,6 +33,11 @@ class _Filling:
     any_family: bool
     places: dict[JobId, dict[Place, None]] = field(default_factory=dict)
     unmet: list[Unmet] = field(default_factory=list)
+    with_gres: list[Bin] = field(init=False)
+    """The bins that have generic resources left, in the same order."""
+
+    def __post_init__(self) -> None:
+        self.with_gres = [each for each in self.bins if any(each.gres.values())]
 
     def used(self, *kinds: Kind) -> list[Bin]:
         return [each for each in self.bins if each.used and each.kind in kinds]
@@ -106,12 +111,13 @@ def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ..
 
 def _place(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling) -> None:
     accepting = [
-        _accepting(filling, filling.bins, part.need, shape) for part, shape in zip(demand.parts, shapes, strict=True)
+        _accepting(filling, filling.with_gres if part.need.gres else filling.bins, part.need, shape)
+        for part, shape in zip(demand.parts, shapes, strict=True)
     ]
     if demand.nodes == 1:
         placed = _place_singles(demand, shapes[0], filling, accepting[0])
     else:
-        placed = _place_gangs(demand, shapes, filling, accepting)
+        placed = _place_gangs(demand, shapes, filling, [list(each) for each in accepting])
     left = demand.count - placed
     if left:
         refusals = [shape.reason for shape in shapes if isinstance(shape, NoShape)]
@@ -119,11 +125,13 @@ def _place(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling) -> 
         filling.unmet.append(Unmet(demand, left, reason))
 
 
-def _place_singles(demand: Demand, shape: Shape | NoShape, filling: _Filling, accepting: list[Bin]) -> int:
+def _place_singles(demand: Demand, shape: Shape | NoShape, filling: _Filling, accepting: Iterable[Bin]) -> int:
     need = demand.parts[0].need
     left = demand.count
     for each in accepting:
         left -= _take(each, need, left, demand, filling)
+        if not left:
+            break
     if isinstance(shape, Shape):
         while left and filling.allowance.of(shape.name):
             left -= _take(_buy(demand, shape, filling), need, left, demand, filling)
@@ -176,6 +184,8 @@ def _affordable(missing: list[Shape | NoShape], allowance: Allowance) -> bool:
 def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
     bought = spec_bin("new", "", shape.name, shape.worker)
     filling.bins.append(bought)
+    if bought.gres:
+        filling.with_gres.append(bought)
     filling.allowance.take(shape.name)
     named = filling.jobs.setdefault(shape.name, {})
     if demand.job_ids[0] not in named:
@@ -183,18 +193,18 @@ def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
     return bought
 
 
-def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | NoShape) -> list[Bin]:
+def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | NoShape) -> Iterator[Bin]:
     """Those that have room for one and may run it.
 
     A node takes any job, but for those that the policy keeps from its shape. A worker that is still to come is for jobs
     of its own family, whoever it was bought for: which of them will register first is not known.
     """
     if need.unreadable:
-        return []
+        return iter(())
     allows = parse(need.constraint)
     family = shape.family if isinstance(shape, Shape) else None
     kept_from = filling.policy.kept_from(need)
-    return [
+    return (
         each
         for each in bins
         if each.cpus >= need.cpus
@@ -205,7 +215,7 @@ def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | No
         and each.name not in need.not_nodes
         and allows(each.features)
         and gres.fits(need.gres, each.gres)
-    ]
+    )
 
 
 def _slots(candidate: Bin, need: Need) -> int:
@@ -230,4 +240,6 @@ def _take(candidate: Bin, need: Need, wanted: int, demand: Demand, filling: _Fil
         candidate.memory_mib -= candidate.memory_mib if need.exclusive else count * need.memory_mib
         if need.gres:
             candidate.gres = gres.without(need.gres * count, candidate.gres)
+            if not any(candidate.gres.values()):
+                filling.with_gres = [each for each in filling.with_gres if each is not candidate]
     return count
