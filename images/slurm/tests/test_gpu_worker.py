@@ -23,10 +23,7 @@ TOGETHER = 'touch "/mnt/efs/$SLURM_JOB_ID"; until [ -e "/mnt/efs/$OTHER" ]; do s
 
 @pytest.fixture(scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """With the gres.conf of README.md."""
     async with worker_site(tmp_path_factory.mktemp("gpus")) as site:
-        (site.cluster.log_dir.parent / "etc" / "gres.conf").write_text("AutoDetect=nvidia\n")
-        await site.ask("reconfigure")
         yield site
 
 

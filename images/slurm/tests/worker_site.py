@@ -32,7 +32,7 @@ class Site:
         self.cluster = cluster
 
     async def configure(self) -> None:
-        """Have slurmctld send the scripts, and start at once again what has lost its node."""
+        """Have slurmctld send the scripts and README.md's gres.conf, and start at once again what has lost its node."""
         etc = self.cluster.log_dir.parent / "etc"
         for name in ("prolog", "epilog", "task-prolog"):
             shutil.copy(SCRIPTS / name, etc)
@@ -41,6 +41,7 @@ class Site:
         lines = [line + ",requeue_delay=1" if line.startswith("SchedulerParameters=") else line for line in lines]
         # A worker's slurmd listens on Slurm's own port, which other tests may want at the same time.
         conf.write_text("\n".join([*lines, _SLURM_CONF, f"SlurmdPort={free_port()}\n"]))
+        (etc / "gres.conf").write_text("AutoDetect=nvidia\n")
         shutil.copytree(SCRIPTS, self.cluster.shared_dir / "clusterra", ignore=shutil.ignore_patterns("tests"))
         await self.ask("reconfigure")
 

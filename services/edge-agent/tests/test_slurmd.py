@@ -1,7 +1,7 @@
 """The command line of slurmd."""
 
 import pytest
-from clusterra_contracts.node_extra import OPEN
+from clusterra_contracts.node_extra import OPEN, closed
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.slurmd import InvalidSpec, Slurmd, node_conf
 from hypothesis import given
@@ -16,13 +16,14 @@ def test_a_dynamic_node_in_the_foreground_through_the_launcher() -> None:
         *("chroot", "/srv/slurm", "/usr/sbin/slurmd", "-D", "-Z", "-N", "compute-medium-ab2cd"),
         *("-f", "/etc/slurm/slurm.conf"),
         *("--conf", "CPUs=4 RealMemory=7680 Port=17001 Feature=compute,compute-medium Gres=gpu:h100:2"),
-        *("--extra", OPEN),
+        *("--extra", closed()),
     ]
 
 
 def test_the_configuration_can_come_from_slurmctld() -> None:
     argv = Slurmd((), "slurmd", None, "10.0.0.5:6817").argv("w", 1, WorkerSpec(cpus=1, memory_mib=1))
     assert argv[-6:-2] == ["--conf-server", "10.0.0.5:6817", "--conf", "CPUs=1 RealMemory=1 Port=1"]
+    assert argv[-2:] == ["--extra", OPEN]
 
 
 @given(st.text(min_size=1))

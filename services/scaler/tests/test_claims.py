@@ -55,6 +55,10 @@ def test_who_came_a_moment_ago_waits_for_a_boot_anyway() -> None:
     assert drains(look(big(NOW - 30))) == []
 
 
+def test_nothing_goes_while_jobs_wait_for_a_reservation() -> None:
+    assert drains(look(big(), group("9", reservation="later", reason="Reservation"))) == []
+
+
 def test_for_several_nodes_several_workers_go_and_no_more() -> None:
     assert drains(look(big(cpus=32, nodes=2))) == ["compute-xs-1", "compute-xs-2"]
 

@@ -68,8 +68,11 @@ def clearance(
 ) -> Clearance | None:
     """That of the oldest job that may claim and for which enough workers can go; `rooms` are as they were at first.
 
-    A job claims after `boot_seconds`, for which one that needs a new worker waits anyway.
+    A job claims after `boot_seconds`, for which one that needs a new worker waits anyway. Nothing goes while jobs wait
+    for a reservation: which workers it will have is not told, and its jobs can run nowhere else.
     """
+    if any(group.reservation for group in seen.snapshot.pending or ()):
+        return None
     patience = timedelta(seconds=boot_seconds)
     due = [each for each in capped if seen.now - each.demand.submitted_at >= patience]
     due.sort(key=lambda each: each.demand.submitted_at)
