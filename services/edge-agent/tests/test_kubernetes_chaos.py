@@ -61,6 +61,9 @@ async def in_force(workers: Workers) -> None:
     await workers.kubectl("delete", "pod", "probe", "--force")
 
 
+RESTARTS_TO_SETTLE = 3
+
+
 class Trouble(Api):
     """Calls are throttled, their replies are lost, and before and after each its caller may be killed."""
 
@@ -251,12 +254,23 @@ async def settled(chaos: Chaos) -> None:
     chaos.calm = True
     await chaos.start_agent()
 
-    def quiet() -> bool:
-        active = {pod.name for pod in chaos.observed.objects.values() if pod.active}
-        return not active & chaos.named and len(active) >= chaos.desired
+    def active() -> set[str]:
+        return {pod.name for pod in chaos.observed.objects.values() if pod.active}
 
-    # After an API server was away the controllers ask again after pauses that double up to a minute.
-    await until(quiet, seconds=150, what="the named workers to go and the others to be made")
+    def quiet() -> bool:
+        return not active() & chaos.named and len(active()) >= chaos.desired
+
+    # After an API server was killed the controllers ask again after pauses that double up to a minute. Now and then
+    # Kubernetes' own never go on, and nobody makes pods until they are started again.
+    for _ in range(RESTARTS_TO_SETTLE):
+        with suppress(TimeoutError):
+            await until(quiet, seconds=75, what="the named workers to go and the others to be made")
+            break
+        chaos.counts["controllers started again to settle"] += 1
+        await chaos.plane.restart_controllers()
+    else:
+        there = {pod.name for pod in await chaos.workers.pods()}
+        raise AssertionError(f"{chaos.desired} are desired, {active()} seen, {there} there")
     await until(lambda: no_surplus(chaos), seconds=60, what="as many workers as desired", every=0.2)
 
 
