@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "24")) // 8
+HISTORIES = int(os.environ.get("HISTORIES", "16")) // 5
 """`make test-histories` plays more. These are long."""
 
 SUBMITTED = 60

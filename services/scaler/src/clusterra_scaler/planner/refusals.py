@@ -94,7 +94,7 @@ class Refusals:
 def opened(snapshot: QueueSnapshot, besides: Container[WorkerName]) -> dict[WorkerName, str]:
     """The Extra of nodes, besides some, that take not all jobs, for a policy that refuses none.
 
-    Workers register open. One that was closed under another policy is opened, and so is a node that says nothing once
+    Those register open. One that was closed under another policy is opened, and so is a node that says nothing once
     there are jobs with a class: it would take none of them.
     """
     expressions = [group.extra for group in snapshot.pending or ()] + [job.extra for job in snapshot.running or ()]

@@ -23,50 +23,6 @@ class Claim:
     """Of the workers that are bought for it."""
 
 
-def fill_in_turns(
-    groups: Sequence[Group],
-    filling: Filling,
-    shop: "Shop",
-    running: Mapping[str, float],
-    claim: Claim | None = None,
-) -> tuple[str, ...]:
-    """Place jobs and buy for them within the bounds, and answer those that get nothing because of the bounds.
-
-    The next job is always one of the owner who has the least so far, in USD per hour: what is running for him, and his
-    share of each worker that a job of his was given. An owner's own jobs come in the order of the groups. A job for
-    which its best shape may not be bought gets the next best. Some shape in the shop must hold each job.
-    """
-    queues: dict[str, deque[tuple[Group, str]]] = {}
-    refused: list[str] = []
-    hopeless: set[int] = set()
-    for group in groups:
-        for job_id in group.job_ids:
-            if claim is not None and job_id == claim.job_id:
-                if not shop.serve(group, job_id, filling):
-                    shop.keep(group, claim.shape, filling)
-                    refused.append(job_id)
-                # Of the tasks of an array, which have one id, the first claims.
-                claim = None
-            else:
-                queues.setdefault(group.owner, deque()).append((group, job_id))
-    turns = [(running.get(owner, 0.0), number, owner) for number, owner in enumerate(queues)]
-    heapify(turns)
-    while turns:
-        usd_per_hour, number, owner = heappop(turns)
-        group, job_id = queues[owner].popleft()
-        if id(group) not in hopeless:
-            rooms = shop.serve(group, job_id, filling)
-            usd_per_hour += sum(_share(group, room, shop.place_usd) for room in rooms)
-            if not rooms:
-                # What may be bought only gets less.
-                hopeless.add(id(group))
-        if id(group) in hopeless:
-            refused.append(job_id)
-        if queues[owner]:
-            heappush(turns, (usd_per_hour, number, owner))
-    return tuple(refused)
-
-
 class Shop:
     """What may still be bought."""
 
@@ -120,6 +76,50 @@ class Shop:
         if len(buyable) < len(self._buyable):
             self._buyable = buyable
             self._best.clear()
+
+
+def fill_in_turns(
+    groups: Sequence[Group],
+    filling: Filling,
+    shop: Shop,
+    running: Mapping[str, float],
+    claim: Claim | None = None,
+) -> tuple[str, ...]:
+    """Place jobs and buy for them within the bounds, and answer those that get nothing because of the bounds.
+
+    The next job is always one of the owner who has the least so far, in USD per hour: what is running for him, and his
+    share of each worker that a job of his was given. An owner's own jobs come in the order of the groups. A job for
+    which its best shape may not be bought gets the next best. Some shape in the shop must hold each job.
+    """
+    queues: dict[str, deque[tuple[Group, str]]] = {}
+    refused: list[str] = []
+    hopeless: set[int] = set()
+    for group in groups:
+        for job_id in group.job_ids:
+            if claim is not None and job_id == claim.job_id:
+                if not shop.serve(group, job_id, filling):
+                    shop.keep(group, claim.shape, filling)
+                    refused.append(job_id)
+                # Of the tasks of an array, which have one id, the first claims.
+                claim = None
+            else:
+                queues.setdefault(group.owner, deque()).append((group, job_id))
+    turns = [(running.get(owner, 0.0), number, owner) for number, owner in enumerate(queues)]
+    heapify(turns)
+    while turns:
+        usd_per_hour, number, owner = heappop(turns)
+        group, job_id = queues[owner].popleft()
+        if id(group) not in hopeless:
+            rooms = shop.serve(group, job_id, filling)
+            usd_per_hour += sum(_share(group, room, shop.place_usd) for room in rooms)
+            if not rooms:
+                # What may be bought only gets less.
+                hopeless.add(id(group))
+        if id(group) in hopeless:
+            refused.append(job_id)
+        if queues[owner]:
+            heappush(turns, (usd_per_hour, number, owner))
+    return tuple(refused)
 
 
 def _share(group: Group, room: Room, place_usd: float) -> float:
