@@ -183,13 +183,6 @@ async def test_a_killed_api_server_comes_back_on_its_port_with_its_state(plane: 
     await pods_become(plane, "restart", ["Pending"] * 2)
 
 
-async def test_controllers_that_were_started_again_make_what_is_missing(plane: ControlPlane) -> None:
-    await make(plane, "controlled", DEPLOYMENT)
-    await plane.restart_controllers()
-    await plane.kubectl("scale", "--namespace=controlled", "deployment/workers", "--replicas=3")
-    await pods_become(plane, "controlled", ["Pending"] * 3)
-
-
 async def test_a_given_kubeconfig_is_taken_and_its_kubernetes_kept(
     plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

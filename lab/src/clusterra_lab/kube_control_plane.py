@@ -54,12 +54,11 @@ class Component:
 
 @dataclass(frozen=True)
 class ControlPlane(Kubernetes):
-    """A Kubernetes whose API server and controllers may be killed, and to which nodes can be added."""
+    """A Kubernetes whose API server may be killed, and to which nodes can be added."""
 
     authority: Authority
     """Whose clients its API server trusts."""
     _api_server: Component
-    _controller_manager: Component
 
     async def kill_api_server(self) -> None:
         """SIGKILL it and wait for its end."""
@@ -70,12 +69,6 @@ class ControlPlane(Kubernetes):
         """After its end: start it again on the same port and wait for /readyz. Raises ProcessDied, TimeoutError."""
         await self._api_server.again()
         await self._api_server.answers(f"{self.url}/readyz", _trust(self.authority))
-
-    async def restart_controllers(self) -> None:
-        """SIGKILL kube-controller-manager, if it still runs, and start it again."""
-        self._controller_manager.process.kill()
-        await self._controller_manager.process.wait()
-        await self._controller_manager.again()
 
 
 @asynccontextmanager
@@ -101,8 +94,8 @@ async def control_plane(directory: Path, *, progress: Progress = silent) -> Asyn
         await run("etcd", components.etcd())
         api_server = await run("kube-apiserver", components.api_server())
         await api_server.answers(f"{components.url}/readyz", _trust(authority))
+        plane = ControlPlane(components.url, components.kubeconfig, directory, programs, authority, api_server)
         manager = await run("kube-controller-manager", components.controller_manager())
-        plane = ControlPlane(components.url, components.kubeconfig, directory, programs, authority, api_server, manager)
         scheduler = await run("kube-scheduler", components.scheduler())
         await scheduler.answers(f"https://{HOST}:{ports.scheduler}/readyz", _trust(authority))
         await until(

@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST, Plan, plan
@@ -84,6 +85,23 @@ def test_a_victim_is_deleted_by_name_while_another_pod_would_go_in_its_place() -
         assert planned(3, pods, 2, "v") == Plan(costs={"v": VICTIM_COST}, deletions=("v",)), other
 
 
+def test_nothing_is_deleted_by_name_before_the_replicaset_has_surely_seen_it() -> None:
+    """It would wait for the pod, and make no other."""
+    for pods, replicas, desired in (
+        ([pod("a"), pod("b", "pending"), pod("v", cost=VICTIM_COST)], 3, 2),
+        ([pod("a"), pod("v", cost=VICTIM_COST)], 2, 2),
+    ):
+        seen = deployment(replicas, pods)
+        for guarded in (False, True):
+            assert plan(seen, pods, desired, {"v"}, calm=False, guarded=guarded) == Plan(unsettled=True)
+            assert plan(seen, pods, desired, {"v"}, calm=True, guarded=guarded) == Plan(deletions=("v",))
+    more = Plan(costs={"v": VICTIM_COST}, raise_to=3, unsettled=True)
+    assert planned(2, [pod("a"), pod("v")], 3, "v", calm=False) == more
+    assert planned(2, [pod("a")], 2, "gone", calm=False) == Plan()
+    three = [pod("a"), pod("b"), pod("v", cost=VICTIM_COST)]
+    assert plan(deployment(3, three), three, 2, {"v"}, calm=False, guarded=True) == Plan(lower_to=2)
+
+
 def test_what_the_replicaset_made_in_its_place_is_marked_and_then_goes_before_it_starts() -> None:
     pods = [pod("a"), pod("b", "unready"), pod("v", "terminating"), pod("new", "unassigned", age=9)]
     assert planned(3, pods, 2) == Plan(costs={"new": SURPLUS_COST}, unsettled=True)
@@ -146,11 +164,12 @@ class Cluster:
     def view(self) -> list[Pod]:
         return [pod(name, state, self.costs.get(name, 0), age=int(name[1:])) for name, state in self.pods.items()]
 
-    def agent(self) -> Plan | None:
+    def agent(self, *, calm: bool = True) -> Plan | None:
         """None when it changed nothing."""
         pods = self.view()
         seen = deployment(self.replicas, pods, replicas=self.seen[0], readyReplicas=self.seen[1])
-        step = plan(seen, pods, self.desired, self.victims, calm=True, guarded=self.guarded)
+        step = plan(seen, pods, self.desired, self.victims, calm=calm, guarded=self.guarded)
+        assert calm or not step.deletions
         if step.lower_to is not None:
             self.replicas = step.lower_to
             if step.costs:
@@ -206,7 +225,8 @@ def test_no_worker_but_the_victims_is_ever_deleted_and_all_ends_as_desired(
     rng = random.Random(seed)
     cluster = Cluster(rng, states, desired, guarded=guarded)
     for _ in range(60):
-        if rng.choice((cluster.agent, cluster.replica_set, cluster.nodes))() is not None:
+        agent = partial(cluster.agent, calm=rng.random() < 0.5)
+        if rng.choice((agent, cluster.replica_set, cluster.nodes))() is not None:
             # Pods take longer to move on than a ReplicaSet to look at its replicas.
             cluster.replica_set()
         assert not cluster.lost

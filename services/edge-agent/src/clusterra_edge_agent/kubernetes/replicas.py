@@ -7,12 +7,14 @@ not enough: while another pod is pending or not ready, that one goes and a marke
 - Replicas are only lowered when, whatever the ReplicaSet makes of equals, it deletes no worker but victims. A pod that
   has never started is no worker yet: Slurm cannot know it.
 - They are only lowered while its controller sees what we see: it counts the same pods (`settled`), and there was no
-  trouble with the API server lately (`calm`), after which its copy of the pods can be older than ours by seconds and
+  trouble with the API server lately (`calm`), after which its copy of the pods can be older than ours for a while and
   show neither a mark nor that a worker has started. Where the API server refuses to delete a started worker without
   the mark (`guarded`), an old copy can do no more than delete pods that have not started, and is not waited for. Nor
   are the marks, where all pods have started and none has an older mark: none can be deleted before it has its own.
 - Victims that it would not delete then are deleted by name. What the ReplicaSet makes in their place is surplus, and
   goes, before it has started, with the lower replicas that follow.
+- Nothing is deleted by name while that copy may be old, `guarded` or not: a pod that goes before it was in the copy is
+  waited for, and no other pod is made meanwhile. What the ReplicaSet itself deletes has been in its copy.
 - Replicas that would end another worker, because somebody else lowered them or because a pod has become not ready since
   we did, are raised again at once. What is left is the gap until the ReplicaSet has looked, some milliseconds.
 
@@ -27,7 +29,7 @@ one, so that a victim that is deleted by name may come back under it. Hence:
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clusterra_contracts.identity import WorkerName
 
@@ -92,16 +94,22 @@ def plan(
         raise_to = wanted if wanted > replicas else None
         return Plan(costs=changed, raise_to=raise_to, unsettled=bool(remaining) or goal < replicas)
     if goal >= replicas:
-        return Plan(costs=changed, raise_to=goal if goal > replicas else None, deletions=tuple(remaining))
+        raise_to = goal if goal > replicas else None
+        return _deleting(remaining, Plan(costs=changed, raise_to=raise_to), calm=calm)
     deleted = _deleted(active, costs, len(active) - goal)
-    if calm and not names <= deleted.surely:
-        return Plan(costs=changed, deletions=tuple(names))
-    if not calm or kept & deleted.possibly or not (guarded or settled(deployment, active)):
+    if not names <= deleted.surely:
+        return _deleting(names, Plan(costs=changed), calm=calm)
+    if kept & deleted.possibly or not (guarded or (calm and settled(deployment, active))):
         return Plan(costs=changed, unsettled=True)
     if changed and not (guarded and not deployment.stateful and all(pod.started and pod.cost == 0 for pod in active)):
         # A pod may have changed while it was marked: its answer tells.
         return Plan(costs=changed, unsettled=True)
     return Plan(costs=changed, lower_to=goal)
+
+
+def _deleting(names: Collection[WorkerName], step: Plan, *, calm: bool) -> Plan:
+    """The step, and the deletion of these by name, now or later."""
+    return replace(step, deletions=tuple(names)) if calm else replace(step, unsettled=bool(names))
 
 
 def settled(deployment: Deployment, active: Sequence[Pod]) -> bool:

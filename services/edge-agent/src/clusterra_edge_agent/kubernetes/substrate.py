@@ -119,14 +119,12 @@ class KubernetesSubstrate:
             raise SubstrateUnavailable("the API server cannot be followed at the moment")
 
     def _deployments_told(self) -> None:
-        if not self._deployments.following:
-            self._calm.disturb()
+        self._calm.note("deployments", self._deployments.following)
         self.changes.tell()
 
     def _pods_told(self) -> None:
-        if not self._pods.following:
-            self._calm.disturb()
-        elif not self._compared:
+        self._calm.note("pods", self._pods.following)
+        if self._pods.following and not self._compared:
             self._records.compare(self._pods.objects.values())
             self._compared = True
         self.changes.tell()
@@ -222,9 +220,7 @@ class KubernetesSubstrate:
         deployment, pods = self._deployments.objects.get(owner), list(self._by_shape[target.shape].values())
         if deployment is None or not is_current():
             return None
-        step = plan(
-            deployment, pods, target.replicas, target.victims, calm=guarded or self._calm.reached, guarded=guarded
-        )
+        step = plan(deployment, pods, target.replicas, target.victims, calm=self._calm.reached, guarded=guarded)
         self._records.expect_to_go(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
         await self._carry_out(step, deployment)
         return step
