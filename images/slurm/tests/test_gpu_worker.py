@@ -15,6 +15,7 @@ L4 = {
     "CLUSTERRA_FAMILY": "l4",
     "CLUSTERRA_GPUS": "2",
     "CLUSTERRA_GPU_MODEL": "l4",
+    "CLUSTERRA_WEIGHT": "5",
 }
 SHOWN = "echo $CUDA_VISIBLE_DEVICES"
 TOGETHER = 'touch "/mnt/efs/$SLURM_JOB_ID"; until [ -e "/mnt/efs/$OTHER" ]; do sleep 0.05; done'
@@ -27,12 +28,18 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         yield site
 
 
-async def test_jobs_have_gpus_of_their_own_also_after_a_reconfigure(site: Site) -> None:
+async def test_jobs_have_gpus_of_their_own_also_after_a_reconfigure_and_a_restart(site: Site) -> None:
     async with pod("g1", site, L4, machine=with_gpus(2, "NVIDIA L4")):
-        for _ in range(2):
+        for begun_again in ("", "by reconfigure", "by restart"):
+            if begun_again == "by reconfigure":
+                await site.ask("reconfigure")
+            if begun_again == "by restart":
+                await site.cluster["slurmctld"].restart()
+            await site.registered("g1")
             shown = await site.ask("show", "node", "g1", "--oneliner")
             assert "Gres=gpu:l4:2" in shown
             assert "ActiveFeatures=l4,l4-large " in shown
+            assert " Weight=5 " in shown
             assert 'Extra={"open":0}' in shown
             typed = await site.submit(ALICE, f"{SHOWN}; OTHER=$((SLURM_JOB_ID + 1)); {TOGETHER}", "--gres=gpu:l4:1")
             untyped = await site.submit(BOB, f"{SHOWN}; OTHER=$((SLURM_JOB_ID - 1)); {TOGETHER}", "--gpus=1")
@@ -42,8 +49,6 @@ async def test_jobs_have_gpus_of_their_own_also_after_a_reconfigure(site: Site) 
             both = await site.submit(ALICE, SHOWN, "--gres=gpu:2")
             await site.in_state(both, "COMPLETED")
             assert site.output(both) == "0,1\n"
-            await site.ask("reconfigure")
-            await site.registered("g1")
 
 
 async def test_a_worker_without_gpus_is_one_there_as_well(site: Site) -> None:

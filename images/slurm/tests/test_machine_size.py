@@ -176,6 +176,8 @@ def test_it_is_no_worker_either_when_nobody_can_be_told(tmp_path: Path) -> None:
         ("CLUSTERRA_CPUS", "1.5"),
         ("CLUSTERRA_MEMORY_MIB", "-1"),
         ("CLUSTERRA_MEMORY_MIB", None),
+        ("CLUSTERRA_WEIGHT", "1 CPUs=9"),
+        ("CLUSTERRA_WEIGHT", "0"),
         ("CLUSTERRA_GPUS", "two"),
         ("CLUSTERRA_GPU_MODEL", ""),
         ("CLUSTERRA_GPU_MODEL", "l4:1"),

@@ -58,6 +58,7 @@ async def test_a_worker_has_its_pods_name_its_shape_and_its_family(site: Site) -
         shown = await site.ask("show", "node", "w1", "--oneliner")
         assert "ActiveFeatures=compute,compute-xs " in shown
         assert "RealMemory=1024 " in shown
+        assert " Weight=1 " in shown
         assert "DYNAMIC_NORM" in shown
         modes = await worker.run("stat", "--format=%a %U", "/run", "/run/slurm", "/tmp", "/var/spool/slurmd")
         assert modes.stdout.split("\n")[:4] == ["755 root", "755 root", "1777 root", "755 root"]

@@ -109,9 +109,9 @@ def _deleted(kind: str) -> dict[str, Any]:
     return {"$patch": "delete", "kind": kind, "metadata": {"name": "any"}}
 
 
-def _own(slurm: SlurmCluster) -> dict[str, Any]:
-    """What a site brings: its shared folder and its key."""
-    volume = {
+def shared_volume(folder: Path) -> dict[str, Any]:
+    """What the workers' claim is bound to, where a folder of the node stands for the site's file system."""
+    return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": "shared"},
@@ -120,13 +120,17 @@ def _own(slurm: SlurmCluster) -> dict[str, Any]:
             "accessModes": ["ReadWriteMany"],
             "storageClassName": "shared",
             "claimRef": {"namespace": NAMESPACE, "name": "shared"},
-            "hostPath": {"path": str(slurm.shared_dir), "type": "Directory"},
+            "hostPath": {"path": str(folder), "type": "Directory"},
         },
     }
+
+
+def _own(slurm: SlurmCluster) -> dict[str, Any]:
+    """What a site brings: its shared folder and its key."""
     key = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "slurm-key", "namespace": NAMESPACE},
         "data": {"slurm.key": base64.b64encode(slurm.slurm_key_file.read_bytes()).decode()},
     }
-    return {"apiVersion": "v1", "kind": "List", "items": [volume, key]}
+    return {"apiVersion": "v1", "kind": "List", "items": [shared_volume(slurm.shared_dir), key]}

@@ -118,7 +118,7 @@ EXAMPLES: dict[str, Wire] = {
             ),
         ),
     ),
-    "scale.desired.v2": DesiredState(
+    "scale.desired.v3": DesiredState(
         generation=7,
         fence=3,
         snapshot_generation=1772366400250,

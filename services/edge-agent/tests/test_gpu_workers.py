@@ -11,6 +11,7 @@ import yaml
 from clusterra_contracts.events import WorkerFact
 from clusterra_edge_agent.kubernetes.karpenter import CPU_LABEL, FAMILY_LABEL, GPU_TAINT, WORKER_TAINT
 from clusterra_edge_agent.kubernetes.stuck import stuck
+from clusterra_lab.kube_edge import shared_volume
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.process import until
@@ -24,18 +25,6 @@ SHAPE = "l4-large"
 """48 vCPUs and 4 GPUs: a g6.12xlarge."""
 MACHINE = {FAMILY_LABEL: "l4", CPU_LABEL: "48", "kubernetes.io/arch": "amd64"}
 TAINTS = (WORKER_TAINT, GPU_TAINT)
-VOLUME = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolume",
-    "metadata": {"name": "shared"},
-    "spec": {
-        "capacity": {"storage": "1Ti"},
-        "accessModes": ["ReadWriteMany"],
-        "storageClassName": "shared",
-        "claimRef": {"namespace": SLURM, "name": "shared"},
-        "hostPath": {"path": "/mnt/efs"},
-    },
-}
 
 
 def generated(shape: str) -> Any:
@@ -53,7 +42,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
     ):
         for name in ("namespace", "priority", "storage"):
             await plane.kubectl("create", f"--filename={EDGE / 'base' / f'{name}.yaml'}")
-        await plane.kubectl("create", "--filename=-", input=json.dumps(VOLUME))
+        await plane.kubectl("create", "--filename=-", input=json.dumps(shared_volume(Path("/mnt/efs"))))
         yield plane
 
 

@@ -128,7 +128,17 @@ def test_nodes_with_gpus_are_for_their_workers_and_the_device_plugin_alone(shape
     environment = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
     assert environment["CLUSTERRA_GPUS"] == str(shape.gpu_count)
     assert environment["CLUSTERRA_GPU_MODEL"] == shape.gpu_model
+    assert environment["CLUSTERRA_WEIGHT"] == str(shape.worker.weight) != "1"
     assert environment["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+
+
+def test_the_cheaper_the_gpus_of_a_model_the_sooner_jobs_get_them() -> None:
+    cheapest: dict[int, float] = {}
+    for shape in GPU_SHAPES:
+        price = shape.usd_per_hour / shape.gpu_count
+        cheapest[shape.worker.weight] = min(price, cheapest.get(shape.worker.weight, price))
+    assert [price for _, price in sorted(cheapest.items())] == sorted(cheapest.values())
+    assert len(cheapest) == len({shape.gpu_model for shape in GPU_SHAPES})
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if not shape.gpu_count], ids=lambda shape: shape.name)
@@ -136,7 +146,9 @@ def test_workers_without_gpus_get_to_no_node_with_gpus(shape: Shape) -> None:
     manifest = generated(f"slurmd-{shape.name}")["spec"]["template"]["spec"]
     assert "clusterra.io/gpu" not in {each["key"] for each in manifest["tolerations"]}
     assert manifest["nodeSelector"]["kubernetes.io/arch"] == "arm64"
-    assert not [each for each in manifest["containers"][0]["env"] if "GPU" in each["name"]]
+    environment = {each["name"]: each.get("value") for each in manifest["containers"][0]["env"]}
+    assert environment["CLUSTERRA_WEIGHT"] == "1"
+    assert not [name for name in environment if "GPU" in name]
 
 
 def test_no_shape_may_promise_more_memory_than_its_node_has() -> None:

@@ -1,5 +1,7 @@
 """Which records a catalogue needs, and what is between them and those there are: pure."""
 
+from dataclasses import replace
+
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
@@ -81,6 +83,11 @@ def test_the_shape_with_most_gpus_of_a_model_serves_those_with_fewer() -> None:
     catalogue = Catalogue(shapes=(*CATALOGUE.shapes, *shapes))
     counts = {placeholder.shape: placeholder.count for placeholder in wanted(binding(100, catalogue), ROOM)}
     assert {name for name, count in counts.items() if count == 100} == LARGEST | {"l4-large", "a10g-small"}
+
+
+def test_no_placeholder_has_a_weight() -> None:
+    heavy = replace(PLAIN, worker=PLAIN.worker.model_copy(update={"weight": 5}))
+    assert (heavy.names, heavy.line("n1")) == (PLAIN.names, PLAIN.line("n1"))
 
 
 def test_of_equal_shapes_none_is_served_by_the_other() -> None:

@@ -25,7 +25,7 @@ class ShapeTarget(Wire):
 class DesiredState(Wire):
     """What the scaler decided. `targets=None` is "no opinion"; a shape that is not listed is left alone."""
 
-    schema_name: ClassVar[str] = "scale.desired.v2"
+    schema_name: ClassVar[str] = "scale.desired.v3"
 
     generation: Annotated[int, Field(ge=1)]
     fence: Annotated[int, Field(ge=0)]

@@ -1,14 +1,16 @@
 """The catalogue of worker shapes: what a worker has, what it costs, and what of it Slurm may hand out."""
 
-from typing import Annotated, Literal, Self
+from functools import lru_cache
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from clusterra_contracts.identity import ShapeName, Wire
 
 Family = Literal["compute", "general", "memory", "l4", "a10g", "a100", "h100"]
-"""Machines without GPUs by their memory per vCPU, those with GPUs by the model of these."""
+"""Machines without GPUs by their memory per vCPU, those with GPUs by the model of these: the cheapest models first."""
 Size = Literal["xs", "small", "medium", "large", "xlarge"]
+Architecture = Literal["arm64", "amd64"]
 
 
 class WorkerSpec(Wire):
@@ -18,6 +20,12 @@ class WorkerSpec(Wire):
     memory_mib: Annotated[int, Field(ge=1, description="Slurm's RealMemory, in MiB")]
     features: tuple[str, ...] = ()
     gres: str = ""
+    weight: Annotated[int, Field(ge=1, description="Slurm's Weight: a job gets nodes of the lowest first")] = 1
+
+    @property
+    def architecture(self) -> Architecture:
+        """Of the machines that the catalogue's prices are for."""
+        return "amd64" if self.gres else "arm64"
 
 
 class Shape(Wire):
@@ -49,12 +57,8 @@ class Shape(Wire):
     @property
     def worker(self) -> WorkerSpec:
         """What a worker of this shape registers; its features let a job ask for the family or the shape."""
-        return WorkerSpec(
-            cpus=self.vcpu,
-            memory_mib=self.memory_mib if self.real_memory_mib is None else self.real_memory_mib,
-            features=(self.family, self.name),
-            gres=f"gpu:{self.gpu_model}:{self.gpu_count}" if self.gpu_count else "",
-        )
+        memory_mib = self.memory_mib if self.real_memory_mib is None else self.real_memory_mib
+        return _worker(self.vcpu, memory_mib, self.family, self.name, self.gpu_model, self.gpu_count)
 
 
 class Catalogue(Wire):
@@ -71,3 +75,24 @@ class Catalogue(Wire):
 
     def __contains__(self, name: str) -> bool:
         return any(shape.name == name for shape in self.shapes)
+
+
+@lru_cache(maxsize=1024)
+def _worker(cpus: int, memory_mib: int, family: Family, name: ShapeName, gpu_model: str, gpu_count: int) -> WorkerSpec:
+    """A decision asks for those of all shapes many times."""
+    return WorkerSpec(
+        cpus=cpus,
+        memory_mib=memory_mib,
+        features=(family, name),
+        gres=f"gpu:{gpu_model}:{gpu_count}" if gpu_count else "",
+        weight=_weight(family, gpu_count),
+    )
+
+
+def _weight(family: Family, gpu_count: int) -> int:
+    """Slurm's own 1 without GPUs, more with them, and the same for all workers with GPUs of one model.
+
+    Slurm takes what it can of a weight before it looks at the next one: were the workers of a model in the order of
+    their prices, it would give four GPUs of as many small ones to `--gpus=4`, and not those of a large one.
+    """
+    return 2 + get_args(Family).index(family) if gpu_count else 1

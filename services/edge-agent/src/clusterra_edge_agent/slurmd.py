@@ -42,7 +42,7 @@ def node_conf(port: int, spec: WorkerSpec) -> str:
     for value in (*spec.features, *spec.gres.split(",")):
         if value and not _CONF_VALUE.match(value):
             raise InvalidSpec(f"{value!r} cannot be a feature or a generic resource of a node")
-    parts = [f"CPUs={spec.cpus}", f"RealMemory={spec.memory_mib}", f"Port={port}"]
+    parts = [f"CPUs={spec.cpus}", f"RealMemory={spec.memory_mib}", f"Port={port}", f"Weight={spec.weight}"]
     if spec.features:
         parts.append(f"Feature={','.join(spec.features)}")
     if spec.gres:

@@ -34,9 +34,6 @@ from clusterra_contracts.shapes import WorkerSpec
 FREE_SHAPES_FROM = 5
 """The first major version that takes free shapes."""
 DEPLOYMENT_PREFIX = "slurmd-"
-ARCH = "arm64"
-GPU_ARCH = "amd64"
-"""Of the machines that the catalogue's prices are for, without GPUs and with them."""
 BELIEVED_SECONDS = 30.0
 """A snapshot that is older says no more which nodes run jobs: one is published at least every 5 s."""
 
@@ -185,11 +182,11 @@ def _host(node: str) -> str:
 def _free_shape(spec: WorkerSpec | None) -> FreeShape:
     if spec is None:
         # A shape that nobody here knows is only counted. Should one of its pods vanish just now, then what the agent
-        # makes instead asks for nothing, so that nothing is bought for it.
-        return FreeShape(arch=ARCH, vcpus=0, mem_gib=0)
+        # makes instead asks for nothing, on machines of any kind, so that nothing is bought for it.
+        return FreeShape(arch="arm64", vcpus=0, mem_gib=0)
     gpu = _GPU.search(spec.gres)
     return FreeShape(
-        arch=GPU_ARCH if gpu else ARCH,
+        arch=spec.architecture,
         vcpus=spec.cpus,
         mem_gib=math.ceil(spec.memory_mib / 1024),
         gpu_count=int(gpu[2] or 1) if gpu else 0,

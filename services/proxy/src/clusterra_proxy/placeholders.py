@@ -6,7 +6,8 @@ Jobs without a feature count the records of all shapes that are large enough. So
 as many records as there may be workers and serves whatever its smaller siblings could; these get fewer.
 
 A record's name holds a digest of what the worker has. When the catalogue changes, new records stand beside the old
-ones before those go, and no moment is left in which a waiting job fits nothing.
+ones before those go, and no moment is left in which a waiting job fits nothing. The worker's weight is no part of it:
+no job is given to a placeholder.
 """
 
 import hashlib
@@ -41,7 +42,7 @@ class Placeholder:
     @property
     def stem(self) -> str:
         """What the names begin with."""
-        digest = hashlib.sha256(self.worker.model_dump_json().encode()).hexdigest()[:_DIGEST]
+        digest = hashlib.sha256(self.worker.model_dump_json(exclude={"weight"}).encode()).hexdigest()[:_DIGEST]
         return f"{PREFIX}{self.shape}-{digest}-"
 
     @property

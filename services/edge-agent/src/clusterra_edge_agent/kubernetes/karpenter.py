@@ -83,11 +83,6 @@ def worker_room(shape: Shape) -> Room:
     return Room(whole.cpu_millis - daemons.cpu_millis, whole.memory_mib - daemons.memory_mib)
 
 
-def architecture(shape: Shape) -> str:
-    """Of the machines that the catalogue's price is for."""
-    return "amd64" if shape.gpu_count else "arm64"
-
-
 def pool_name(family: Family) -> str:
     """The name of a family's NodePool."""
     return f"slurmd-{family}"

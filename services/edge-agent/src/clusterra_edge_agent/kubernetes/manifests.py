@@ -20,7 +20,6 @@ from clusterra_edge_agent.kubernetes.karpenter import (
     GPU_RESOURCE,
     GPU_TAINT,
     WORKER_TAINT,
-    architecture,
     node_class,
     node_pool,
     worker_room,
@@ -96,7 +95,7 @@ def _pod(shape: Shape) -> dict[str, Any]:
         "nodeSelector": {
             FAMILY_LABEL: shape.family,
             CPU_LABEL: str(shape.vcpu),
-            "kubernetes.io/arch": architecture(shape),
+            "kubernetes.io/arch": shape.worker.architecture,
         },
         "tolerations": [
             {"key": WORKER_TAINT, "operator": "Exists", "effect": "NoSchedule"},
@@ -126,6 +125,7 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
         "CLUSTERRA_FAMILY": shape.family,
         "CLUSTERRA_CPUS": str(worker.cpus),
         "CLUSTERRA_MEMORY_MIB": str(worker.memory_mib),
+        "CLUSTERRA_WEIGHT": str(worker.weight),
     }
     if shape.gpu_count:
         environment |= {
