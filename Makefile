@@ -12,7 +12,7 @@ SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-histories test-chaos record-jobs lint bench-cost bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes
+.PHONY: help demo up down status test test-histories test-chaos record-jobs lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes
 .DEFAULT_GOAL := help
 
 help: ## Say what there is
@@ -58,7 +58,7 @@ test-histories: prepare ## The scale-down rule against 200 random queues, on a m
 	@HISTORIES=$${HISTORIES:-200} $(BIN)/pytest -q services/scaler/tests libs/runtime/tests/test_dynamodb.py tests/test_scale_down.py
 
 test-chaos: prepare-kubernetes ## The Kubernetes edge in random trouble (CHAOS_SEED=N, CHAOS_STEPS=N)
-	@$(BIN)/pytest -q -s services/edge-agent/tests/test_kubernetes_chaos.py
+	@CHAOS_STEPS=$${CHAOS_STEPS:-500} $(BIN)/pytest -q -s services/edge-agent/tests/test_kubernetes_chaos.py
 
 record-jobs: prepare ## What Slurm says of each kind of waiting job, again, into tests/recorded/jobs.json (2 minutes)
 	@$(BIN)/python tests/record_jobs.py
@@ -80,7 +80,11 @@ bench-cost: $(VENV)/.installed ## What the scaler's policies cost on a trace, by
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "say which: make bench-cost TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \
 	  $(BIN)/python bench/cost.py $(TRACE) $(SHAPES)
 
-bench-planner: $(VENV)/.installed ## How fast the planner is, and its plans by the proved cheapest (5 minutes)
+bench-parameters: $(VENV)/.installed ## How near the packing's parameters are to the best for a trace's halves (TRACE and SHAPES as above, 6 minutes)
+	@$(if $(and $(TRACE),$(SHAPES)),,echo "say which: make bench-parameters TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \
+	  $(BIN)/python bench/parameters.py $(TRACE) $(SHAPES)
+
+bench-planner: $(VENV)/.installed ## How fast the planner is, and its plans by the proved cheapest (7 minutes)
 	@$(BIN)/python bench/planner.py
 
 lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files are up to date

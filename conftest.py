@@ -13,6 +13,7 @@ FIRST = (
     "tests/test_mixed_queue.py",
     "services/edge-agent/tests/test_lease.py",
     "tests/test_kubernetes_edge.py",
+    "services/scaler/tests/test_claim_histories.py",
     "services/edge-agent/tests/test_fallback.py",
     "services/scaler/tests/test_ghost_histories.py",
     "services/edge-agent/tests/test_nodesets.py",

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
+from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker, WorkerPhase
 from clusterra_contracts.identity import SlurmUser
-from clusterra_contracts.queue import PendingJobs, QueueSnapshot
+from clusterra_contracts.node_extra import OPEN
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Family, Shape
 from clusterra_scaler.planner.packing.vectors import Group
 from clusterra_scaler.planner.seen import Edge, Seen
@@ -17,6 +19,9 @@ from queues import HOUR, OFFERINGS, queue
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIMITS_SECONDS = (HOUR, 2 * HOUR, 4 * HOUR, 24 * HOUR)
+BUSY_SHAPE = "general-16"
+USERS = 50
+LAST_ID = 2_000_000
 _MIB_PER_GIB = 1024
 
 
@@ -51,6 +56,8 @@ class LongQueue:
     pending: tuple[PendingJobs, ...]
     chance: random.Random
     most_workers: int
+    running: tuple[RunningJob, ...] = ()
+    nodes: tuple[NodeState, ...] = ()
     edge: Edge = field(default_factory=Edge)
     generation: int = 1
 
@@ -62,11 +69,54 @@ class LongQueue:
     def seen(self) -> Seen:
         """What is seen now."""
         now = START + timedelta(seconds=self.generation)
-        snapshot = QueueSnapshot(generation=self.generation, taken_at=now, pending=self.pending, running=(), nodes=())
+        snapshot = QueueSnapshot(
+            generation=self.generation, taken_at=now, pending=self.pending, running=self.running, nodes=self.nodes
+        )
         return Seen(self._binding(), snapshot, self.edge, now)
+
+    def works(self, workers: int) -> FleetState:
+        """So many workers of one shape run a job each, which leaves a quarter of their CPUs free, and what was decided
+        for them."""
+        shape = CATALOGUE[BUSY_SHAPE]
+        names = [f"{shape.name}-{number}" for number in range(workers)]
+        cpus, memory_mib = shape.vcpu * 3 // 4, shape.worker.memory_mib * 3 // 4
+        self.running = tuple(
+            RunningJob(
+                job_id=str(LAST_ID - number),
+                uid=20001 + number % USERS,
+                user=f"user-{number % USERS}",
+                nodes=(name,),
+                cpus=cpus,
+                memory_mib=memory_mib,
+                started_at=START - timedelta(seconds=self.chance.uniform(0.0, 4 * HOUR)),
+                ends_by=START + timedelta(seconds=self.chance.uniform(0.0, 24 * HOUR)),
+            )
+            for number, name in enumerate(names)
+        )
+        self.nodes = tuple(
+            NodeState(
+                name=name,
+                states=("MIXED",),
+                cpus=shape.vcpu,
+                cpus_allocated=cpus,
+                memory_mib=shape.worker.memory_mib,
+                memory_allocated_mib=memory_mib,
+                features=shape.worker.features,
+                registered_at=START - timedelta(days=1),
+                extra=OPEN,
+            )
+            for name in names
+        )
+        target = ShapeTarget(shape=shape.name, worker=shape.worker, replicas=workers)
+        state = FleetState(generation=1, decided_at=START, targets=(target,))
+        self._told(state, "running")
+        return state
 
     def boots(self, state: FleetState) -> None:
         """All workers that are desired boot from now on."""
+        self._told(state, "booting")
+
+    def _told(self, state: FleetState, phase: WorkerPhase) -> None:
         self.generation += 1
         now = START + timedelta(seconds=self.generation)
         heartbeat = Heartbeat(
@@ -76,7 +126,7 @@ class LongQueue:
             substrate="process",
             applied=Applied(generation=state.generation, fence=state.fence, applied_at=now),
             workers=tuple(
-                Worker(name=f"{each.shape}-{number}", shape=each.shape, phase="booting", started_at=now)
+                Worker(name=f"{each.shape}-{number}", shape=each.shape, phase=phase, started_at=now)
                 for each in state.targets
                 for number in range(each.replicas)
             ),
@@ -109,6 +159,8 @@ def _pending(groups: Sequence[Group], first_id: int, chance: random.Random) -> t
     for group in groups:
         ids = range(first_id, first_id + len(group.job_ids))
         first_id = ids.stop
+        uid, limit_seconds = 20001 + int(group.owner.rpartition("-")[2]), chance.choice(LIMITS_SECONDS)
+        job_class = f"u{uid}.t{limit_seconds:.0f}.c{group.cpus}.m{group.memory_gib:.2f}"
         pending.append(
             PendingJobs(
                 job_ids=tuple(map(str, ids)),
@@ -119,10 +171,11 @@ def _pending(groups: Sequence[Group], first_id: int, chance: random.Random) -> t
                 gres=f"node/gpu={group.gpus}" if group.gpus else "",
                 exclusive=group.exclusive,
                 partition="main",
-                uid=20001 + int(group.owner.rpartition("-")[2]),
+                uid=uid,
                 reason="Resources",
-                time_limit_seconds=chance.choice(LIMITS_SECONDS),
+                time_limit_seconds=limit_seconds,
                 first_submitted_at=START,
+                extra=f"open=1|{job_class}=1" if group.nodes == 1 and not group.gpus else "",
             )
         )
     return tuple(pending)

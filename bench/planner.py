@@ -2,7 +2,8 @@
 
 - 10,000 pending jobs of 2,000 vectors against 45 offerings: all of them new (cold), and 100 more of 20 vectors
   while the workers of all the others are on their way (incremental). `cold` and `incremental` time the packing alone,
-  `decide_cold` and `decide_again` the whole decision from what is seen to what is desired.
+  `decide_cold` and `decide_again` the whole decision from what is seen to what is desired, `decide_beside` the same
+  where 500 workers are there, each with a quarter of its CPUs free.
 - 1,000 clusters, each with a snapshot every five seconds: what decoding and deciding take of a core.
 - 200 small random queues, each against a proved optimum: USD per hour of what is bought.
 
@@ -20,7 +21,7 @@ import multiprocessing
 import random
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,27 +33,27 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, Run
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue
+from clusterra_contracts.slurm_rpc import SetExtra
 from clusterra_scaler.garbage import collect_seldom
 from clusterra_scaler.planner.decision import decide
-from clusterra_scaler.planner.packing.durations import certain
 from clusterra_scaler.planner.packing.packing import pack
 from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.packing.vectors import Group
 from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Edge, Seen
 from clusterra_scaler.planner.sightings import Sightings
 from clusterra_scaler.planner.state import FleetState
 from looks import LongQueue
-from optimum import optimum
-from queues import HOUR, OFFERINGS, queue, small
+from quality import against_optimum
+from queues import HOUR, OFFERINGS, queue
 from stopwatch import Clock, loop_ms, peak_mib
 
 VECTORS, JOBS = 2_000, 10_000
 NEW_VECTORS, NEW_JOBS = 20, 100
+WORKERS = 500
 CLUSTERS = 1_000
 SNAPSHOT_SECONDS = 5.0
-RUN_SECONDS = 4 * HOUR
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CATALOGUE = Path(__file__).parents[1] / "catalog" / "shapes.yaml"
 
@@ -90,10 +91,10 @@ def incremental(runs: int) -> dict[str, object]:
     groups = queue("job", VECTORS, JOBS, chance)
     packing = pack(groups, [], OFFERINGS, Settings())
     jobs = {job_id: group for group in groups for job_id in group.job_ids}
-    rooms = {each.room: Room.of(each.room, each.offering) for each in packing.purchases}
+    rooms = {each.id: Room.of(each.id, each.offering) for each in packing.purchases}
     for placement in packing.placements:
-        for room in placement.rooms:
-            rooms[room].put(jobs[placement.job_id])
+        for room_id in placement.room_ids:
+            rooms[room_id].put(jobs[placement.job_id])
     coming = list(rooms.values())
     clock = Clock()
     for run in range(runs):
@@ -135,6 +136,20 @@ def decide_again(runs: int) -> dict[str, object]:
         with more():
             decide(later, decided.state, decided.sightings, history)
     return {"same": same.figures(), "more": more.figures(), "peak_mib": peak_mib(), "loop_ms": loop_ms()}
+
+
+def decide_beside(runs: int) -> dict[str, object]:
+    """The whole decision where all jobs are new and many workers have room for a few of them."""
+    long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
+    state, history = long_queue.works(WORKERS), RunHistory()
+    seen = long_queue.seen()
+    history.see(seen.snapshot)
+    clock = Clock()
+    for _ in range(runs):
+        with clock():
+            decision = decide(seen, state, Sightings(), history)
+    closed = sum(isinstance(action, SetExtra) for action in decision.actions)
+    return {**clock.figures(), "peak_mib": peak_mib(), "workers": WORKERS, "closed": closed, "loop_ms": loop_ms()}
 
 
 def clusters(rounds: int) -> dict[str, object]:
@@ -246,56 +261,6 @@ def snapshot(
     return QueueSnapshot(generation=generation, taken_at=now, pending=pending, running=running, nodes=nodes)
 
 
-def against_optimum(instances: int, most_seconds: float) -> dict[str, object]:
-    """The price of what is bought by that of the optimum, or, where it was not found in time, by its lower bound."""
-    ratios: list[float] = []
-    first_fits: list[float] = []
-    clock = Clock()
-    proved = 0
-    for seed in range(instances):
-        jobs, offerings = small(seed)
-        best = optimum(jobs, offerings, most_seconds)
-        proved += best.found <= best.bound * 1.001
-        groups = [
-            Group((str(number),), cpus, memory_gib, certain(RUN_SECONDS))
-            for number, (cpus, memory_gib) in enumerate(jobs)
-        ]
-        with clock():
-            packing = pack(groups, [], offerings, Settings())
-        ratios.append(usd_per_hour([each.offering for each in packing.purchases]) / best.bound)
-        first_fits.append(usd_per_hour(first_fit(groups, offerings)) / best.bound)
-        if seed % 20 == 19:
-            tell(f"  {seed + 1} of {instances} optima: mean {statistics.mean(ratios):.4f}, worst {max(ratios):.4f}")
-    return {
-        "mean": round(statistics.mean(ratios), 4),
-        "worst": round(max(ratios), 4),
-        "first_fit_mean": round(statistics.mean(first_fits), 4),
-        "first_fit_worst": round(max(first_fits), 4),
-        "instances": instances,
-        "proved": proved,
-        **clock.figures(),
-    }
-
-
-def usd_per_hour(bought: Sequence[Offering]) -> float:
-    return sum(each.usd_per_second for each in bought) * HOUR
-
-
-def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Offering]:
-    """The workers bought when each job takes the first that has room, else the cheapest new one; the biggest first."""
-    rooms: list[Room] = []
-    for group in sorted(groups, key=lambda each: -each.cpus):
-        found = next((room for room in rooms if room.takes(group)), None)
-        if found is None:
-            new = cheapest_new(group, offerings, Settings(credit=0.0))
-            if new is None:
-                raise ValueError(f"no shape holds job {group.job_ids[0]}")
-            found = Room.of("", new[1])
-            rooms.append(found)
-        found.put(group)
-    return [room.offering for room in rooms]
-
-
 def apart(what: Callable[..., dict[str, object]], *arguments: float) -> dict[str, object]:
     """Run it in a process of its own, whose memory is its own, and which collects garbage as the scaler does."""
     context = multiprocessing.get_context("spawn")
@@ -314,8 +279,9 @@ def main() -> None:
     for name, what, *amounts in (
         ("cold", cold, arguments.runs),
         ("incremental", incremental, 2 * arguments.runs),
-        ("decide_cold", decide_cold, arguments.runs // 2),
-        ("decide_again", decide_again, arguments.runs // 2),
+        ("decide_cold", decide_cold, max(1, arguments.runs // 2)),
+        ("decide_again", decide_again, max(1, arguments.runs // 2)),
+        ("decide_beside", decide_beside, max(1, arguments.runs // 4)),
         ("clusters", clusters, arguments.rounds),
         ("against_optimum", against_optimum, arguments.instances, arguments.seconds),
     ):

@@ -1,5 +1,6 @@
 """Workers that go as machines go: with all that runs on them, and with nobody left to tell of it."""
 
+import time
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -8,6 +9,8 @@ import psutil
 from clusterra_lab.stack import Stack
 
 DAEMONS = ("slurmd", "slurmstepd")
+STOP_SECONDS = 30.0
+"""A signal stops a daemon in milliseconds, unless it is in the kernel and cannot be disturbed."""
 
 
 def lose_workers(lab: Stack) -> None:
@@ -15,8 +18,12 @@ def lose_workers(lab: Stack) -> None:
 
     All daemons are stopped first. One that was just being started is not among those that were looked at, and has no
     parent that leads to it, so they are looked at again until each that is found is stopped: these start no more.
+    Raises TimeoutError when some cannot be stopped.
     """
+    deadline = time.monotonic() + STOP_SECONDS
     while running := [daemon for daemon, stopped in _daemons(lab).items() if not stopped]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"still running {STOP_SECONDS:g} s after SIGSTOP: {running}")
         for daemon in running:
             with suppress(psutil.NoSuchProcess):
                 daemon.suspend()

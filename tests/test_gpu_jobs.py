@@ -93,12 +93,13 @@ async def test_the_cpus_beside_gpus_are_left_alone(lab: Stack, seen: Observer, g
 async def test_each_gets_its_gpus_and_others_get_none(lab: Stack, seen: Observer, grace: User, policy: str) -> None:
     if policy != POLICY.name:
         await lab.set_policy(POLICY.model_copy(update={"name": policy}))
-    # Without a type any GPUs do that there are, but only the cheapest are bought for it.
+    # Without a type any GPUs do that there are, but only the cheapest are bought for it. Without a number of nodes
+    # Slurm would give a job of four tasks also those of several workers.
     some = ("l4-small", "l4-large", "h100-xlarge")
     asked: dict[str, tuple[int, Sequence[str]]] = {
         "--gres=gpu:1 -t 5": (1, some),
         "--gres=gpu:l4:2": (2, ["l4-large"]),
-        "--gpus-per-task=1 -n 4": (4, ["l4-large", "h100-xlarge"]),
+        "--gpus-per-task=1 -n 4 -N 1": (4, ["l4-large", "h100-xlarge"]),
         "--gres=gpu:h100:3 --mem=60G": (3, ["h100-xlarge"]),
         "--gres=gpu:l4:1 -N 2": (1, ["l4-small", "l4-large"]),
         "-C l4-small": (0, ["l4-small"]),
@@ -159,3 +160,37 @@ async def test_types_outlive_a_reconfigure(lab: Stack, seen: Observer, grace: Us
     assert seen.workers_peak == {"l4-large": 1, "h100-xlarge": 1}
     go.touch()
     await ended(seen, runs)
+
+
+async def test_idle_workers_without_gpus_are_taken_first_and_then_the_cheapest(
+    lab: Stack, seen: Observer, grace: User
+) -> None:
+    warm = {"compute-xs": 2, "h100-xlarge": 1, "l4-large": 1, "l4-small": 1}
+    await lab.set_policy(POLICY.model_copy(update={"warm": warm}))
+
+    async def idle() -> bool:
+        """Whether all stand, each with its weight."""
+        shown = await lab.slurm.run("sinfo", "--noheader", "--Node", "--format=%T %w %f")
+        return sorted(shown.stdout.splitlines()) == [
+            *("idle 1 compute,compute-xs",) * 2,
+            "idle 5 l4,l4-large",
+            "idle 5 l4,l4-small",
+            "idle 8 h100,h100-xlarge",
+        ]
+
+    # None of the jobs has a class. Of GPUs Slurm would take those beside the fewest CPUs, which are dearer here, and if
+    # the small worker came before the large one, it would give the last job the GPUs of both.
+    for options, *given in (
+        ("-N 2", "compute-xs", "compute-xs"),
+        ("--gres=gpu:2", "l4-large"),
+        ("--gpus=4", "l4-large"),
+    ):
+        await until(idle, seconds=SECONDS, every=0.1, what="the warm workers")
+        job_id = (await grace.submit(script(options, "echo $SLURM_JOB_NODELIST\n"), {})).job_id
+        await ended(seen, job_id)
+        names = await lab.slurm.run("scontrol", "show", "hostnames", (await grace.output(job_id)).strip())
+        assert [name.rpartition("-")[0] for name in names.stdout.split()] == given
+    assert (await lab.slurm.run("scontrol", "reconfigure")).returncode == 0
+    await until(idle, seconds=SECONDS, every=0.1, what="the same workers with the same weights")
+    await lab.set_policy(POLICY)
+    await until(lambda: seen.workers == {}, seconds=SECONDS, what="the workers to go")

@@ -30,6 +30,18 @@ def test_identical_jobs_are_one_group() -> None:
     assert group.first_submitted_at == at(3)
 
 
+def test_groups_come_in_the_order_of_slurms_priority_and_of_equal_ones_the_older_first() -> None:
+    records = (
+        job(1, cpus=1, priority=5),
+        job(2, cpus=2, priority=7),
+        job(3, cpus=1, priority=9),
+        job(4, cpus=3, priority=7),
+        job(5, cpus=4),
+    )
+    groups = snapshot(*records).pending or ()
+    assert [group.job_ids for group in groups] == [("3", "1"), ("2",), ("4",), ("5",)]
+
+
 def test_jobs_that_ask_for_something_else_are_another_group() -> None:
     different: tuple[dict[str, Any], ...] = (
         {"cpus": 2},
@@ -59,8 +71,8 @@ def test_jobs_that_ask_for_something_else_are_another_group() -> None:
     groups = snapshot(job(1), *(job(number, **fields) for number, fields in enumerate(different, start=2))).pending
     assert groups is not None
     assert [group.count for group in groups] == [1] * (1 + len(different))
-    assert groups[-2].held
-    assert groups[-1].time_limit_seconds == 600.0
+    assert groups[-1].held
+    assert groups[-2].time_limit_seconds == 600.0
 
 
 def asked(**fields: Any) -> PendingJobs:

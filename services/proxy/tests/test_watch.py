@@ -84,7 +84,9 @@ async def test_a_requeued_job_runs_again(proxy: ProxyWorld, slurm: SlurmWorld, a
         return (await proxy.job(alice, job_id)).reason == "BeginTime"
 
     await until(waits_again, seconds=30, what="the job to wait again", every=0.1)
-    assert (await slurm.cluster.run("scontrol", "update", f"jobid={job_id}", "starttime=now")).returncode == 0
+    hurried = await slurm.cluster.run("scontrol", "update", f"jobid={job_id}", "starttime=now")
+    # On a machine that stands still for a while it has begun by itself.
+    assert hurried.returncode == 0 or "no longer pending" in hurried.stderr, hurried
     await told(
         proxy,
         f"{job_id} job.submitted",

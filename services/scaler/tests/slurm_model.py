@@ -1,6 +1,11 @@
-"""A model of Slurm: jobs start on any nodes that fit, and of a dead node it learns late."""
+"""A model of Slurm: jobs start on any nodes that fit, and of a dead node it learns late.
+
+As many nodes as a job needs, of those that could hold it, are kept for it until it can start, as the backfill
+scheduler does: no later job gets them. A job that too few nodes could hold holds up nobody.
+"""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -98,9 +103,13 @@ class SlurmModel:
                     self._end(job, second)
 
     def schedule(self, second: int) -> None:
+        kept: set[str] = set()
         for job in self.waiting(second):
-            fitting = [node.name for node in self.nodes.values() if self._fits(node, job)]
-            if len(fitting) >= job.nodes:
+            could = [node for node in self.nodes.values() if node.name not in kept and self._could_hold(node, job)]
+            fitting = [node.name for node in could if self._has_room(node, job)]
+            if len(could) >= job.nodes > len(fitting):
+                kept.update([node.name for node in sorted(could, key=self._busy_until)][: job.nodes])
+            elif len(fitting) >= job.nodes:
                 job.on = tuple(self._random.sample(fitting, job.nodes))
                 job.left = job.runs
                 job.started = second
@@ -197,16 +206,27 @@ class SlurmModel:
         on_it = [job for job in self.jobs if name in job.on]
         return sum(job.cpus for job in on_it), sum(job.memory_mib for job in on_it), sum(job.gpus for job in on_it)
 
-    def _fits(self, node: NodeRecord, job: Job) -> bool:
-        cpus, memory, gpus = self._in_use(node.name)
-        has_room = node.spec.cpus - cpus >= job.cpus and node.spec.memory_mib - memory >= job.memory_mib
+    def _could_hold(self, node: NodeRecord, job: Job) -> bool:
+        """Whether it may run there, once there is room."""
+        spec = node.spec
         of_type = sum(count for name, count in node.gres.items() if name.endswith(job.gpu_type))
-        has_room = has_room and (not job.gpus or of_type - gpus >= job.gpus)
-        has_room = has_room and (not job.features or job.features in node.spec.features)
+        large = spec.cpus >= job.cpus and spec.memory_mib >= job.memory_mib and (not job.gpus or of_type >= job.gpus)
         # What Slurm's extra_constraints make of `open=1|<class>=1`.
         says = json.loads(node.extra)
         taken = not job.extra or says["open"] == 1 or says.get(job.job_class) == 1
-        return has_room and taken and not node.drain_reason and not node.down
+        fits = large and (not job.features or job.features in spec.features)
+        return fits and taken and not node.drain_reason and not node.down
+
+    def _has_room(self, node: NodeRecord, job: Job) -> bool:
+        """Whether it can start there, where it may."""
+        cpus, memory, gpus = self._in_use(node.name)
+        has_room = node.spec.cpus - cpus >= job.cpus and node.spec.memory_mib - memory >= job.memory_mib
+        return has_room and (not job.gpus or sum(node.gres.values()) - gpus >= job.gpus)
+
+    def _busy_until(self, node: NodeRecord) -> float:
+        """As far as time limits tell."""
+        on_it = [job for job in self.jobs if node.name in job.on]
+        return max((math.inf if job.limit is None else job.started + job.limit for job in on_it), default=0.0)
 
     def _release(self, job: Job, second: int) -> None:
         on, job.on = job.on, ()

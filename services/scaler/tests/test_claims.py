@@ -36,6 +36,11 @@ def look(
     return decide(view, before or state(target("compute-xs", 3)), Sightings())
 
 
+def empty(*pending: PendingJobs, **policy: Any) -> Decision:
+    """A fleet of none; all jobs have waited for long."""
+    return decide(seen(snapshot(pending, (), ()), edge(), name="packing", **policy), state(), Sightings())
+
+
 def drains(decision: Decision) -> list[str]:
     return [each.node for each in decision.actions if isinstance(each, Drain)]
 
@@ -49,6 +54,20 @@ def test_the_worker_that_is_empty_the_soonest_makes_room_for_a_job_that_has_wait
     decision = look(big())
     assert drains(decision) == ["compute-xs-1"]
     assert decision.actions[0] == Drain(node="compute-xs-1", reason="makes room for job 7")
+
+
+def test_of_several_the_first_in_the_order_of_slurms_priority_claims() -> None:
+    younger, older = big(NOW - 100), group("6", cpus=16, first_submitted_at=at(0), time_limit_seconds=60.0)
+    for order in ((younger, older), (older, younger)):
+        first = order[0].job_ids[0]
+        assert look(*order).actions[0] == Drain(node="compute-xs-1", reason=f"makes room for job {first}")
+
+
+def test_no_job_claims_what_is_bought_for_one_before_it() -> None:
+    first, second = (group(job_id, cpus=32, memory_per_node_mib=gib * 1024) for job_id, gib in (("2", 224), ("1", 32)))
+    assert bought(empty(first, second, max_workers=1)) == {"memory-xlarge": 1}
+    assert bought(empty(second, first, max_workers=1)) == {"compute-xlarge": 1}
+    assert bought(empty(first, second, usd_per_hour=2.0)) == {"memory-xlarge": 1}
 
 
 def test_who_came_a_moment_ago_waits_for_a_boot_anyway() -> None:

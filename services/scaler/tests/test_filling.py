@@ -1,6 +1,9 @@
 """Equal jobs are placed together, as they would be one after the other."""
 
+from dataclasses import replace
+
 import pytest
+from clusterra_scaler.planner.packing.durations import OVER
 from clusterra_scaler.planner.packing.filling import Filling, Waiting
 from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
 from clusterra_scaler.planner.packing.settings import Settings
@@ -15,7 +18,7 @@ EVERY_ROOM = 10_000
 
 def filled(groups: list[Group], rooms: list[Room], times: int, at_once: int) -> Filling:
     """Each group's jobs so many times over, and so many of them at once."""
-    filling = Filling([room.copy() for room in rooms], OFFERINGS, SETTINGS, EVERY_ROOM)
+    filling = Filling([replace(room) for room in rooms], OFFERINGS, SETTINGS, EVERY_ROOM)
     for group in groups:
         new = cheapest_new(group, OFFERINGS, SETTINGS)
         if new is not None:
@@ -33,3 +36,24 @@ def test_equal_jobs_go_where_they_would_one_by_one(groups: list[Group], rooms: l
         assert each.job_id == other.job_id
         assert [room.order for room in each.rooms] == [room.order for room in other.rooms]
         assert each.usd == pytest.approx(other.usd)
+
+
+@given(any_groups(), any_rooms(), st.integers(1, 3))
+def test_rooms_that_are_alike_take_what_each_would_take_alone(
+    groups: list[Group], rooms: list[Room], times: int
+) -> None:
+    alike = [replace(room, id=f"{room.id}-{time}") for room in rooms for time in range(times)]
+    apart = [room if room.busy is OVER else replace(room, busy=replace(room.busy)) for room in alike]
+    one, other = filled(groups, alike, times, at_once=100), filled(groups, apart, times, at_once=100)
+    assert [(each.job_id, each.room_ids) for each in one.placed] == [
+        (each.job_id, each.room_ids) for each in other.placed
+    ]
+
+
+@given(any_groups(), any_rooms(), st.floats(0.0, 10.0))
+def test_a_price_beyond_the_most_is_beyond_it_in_any_case(groups: list[Group], rooms: list[Room], most: float) -> None:
+    for room in rooms:
+        for group in groups:
+            if room.takes(group):
+                usd, at_most = room.price_of(group, SETTINGS), room.price_of(group, SETTINGS, most)
+                assert at_most == usd or (at_most > most and usd > most - 1e-9)

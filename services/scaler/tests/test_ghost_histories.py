@@ -76,7 +76,7 @@ def test_boots_known_to_be_slow_are_spared(jobs: list[Job], seed: int) -> None:
     assert history.edge.unregistered_removed == 0
 
 
-@settings(max_examples=HISTORIES // 4, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=HISTORIES // 8, suppress_health_check=[HealthCheck.too_slow])
 @given(any_jobs, st.integers(0, 2**32))
 def test_boots_not_known_to_be_slow_get_more_time_in_the_end(jobs: list[Job], seed: int) -> None:
     """Otherwise all of them would be given up for ever."""

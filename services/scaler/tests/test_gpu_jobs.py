@@ -334,3 +334,10 @@ def test_only_jobs_for_gpus_cause_workers_with_gpus(asked: list[dict[str, Any]],
     unmet = {each.demand.job_ids[0] for each in plan.unmet}
     assert known.keys() == plan.places.keys() | unmet
     assert Counter(plan.new).total() <= most
+
+
+def test_what_has_no_type_is_taken_to_start_on_the_cheaper_model_as_slurm_does_it(policy: str) -> None:
+    nodes = tuple(node(name, idle_for=1.0) for name in ("h100-small-1", "l4-small-1"))
+    there, before = edge(*(worker(each.name) for each in nodes)), state(target("h100-small", 1), target("l4-small", 1))
+    untyped, typed = group("1", cpus=4, gres="node/gpu=1"), group("2", cpus=1, gres="node/gpu:h100=1")
+    assert bought(policy, untyped, typed, there=there, before=before, nodes=nodes) == {}

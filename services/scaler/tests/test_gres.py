@@ -28,6 +28,7 @@ def ask(*items: str) -> tuple[Gres, ...]:
         (ask("gpu:l4=1"), {"gpu": 8}, 0),
         (ask("gpu=1", "gpu:l4=1"), {"gpu:l4": 1, "gpu:h100": 1}, 1),
         (ask("gpu=1", "gpu:l4=1"), {"gpu:l4": 1}, 0),
+        (ask("gpu=1", "gpu:l4=1"), {"gpu:l4": 4, "gpu:h100": 2, "gpu": 2}, 4),
         (ask("gpu=1", "shard=2"), {"gpu:l4": 8, "shard": 5}, 2),
     ],
 )

@@ -39,15 +39,15 @@ def test_each_job_is_placed_whole_or_has_its_reason(groups: list[Group], rooms: 
     assert sorted([*placed, *packing.impossible, *packing.unaffordable]) == sorted(jobs)
     assert set(packing.impossible) == set(pack(groups, rooms, OFFERINGS, SETTINGS).impossible)
     fill = {room.id: room.copy() for room in rooms}
-    fill |= {each.room: Room.of(each.room, each.offering) for each in packing.purchases}
+    fill |= {each.id: Room.of(each.id, each.offering) for each in packing.purchases}
     for each in packing.placements:
         group = jobs[each.job_id]
-        assert len(set(each.rooms)) == group.nodes
-        for name in each.rooms:
+        assert len(set(each.room_ids)) == group.nodes
+        for name in each.room_ids:
             assert fill[name].takes(group)
             fill[name].put(group)
-    used = {name for each in packing.placements for name in each.rooms}
-    assert {each.room for each in packing.purchases} <= used
+    used = {name for each in packing.placements for name in each.room_ids}
+    assert {each.id for each in packing.purchases} <= used
 
 
 @given(any_groups(), any_rooms(), any_bounds)
@@ -151,5 +151,5 @@ def test_a_job_whose_only_shape_is_not_to_be_had_still_uses_an_open_worker() -> 
     job = Group(("first", "second"), 16, 100.0, certain(HOUR))
     room = Room.of("open", next(each for each in OFFERINGS if each.shape == "memory-16"))
     packing = pack([job], [room], OFFERINGS, SETTINGS, Bounds(of_shape={"memory-16": 0}))
-    assert [(each.job_id, each.rooms) for each in packing.placements] == [("first", ("open",))]
+    assert [(each.job_id, each.room_ids) for each in packing.placements] == [("first", ("open",))]
     assert packing.unaffordable == ("second",)

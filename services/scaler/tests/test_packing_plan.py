@@ -8,6 +8,8 @@ import pytest
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.slurm_rpc import SetExtra, Undrain
+from clusterra_scaler.planner import packing_plan
+from clusterra_scaler.planner.booking import Booking
 from clusterra_scaler.planner.bookings import STARTS_WITHIN
 from clusterra_scaler.planner.decision import Decision, decide
 from clusterra_scaler.planner.fleet_filling import CAPPED, GATHERING
@@ -278,6 +280,35 @@ def test_a_closed_worker_takes_what_first_fit_has_put_there(its_class: str, let_
     decision = first(view, state(target("memory-xlarge", 1)))
     assert plan_of(decision).places["2"] == (Place("node", "memory-xlarge-1", "memory-xlarge"),)
     assert closed_to(decision) == ({"memory-xlarge-1": let_in} if let_in else {})
+
+
+def test_a_closed_worker_is_closed_to_classes_that_nobody_has_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing_plan, "MOST_CLASSES", 1)
+    nodes = (node("memory-xlarge-1", used=28).model_copy(update={"extra": OPEN}),)
+    runs = (running("9", "memory-xlarge-1", cpus=28, since=NOW - 600).model_copy(update={"ends_by": at(NOW + 300)}),)
+    days = group("1", cpus=2, time_limit_seconds=7 * 86400.0, extra=CLASS)
+    minutes = group("2", cpus=2, time_limit_seconds=60.0, extra="open=1|u20001.t3=1")
+    there, before = edge(worker("memory-xlarge-1")), state(target("memory-xlarge", 1))
+
+    decision = first(look((days, minutes), there, runs=runs, nodes=nodes), before)
+    assert closed_to(decision) == {"memory-xlarge-1": '{"open":0}'}
+    assert all(place.kind == "new" for places in plan_of(decision).places.values() for place in places)
+
+    decision = first(look((minutes, days), there, runs=runs, nodes=nodes), before)
+    assert closed_to(decision) == {}
+    assert not decision.changes
+
+    # It takes what it is booked for.
+    booked = (Booking(shape="memory-xlarge", worker="memory-xlarge-1", jobs={"2": 1}, bought_at=at(NOW - 5)),)
+    fresh = (nodes[0].model_copy(update={"registered_at": at(NOW - 5)}),)
+    booked_for = before.model_copy(update={"bookings": booked})
+    decision = first(look((days, minutes), there, runs=runs, nodes=fresh), booked_for)
+    assert closed_to(decision) == {"memory-xlarge-1": '{"open":0,"u20001.t3":1}'}
+
+    # What can have no other worker is let in, whoever has looked at it.
+    decision = first(look((days, minutes), there, runs=runs, nodes=nodes, max_workers=1), before)
+    assert not decision.changes
+    assert closed_to(decision) == {}
 
 
 def test_a_policy_that_refuses_nothing_opens_what_another_has_closed() -> None:

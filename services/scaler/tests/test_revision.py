@@ -35,7 +35,7 @@ def test_it_saves_or_changes_nothing(groups: list[Group], rooms: list[Room]) -> 
                 assert bought[room.order].takes(each.group)
                 bought[room.order].put(each.group)
     assert not any(room.empty for room in bought.values())
-    assert len({room.id for room in filling.bought}) == len(filling.bought)
+    assert len({room.order for room in filling.bought}) == len(filling.bought)
 
 
 def test_what_the_best_worker_leaves_over_counts_too() -> None:

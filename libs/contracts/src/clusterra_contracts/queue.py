@@ -137,5 +137,6 @@ class QueueSnapshot(Wire):
     taken_at: Moment
     """When the oldest of the reads began that these lists come from: nothing in them is older."""
     pending: tuple[PendingJobs, ...] | None
+    """In the order of Slurm's priority, the first of each; of equal priority those submitted first."""
     running: tuple[RunningJob, ...] | None
     nodes: tuple[NodeState, ...] | None

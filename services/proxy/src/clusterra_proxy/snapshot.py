@@ -19,20 +19,18 @@ type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
 
 
 def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: datetime) -> tuple[PendingJobs, ...]:
-    """Pending jobs at a moment, identical ones as one, in the order of their first submit."""
-    groups: dict[tuple[object, ...], list[JobRecord]] = {}
+    """Pending jobs at a moment, identical ones as one, in the order in which Slurm looks at the first of each."""
+    pending: list[JobRecord] = []
     started: Counter[int] = Counter()
     for record in records:
         if record.state == "PENDING" and not record.on_nodes and record.submit_time is not None:
-            groups.setdefault(_request(record, at), []).append(record)
+            pending.append(record)
         elif record.array and record.on_nodes:
             started[record.array] += 1
-    return tuple(
-        sorted(
-            (_group(alike, waiting_tasks, started, at) for alike in groups.values()),
-            key=lambda group: (group.first_submitted_at, _order(group.job_ids[0])),
-        )
-    )
+    groups: dict[tuple[object, ...], list[JobRecord]] = {}
+    for record in sorted(pending, key=_turn):
+        groups.setdefault(_request(record, at), []).append(record)
+    return tuple(_group(alike, waiting_tasks, started, at) for alike in groups.values())
 
 
 def _request(record: JobRecord, at: datetime) -> tuple[object, ...]:
@@ -51,7 +49,7 @@ def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Cou
     record = alike[0]
     per_gpu = memory_per_gpu_mib(record)
     return PendingJobs(
-        job_ids=tuple(sorted((each.id for each in alike), key=_order)),
+        job_ids=tuple(each.id for each in alike),
         count=sum(_count(each, waiting_tasks, started) for each in alike),
         array_tasks={
             each.id: array_tasks.rows(tasks) for each in alike if each.waiting_tasks and (tasks := waiting_tasks(each))
@@ -150,6 +148,11 @@ def restless(snapshot: QueueSnapshot) -> bool:
 def same_queue(one: QueueSnapshot | None, other: QueueSnapshot) -> bool:
     """Whether both say the same, whenever it was."""
     return one is not None and (one.pending, one.running, one.nodes) == (other.pending, other.running, other.nodes)
+
+
+def _turn(record: JobRecord) -> tuple[int, tuple[int, int]]:
+    """Of equal priority the older job comes first."""
+    return -(record.priority or 0), _order(record.id)
 
 
 def _order(job_id: JobId) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from rich import progress
 from rich.console import Console
 from rich.table import Table
 
+from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.replay import Difference
 from clusterra_scaler.replay import replay as replayed
 from clusterra_scaler.simulate import catalogue as catalogues
@@ -57,7 +58,7 @@ def simulate(
     wall_limits: Annotated[bool, typer.Option("--wall-limits", help="Let the packing learn nothing.")] = False,
     wait_seconds: Annotated[
         float, typer.Option(min=0, help="How long the packing may gather jobs.")
-    ] = DEFAULTS.wait_seconds,
+    ] = DEFAULTS.settings.wait_seconds,
     keep: Annotated[
         str, typer.Option(metavar="SECONDS|learned", help="How long an empty worker stays, or as long as it pays.")
     ] = "0",
@@ -85,7 +86,8 @@ def simulate(
     if known_run_times and wall_limits:
         raise typer.BadParameter("give --known-run-times or --wall-limits, not both")
     source: RunTimeSource = "known" if known_run_times else "wall-limits" if wall_limits else "learned"
-    options = Options(policy, source, wait_seconds, _keep(keep), Failures(failures, losses, seed))
+    settings = Settings(wait_seconds=wait_seconds)
+    options = Options(policy, source, settings, _keep(keep), Failures(failures, losses, seed))
     try:
         catalogue = catalogues.read(shapes, boot_seconds)
         jobs = traces.read(trace, memory, node_cpus or catalogue.most_cpus).between(since, until)

@@ -7,7 +7,7 @@
 - supply: `supply`, with `boots` and `ghosts` for workers that are not there yet
 - what may be bought: `allowance`, and of shapes that can be had: `capacity`, `breakers`, `failover`
 - the plan (`plan`): by `first_fit` with `shapes`, or by `packing_plan` with `bookings`, `workloads`, `fleet_rooms`,
-  `fleet_filling`, `claims`, `refusals`, `job_costs` and the arithmetic of `packing`
+  `fleet_filling`, `claims`, `refusals`, `buyable` of `job_costs`, and the arithmetic of `packing`
 - what may go: `floor`, `idleness`, `reuse`, `keeping`, `moves`, `release`, `retire`
 - in words: `changes`
 """

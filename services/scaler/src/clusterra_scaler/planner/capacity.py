@@ -115,8 +115,8 @@ def _never_came(seen: Seen, looks: Looks, breakers: Mapping[ShapeName, Breaker])
     for each in looks.unregistered.values():
         breaker, last = breakers.get(each.shape), registered.get(each.shape)
         if (
-            each.booted_before_our_eyes
-            and (seen.now - each.started_at).total_seconds() >= each.limit_seconds
+            (seen.now - each.started_at).total_seconds() >= each.limit_seconds
+            and each.booted_before_our_eyes
             and (last is None or last < each.started_at)
             and (breaker is None or breaker.failed_at <= each.started_at)
         ):

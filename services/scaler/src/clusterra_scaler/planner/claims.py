@@ -1,9 +1,10 @@
 """Jobs whose turn has come at a bound, and the workers that make room for them.
 
 Slurm starts later small jobs wherever something ends, so at a bound no place might ever come free for a job that no
-worker there could hold. After a while the oldest such job claims what it needs: nobody else gets a worker from that,
-and as few workers as will do take no more jobs and go, those that are idle or nearly so first. There is one claim at
-a time, it follows from a look alone, and stays the same until the job has its workers.
+worker there could hold. After a while the first such job claims what it needs: nobody else gets a worker from that,
+and as few workers as will do take no more jobs and go, those that are idle or nearly so first. What can be bought for
+jobs before it is theirs. There is one claim at a time. It follows from a look alone, and stays the same until the job
+has its workers or one of higher priority claims.
 
 Jobs that the workers there could hold are left to Slurm, which starts them in its own order. But where places are
 scarce and money is not, such a job, too, claims the place of a worker that has a quarter of the CPUs that wait, or
@@ -18,12 +19,13 @@ from datetime import timedelta
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 
 from clusterra_scaler.planner.allowance import Allowance
+from clusterra_scaler.planner.buyable import Buyable
 from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.fleet_rooms import FleetRoom
 from clusterra_scaler.planner.floor import floor_of
 from clusterra_scaler.planner.packing.bounds import ROUNDING_USD
 from clusterra_scaler.planner.packing.turns import Claim
-from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.packing.vectors import Group
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.supply import Supply, drained_by_us
 
@@ -43,6 +45,8 @@ class Capped:
     group: Group
     missing: int
     """For how many nodes of each there is none yet."""
+    ahead: Counter[ShapeName]
+    """What is bought in the same moment for jobs that come before it, or are its equals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +65,19 @@ def clearance(
     rooms: Sequence[FleetRoom],
     supply: Supply,
     seen: Seen,
-    left: Allowance,
-    offerings: Sequence[Offering],
-    boot_seconds: float,
+    buyable: Buyable,
     is_soon_empty: Callable[[FleetRoom], bool],
 ) -> Clearance | None:
-    """That of the oldest job that may claim and for which enough workers can go; `rooms` are as they were at first.
+    """That of the first job that may claim and for which enough workers can go; `rooms` are as they were at first.
 
-    A job claims after `boot_seconds`, for which one that needs a new worker waits anyway. Nothing goes while jobs wait
-    for a reservation: which workers it will have is not told, and its jobs can run nowhere else.
+    A job claims after the time of a boot, for which one that needs a new worker waits anyway. Nothing goes while jobs
+    wait for a reservation: which workers it will have is not told, and its jobs can run nowhere else.
     """
     if any(group.reservation for group in seen.snapshot.pending or ()):
         return None
-    patience = timedelta(seconds=boot_seconds)
+    offerings, left = buyable.offerings, buyable.allowance
+    patience = timedelta(seconds=buyable.boot_seconds)
     due = [each for each in capped if seen.now - each.demand.submitted_at >= patience]
-    due.sort(key=lambda each: each.demand.submitted_at)
     there = supply.standing + Counter(supply.ordered)
     by_shape = {each.shape: each for each in offerings}
     held_by_none = [
@@ -93,7 +95,7 @@ def clearance(
     for each, may_go in candidates:
         for offering in offerings:
             if each.group.runs_on(offering):
-                lack = _Lack.of(offering.shape, each.missing, left, supply.leaving)
+                lack = _Lack.of(offering.shape, each.missing, left.after(each.ahead), supply.leaving)
                 chosen = _chosen(each, lack, may_go, supply, seen)
                 if chosen is not None:
                     return Clearance(
@@ -106,7 +108,7 @@ def clearance(
 
 @dataclass(slots=True)
 class _Lack:
-    """What there is too little of for some workers of a shape, once those on their way out are gone."""
+    """What there is too little of for some workers of a shape, once those are gone that go anyway."""
 
     places: int
     of_shape: int
@@ -116,12 +118,14 @@ class _Lack:
 
     @classmethod
     def of(cls, shape: ShapeName, count: int, left: Allowance, leaving: Counter[ShapeName]) -> "_Lack":
+        # What the edge was told to start and is not any more counts until it has obeyed.
+        gone = leaving + left.reserved
         usd_per_hour = 0.0
         if left.usd_per_hour is not None:
-            free = left.usd_per_hour + sum(left.prices.get(each, 0.0) * gone for each, gone in leaving.items())
+            free = left.usd_per_hour + sum(left.prices.get(each, 0.0) * number for each, number in gone.items())
             usd_per_hour = count * left.prices.get(shape, 0.0) - free
-        of_shape = count - left.of_shape[shape] - leaving[shape] if shape in left.of_shape else 0
-        return cls(count - left.anywhere - leaving.total(), of_shape, usd_per_hour, shape, left.prices)
+        of_shape = count - left.of_shape[shape] - gone[shape] if shape in left.of_shape else 0
+        return cls(count - left.anywhere - gone.total(), of_shape, usd_per_hour, shape, left.prices)
 
     @property
     def nothing(self) -> bool:

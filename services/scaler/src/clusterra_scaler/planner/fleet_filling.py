@@ -1,21 +1,23 @@
 """The rooms of a fleet as they fill up: with jobs that start now, that wait for what comes, and that are bought for."""
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from operator import attrgetter
 
-from clusterra_contracts.identity import JobId
+from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue
 
-from clusterra_scaler.planner.allowance import Allowance
 from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.buyable import Buyable
 from clusterra_scaler.planner.claims import Capped, Clearance
 from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.fleet_rooms import FleetRoom
-from clusterra_scaler.planner.packing.packing import pack
-from clusterra_scaler.planner.packing.rooms import Room
+from clusterra_scaler.planner.packing.packing import Packing, pack
+from clusterra_scaler.planner.packing.rooms import Room, with_room_for_any
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.packing.vectors import Group
 from clusterra_scaler.planner.plan import Place, Unmet
 from clusterra_scaler.planner.refusals import Refusals
 from clusterra_scaler.planner.seen import Seen
@@ -33,6 +35,10 @@ class _Waiting:
     demand: Demand
     job_ids: list[JobId]
     held: list[FleetRoom] = field(default_factory=list)
+    group: Group | None = None
+    """The same for the packing, where it has been made."""
+    placed: list[JobId] = field(default_factory=list)
+    """Those that get all that is missing."""
 
     @property
     def missing(self) -> int:
@@ -44,6 +50,8 @@ class NewWorker:
     """A worker to buy, and the shares of jobs that it is bought for."""
 
     place: Place
+    turn: int
+    """Of the first demand that it is bought for, in their order."""
     jobs: dict[JobId, int] = field(default_factory=dict)
 
     def plan(self, job_id: JobId) -> None:
@@ -102,14 +110,15 @@ class FleetFilling:
         usable = self._ready
         if self._clearance is not None:
             usable = [room for room in self._ready if self._may_use(room, demand)]
-        ready = [room for room in usable if room.room.takes(group) and not self._refusals.refused(room, demand)]
+        refusing = self._refusals.by(demand)
+        ready = [room for room in usable if room.room.takes(group) and room.place.worker not in refusing]
         while job_ids and len(ready) >= nodes:
-            job_id = job_ids.pop(0)
-            for room in ready[:nodes]:
+            job_id, chosen = job_ids.pop(0), ready[:nodes]
+            for room in chosen:
                 self._put(room, group, job_id, demand)
-            ready = [room for room in ready if room.room.takes(group)]
+            ready[:nodes] = [room for room in chosen if room.room.takes(group)]
         if nodes == 1:
-            self._wait_for_room(demand, group, job_ids)
+            self._wait_for_room(demand, group, job_ids, refusing)
         if not job_ids:
             return
         if not gathered:
@@ -122,7 +131,8 @@ class FleetFilling:
             for room in held:
                 room.room.put(group)
         if job_ids:
-            self._waiting.append(_Waiting(demand, job_ids))
+            as_before = len(job_ids) == len(group.job_ids)
+            self._waiting.append(_Waiting(demand, job_ids, group=group if as_before else None))
 
     def claims(self, demand: Demand) -> bool:
         """Whether a job of the demand has a claim."""
@@ -132,7 +142,9 @@ class FleetFilling:
         """What makes room for a job is for no other."""
         return self._clearance is None or room.place.worker not in self._clearance.workers or self.claims(demand)
 
-    def _wait_for_room(self, demand: Demand, group: Group, job_ids: list[JobId]) -> None:
+    def _wait_for_room(
+        self, demand: Demand, group: Group, job_ids: list[JobId], refusing: AbstractSet[WorkerName]
+    ) -> None:
         """Let jobs wait for what ends before a new worker could have booted."""
         if not job_ids:
             return
@@ -145,44 +157,74 @@ class FleetFilling:
                 room.soon = self._make_soon(room)
         for room in self._freeing:
             soon = room.soon
-            while job_ids and soon and soon.takes(group) and not self._refusals.refused(room, demand):
+            if room.place.worker in refusing:
+                continue
+            while job_ids and soon and soon.takes(group):
                 soon.put(group)
                 self._put(room, None, job_ids.pop(0), demand)
         self._freeing = [room for room in self._freeing if room.soon and room.soon.cpus >= 1]
 
-    def buy(
-        self,
-        offerings: Sequence[Offering],
-        allowance: Allowance,
-        catalogue: Catalogue,
-        running: Mapping[str, float],
-    ) -> None:
-        """Place what waits on what comes, and buy what is missing. `running` is as for `pack`."""
+    def buy(self, buyable: Buyable) -> None:
+        """Place what waits on what comes, and buy what is missing."""
         if not self._waiting:
             return
-        groups = [self._workloads.group(each.demand, each.job_ids, each.missing) for each in self._waiting]
-        coming = {room.room.id: room for room in self.rooms if not room.ready}
-        bounds = allowance.bounds([each.shape for each in offerings])
-        claim = self._clearance.claim if self._clearance else None
-        packing = pack(groups, [room.room for room in coming.values()], offerings, Settings(), bounds, running, claim)
+        groups = [
+            each.group or self._workloads.group(each.demand, each.job_ids, each.missing) for each in self._waiting
+        ]
+        coming = {room.id: room for room in self._coming_with_room_for_any(groups)}
+        offerings = buyable.offerings
+        packing = pack(
+            groups,
+            [room.room for room in coming.values()],
+            offerings,
+            Settings(),
+            buyable.allowance.bounds([each.shape for each in offerings]),
+            buyable.usd_per_hour,
+            self._clearance.claim if self._clearance else None,
+        )
         self._unaffordable = frozenset(packing.unaffordable)
-        places = {each.shape: Place("new", "", each.shape) for each in offerings}
-        self.new = {each.room: NewWorker(places[each.offering.shape]) for each in packing.purchases}
-        at: dict[str, FleetRoom | NewWorker] = {**coming, **self.new}
-        of_job = {job_id: each for each in reversed(self._waiting) for job_id in each.job_ids}
-        placed: Counter[JobId] = Counter()
-        for placement in packing.placements:
-            placed[placement.job_id] += 1
-            demand = of_job[placement.job_id].demand
-            for room_id in placement.rooms:
-                at[room_id].plan(placement.job_id)
-                self._note(demand, at[room_id].place)
-        for waiting in self._waiting:
-            self._settle(waiting, placed, catalogue)
+        self._take(packing, {id(group): turn for turn, group in enumerate(groups)}, coming)
+        self._settle_in_turn(buyable.catalogue)
 
-    def _settle(self, waiting: _Waiting, placed: Counter[JobId], catalogue: Catalogue) -> None:
-        """Book what is held for a job whose other workers come, and tell of jobs that get none."""
+    def _coming_with_room_for_any(self, groups: Sequence[Group]) -> list[FleetRoom]:
+        coming = [room for room in self.rooms if not room.ready]
+        # Many are given the same.
+        like = set(map(id, with_room_for_any(groups, [room.like for room in coming])))
+        return [room for room in coming if id(room.like) in like]
+
+    def _take(self, packing: Packing, turns: Mapping[int, int], coming: Mapping[str, FleetRoom]) -> None:
+        """Note what is bought and who goes where. `turns`: of each group, by its identity, in the order of demands."""
+        places = {shape: Place("new", "", shape) for shape in {room.offering.shape for room in packing.purchases}}
+        self.new = {room.id: NewWorker(places[room.offering.shape], len(turns)) for room in packing.purchases}
+        for group, job_id, rooms, _ in packing.placements:
+            turn = turns[id(group)]
+            waiting = self._waiting[turn]
+            waiting.placed.append(job_id)
+            for room in rooms:
+                new = self.new.get(room.id)
+                if new is not None and turn < new.turn:
+                    new.turn = turn
+                chosen = new or coming[room.id]
+                chosen.plan(job_id)
+                self._note(waiting.demand, chosen.place)
+
+    def _settle_in_turn(self, catalogue: Catalogue) -> None:
+        ahead: Counter[ShapeName] = Counter()
+        # Nobody asks what is ahead of whom where nothing binds, and there may be ten thousand.
+        new = deque(sorted(self.new.values(), key=attrgetter("turn")) if self._unaffordable else ())
+        for turn, waiting in enumerate(self._waiting):
+            while new and new[0].turn <= turn:
+                ahead[new.popleft().place.shape] += 1
+            if waiting.held or len(waiting.placed) < len(waiting.job_ids):
+                self._settle(waiting, catalogue, ahead)
+
+    def _settle(self, waiting: _Waiting, catalogue: Catalogue, ahead: Counter[ShapeName]) -> None:
+        """Book what is held for a job whose other workers come, and tell of jobs that get none.
+
+        `ahead` are the workers bought for jobs of this demand and those before it.
+        """
         unmet, capped = 0, list[JobId]()
+        placed = Counter(waiting.placed)
         for job_id in waiting.job_ids:
             if placed[job_id] > 0:
                 placed[job_id] -= 1
@@ -196,7 +238,7 @@ class FleetFilling:
                     capped.append(job_id)
         if capped:
             group = self._workloads.group(waiting.demand, capped[:1], waiting.demand.nodes)
-            self.capped.append(Capped(waiting.demand, capped[0], len(capped), group, waiting.missing))
+            self.capped.append(Capped(waiting.demand, capped[0], len(capped), group, waiting.missing, Counter(ahead)))
             self._keep_what_is_there(waiting, capped[0])
         if unmet:
             (shape,) = FamilyPolicy(self.seen.binding.catalogue).choose([waiting.demand.parts[0].need], catalogue)

@@ -10,13 +10,13 @@ from clusterra_contracts.queue import RunningJob
 from clusterra_contracts.shapes import WorkerSpec
 
 from clusterra_scaler.planner.booking import Booking
-from clusterra_scaler.planner.packing.durations import last
+from clusterra_scaler.planner.packing.durations import OVER, Remaining, last
 from clusterra_scaler.planner.packing.rooms import Room
-from clusterra_scaler.planner.packing.vectors import Offering
+from clusterra_scaler.planner.packing.vectors import Group, Offering
 from clusterra_scaler.planner.plan import Place
 from clusterra_scaler.planner.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.supply import Bin, Supply, best_fit
+from clusterra_scaler.planner.supply import Bin, Supply, best_fit, spec_bin
 from clusterra_scaler.planner.workloads import Shares, offering_of
 
 NEARLY_CERTAIN = 0.9
@@ -27,9 +27,10 @@ NEARLY_CERTAIN = 0.9
 class FleetRoom:
     """A worker as a room, and what is planned for it."""
 
+    id: str
     place: Place
     make: Callable[[], Room]
-    """Makes what it has free."""
+    """Makes what it has free. Others may be given the same."""
     booking: Booking | None = None
     """That it comes with."""
     soon: Room | None = None
@@ -38,9 +39,17 @@ class FleetRoom:
     """Shares that this plan puts there, beside those that are booked."""
 
     @cached_property
-    def room(self) -> Room:
-        """What it has free. Of thousands of workers that come nobody asks that, unless other jobs wait."""
+    def like(self) -> Room:
+        """What it has free before anything is planned, not to be filled. Of thousands of workers that come nobody asks
+        that, unless other jobs wait."""
         return self.make()
+
+    @cached_property
+    def room(self) -> Room:
+        """What it has free."""
+        room = self.like.copy()
+        room.id = self.id
+        return room
 
     @property
     def ready(self) -> bool:
@@ -61,6 +70,8 @@ class FleetRooms:
         self._now = seen.now.timestamp()
         self._prices = {shape.name: shape.usd_per_hour for shape in seen.binding.catalogue.shapes}
         self._offerings: dict[ShapeName, Offering] = {}
+        self._like: dict[object, Room] = {}
+        """Of workers that run nothing, by what they have free and what is booked there: thousands may be alike."""
         self._running: defaultdict[WorkerName, list[RunningJob]] = defaultdict(list)
         for job in seen.snapshot.running or ():
             for name in job.nodes:
@@ -77,12 +88,12 @@ class FleetRooms:
             if each.only_for_uid is None:
                 booking = by_name.get(each.name) if each.name else None
                 place = Place(each.kind, each.name, each.shape)
-                rooms.append(FleetRoom(place, partial(self._of_bin, f"{number}", each, booking, shares), booking))
+                rooms.append(FleetRoom(f"{number}", place, partial(self._of_bin, each, booking, shares), booking))
         places = {shape: Place("ordered", "", shape) for shape in self._supply.specs}
         for number, booking in enumerate(bookings):
             if not booking.worker and booking.shape in places:
-                make = partial(self._of_order, f"booked-{number}", booking, shares)
-                rooms.append(FleetRoom(places[booking.shape], make, booking))
+                make = partial(self._of_order, booking, shares)
+                rooms.append(FleetRoom(f"booked-{number}", places[booking.shape], make, booking))
         return rooms
 
     def soon(self, room: FleetRoom, seconds: float) -> Room:
@@ -100,24 +111,34 @@ class FleetRooms:
         jobs = self._running[room.place.worker]
         return all(self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN for job in jobs)
 
-    def _of_bin(self, room_id: str, each: Bin, booking: Booking | None, shares: Shares) -> Room:
+    def _of_bin(self, each: Bin, booking: Booking | None, shares: Shares) -> Room:
+        booked = _booked(booking, shares)
+        running = self._running.get(each.name)
+        if running:
+            busy = last(self._history.of_running(job, self._now) for job in running)
+            return _filled(self._room(each, busy), booked)
+        key = (each.shape or foreign(each.name), each.cpus, each.memory_mib, each.empty, *map(id, booked))
+        if key not in self._like:
+            self._like[key] = _filled(self._room(each, OVER), booked)
+        return self._like[key]
+
+    def _of_order(self, booking: Booking, shares: Shares) -> Room:
+        spec = self._supply.specs[booking.shape]
+        return self._of_bin(spec_bin("ordered", "", booking.shape, spec), booking, shares)
+
+    def _room(self, each: Bin, busy: Remaining) -> Room:
         spec = self._supply.specs.get(each.shape)
         if spec is None:
             spec = WorkerSpec(cpus=each.cpus or 1, memory_mib=max(each.memory_mib, 1))
-        room = Room(
-            id=room_id,
+        return Room(
+            id="",
             offering=self._offering(each.shape or foreign(each.name), spec),
             cpus=each.cpus,
             memory_gib=each.memory_mib / MIB_PER_GIB,
             gpus=0,
             empty=each.empty,
-            busy=last(self._history.of_running(job, self._now) for job in self._running.get(each.name, ())),
+            busy=busy,
         )
-        return room if booking is None else _with_booked(room, booking, shares)
-
-    def _of_order(self, room_id: str, booking: Booking, shares: Shares) -> Room:
-        offering = self._offering(booking.shape, self._supply.specs[booking.shape])
-        return _with_booked(Room.of(room_id, offering), booking, shares)
 
     def _offering(self, shape: ShapeName, spec: WorkerSpec) -> Offering:
         if shape not in self._offerings:
@@ -125,13 +146,19 @@ class FleetRooms:
         return self._offerings[shape]
 
 
-def _with_booked(room: Room, booking: Booking, shares: Shares) -> Room:
-    """With the jobs in it that still wait."""
-    for job_id, count in booking.jobs.items():
+def _booked(booking: Booking | None, shares: Shares) -> list[Group]:
+    """A share of each job that is booked for and still waits."""
+    booked: list[Group] = []
+    for job_id, count in booking.jobs.items() if booking else ():
         share = shares.of(job_id)
         if share is not None:
-            for _ in range(count):
-                room.put(share)
+            booked += [share] * count
+    return booked
+
+
+def _filled(room: Room, booked: Iterable[Group]) -> Room:
+    for share in booked:
+        room.put(share)
     return room
 
 

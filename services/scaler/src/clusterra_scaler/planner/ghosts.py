@@ -49,11 +49,10 @@ class Unregistered:
     overdue_in: int | None = None
     """The first snapshot that was taken after that."""
 
-    def looked_at(self, worker: Worker, seen: Seen, boots: Boots) -> Self:
+    def looked_at(self, worker: Worker, seen: Seen, limit_seconds: float) -> Self:
         """As one more snapshot shows it."""
         taken_at = seen.snapshot.taken_at
         serves_since = (self.serves_since or taken_at) if worker.phase == "running" else None
-        limit_seconds = boots.limit_seconds(worker.shape, seen.binding.policy)
         overdue = _seconds(serves_since or max(self.since, self.started_at), taken_at) >= limit_seconds
         overdue_in = (self.overdue_in or seen.snapshot.generation) if overdue else None
         if (serves_since, limit_seconds, overdue_in) == (self.serves_since, self.limit_seconds, self.overdue_in):
@@ -90,8 +89,10 @@ class Looks:
                     boots = boots.with_ended(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
             elif name not in standing and each.overdue_in is not None:
                 boots = boots.with_given_up(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
+        shapes = {worker.shape for worker in standing.values()}
+        limits_seconds = {shape: boots.limit_seconds(shape, seen.binding.policy) for shape in shapes}
         unregistered = {
-            name: self._known(worker, taken_at).looked_at(worker, seen, boots)
+            name: self._known(worker, taken_at).looked_at(worker, seen, limits_seconds[worker.shape])
             for name, worker in standing.items()
             if name not in alive
         }

@@ -14,10 +14,8 @@ from clusterra_contracts.queue import NodeState, PendingJobs
 
 from clusterra_scaler.planner.constraints import UnreadableConstraint, layouts
 from clusterra_scaler.planner.gpu_shapes import GpuShapes
+from clusterra_scaler.planner.refusals import MOST_CLASSES
 from clusterra_scaler.planner.seen import Seen
-
-MOST_CLASSES = 200
-"""So many classes a node names at most; the others' turn comes when jobs of these have started."""
 
 
 def gpu_nodes(seen: Seen, gpu_shapes: GpuShapes) -> dict[WorkerName, NodeState]:
@@ -30,7 +28,8 @@ def gpu_extras(seen: Seen, gpu_shapes: GpuShapes) -> dict[WorkerName, str]:
     nodes = gpu_nodes(seen, gpu_shapes)
     if not nodes:
         return {}
-    classes = sorted(set(_let_in(seen.snapshot.pending or (), gpu_shapes)))
+    # The others' turn comes when jobs of these have started.
+    classes = dict.fromkeys(_let_in(seen.snapshot.pending or (), gpu_shapes))
     extra = closed(islice(classes, MOST_CLASSES))
     return {
         name: extra

@@ -98,10 +98,13 @@ def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
     """How many jobs that ask for so much, at least for one of something, have room at once."""
     if len(asked) == 1:
         return _left_of(asked[0].name, free) // asked[0].count
-    times = 0
-    while fits(asked, free):
-        times, free = times + 1, without(asked, free)
-    return times
+    counts: Counter[str] = Counter()
+    for each in asked:
+        kind, colon, _ = each.name.partition(":")
+        counts[kind] += each.count
+        if colon:
+            counts[each.name] += each.count
+    return min(_left_of(name, free) // count for name, count in counts.items())
 
 
 def fits(asked: tuple[Gres, ...], free: Free) -> bool:
@@ -133,9 +136,13 @@ def _of_kind(name: str, free: Free) -> list[str]:
 
 
 def _left_of(name: str, free: Free) -> int:
-    if ":" in name:
-        return free.get(name, 0)
-    return sum([count for other, count in free.items() if other.partition(":")[0] == name])
+    left = free.get(name, 0)
+    if ":" not in name:
+        kind = f"{name}:"
+        for other, count in free.items():
+            if other.startswith(kind):
+                left += count
+    return left
 
 
 def _items(text: str) -> Iterator[Asked]:

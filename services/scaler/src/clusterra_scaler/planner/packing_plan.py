@@ -5,40 +5,39 @@ onto coming workers, or onto new ones, where they are expected to add the fewest
 wishes that the packing does not know are served before, by first fit.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.node_extra import job_class
+from clusterra_contracts.queue import RunningJob
 from clusterra_contracts.shapes import Catalogue, WorkerSpec
 
 from clusterra_scaler.planner.allowance import Allowance
 from clusterra_scaler.planner.booking import Booking
 from clusterra_scaler.planner.bookings import standing
 from clusterra_scaler.planner.boots import Boots
-from clusterra_scaler.planner.claims import Clearance, clearance
+from clusterra_scaler.planner.buyable import Buyable
+from clusterra_scaler.planner.claims import Capped, Clearance, clearance
 from clusterra_scaler.planner.demand import Demand
 from clusterra_scaler.planner.first_fit import FirstFit, first_fit
 from clusterra_scaler.planner.fleet_filling import FleetFilling
-from clusterra_scaler.planner.fleet_rooms import FleetRooms, foreign
+from clusterra_scaler.planner.fleet_rooms import FleetRoom, FleetRooms, foreign
 from clusterra_scaler.planner.gpu_extras import gpu_extras
 from clusterra_scaler.planner.gpu_shapes import GpuShapes
-from clusterra_scaler.planner.job_costs import JobCosts
+from clusterra_scaler.planner.packing.rooms import Room
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.vectors import Group
 from clusterra_scaler.planner.plan import NAMED_JOBS, Plan
-from clusterra_scaler.planner.refusals import Refusals
+from clusterra_scaler.planner.refusals import MOST_CLASSES, Refusals
 from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.planner.seen import Seen
 from clusterra_scaler.planner.shapes import FamilyPolicy
 from clusterra_scaler.planner.supply import Bin, Supply
-from clusterra_scaler.planner.workloads import Shares, Workloads, is_packed, offerings_of, owner
-
-MOST_CLASSES = 200
-"""So many classes of running jobs are looked at; one that is not known is decided about when a job of it waits."""
+from clusterra_scaler.planner.workloads import Shares, Workloads, is_packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,81 +62,103 @@ def packing_plan(
 ) -> PackingPlan:
     """Plan for the pending jobs; `catalogue` is what may be bought from."""
     packed = [demand for demand in demands if is_packed(demand)]
+    special = [demand for demand in demands if not is_packed(demand)]
     kept = standing(bookings, packed, supply, seen)
     policy = FamilyPolicy(seen.binding.catalogue)
-    special = [demand for demand in demands if not is_packed(demand)]
     fitted = first_fit(special, _unbooked(supply, kept), policy, catalogue, allowance, any_family=True)
-    left = allowance.after(Counter(fitted.plan.new))
     gpu_shapes = GpuShapes(seen.binding.catalogue)
     workloads = Workloads(history, {**supply.specs, **_foreign(supply)}, gpu_shapes)
-    fleet = FleetRooms(seen, supply, history)
-    shares = Shares(packed, workloads)
-    gathers = timedelta(seconds=seen.binding.policy.gather_seconds)
     nobodys = gpu_shapes.kept_from_all(demand.parts[0].need for demand in packed)
-    offerings = [each for each in offerings_of(catalogue, boots) if each.shape not in nobodys]
-    boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
     # First fit has placed them where nobody knew that they would be refused.
     let_in = {name for demand in special if (name := job_class(demand.extra))}
-    classes = _classes(packed, let_in, seen, workloads)
-    usd_per_hour = _usd_per_hour(seen)
-
-    def filled(cleared: Clearance | None = None) -> tuple[FleetFilling, Refusals]:
-        rooms = fleet.of(_bins(fitted, supply, kept), kept, shares)
-        # Workers with GPUs refuse by a rule of their own.
-        refusing = [room for room in rooms if room.place.shape not in gpu_shapes.names]
-        refusals = Refusals(refusing, supply, classes, let_in, offerings, Settings())
-        filling = FleetFilling(
-            rooms, workloads, seen, kept, refusals, lambda room: fleet.soon(room, boot_seconds), cleared
-        )
-        for demand in sorted(packed, key=lambda demand: not filling.claims(demand)):
-            filling.start(demand, gathered=seen.now - demand.submitted_at >= gathers)
-        filling.buy(offerings, left, catalogue, usd_per_hour)
-        return filling, refusals
-
-    filling, refusals = filled()
-    cleared = None
-    if filling.capped:
-        rooms = fleet.of(_bins(fitted, supply, kept), kept, shares)
-        cleared = clearance(
-            filling.capped,
-            rooms,
-            supply,
-            seen,
-            left,
-            offerings,
-            boot_seconds,
-            lambda room: fleet.is_empty_in(room, boot_seconds),
-        )
-        if cleared is not None:
-            filling, refusals = filled(cleared)
+    question = _Question(
+        packed=packed,
+        seen=seen,
+        supply=supply,
+        kept=kept,
+        bins=_bins(fitted, supply, kept),
+        workloads=workloads,
+        fleet=FleetRooms(seen, supply, history),
+        shares=Shares(packed, workloads),
+        buyable=Buyable.of(seen, catalogue, allowance.after(Counter(fitted.plan.new)), boots, nobodys),
+        gpu_shapes=gpu_shapes,
+        classes=_classes(packed, let_in, seen, workloads),
+        let_in=let_in,
+    )
+    filling, refusals = question.filled()
+    cleared = question.clearance(filling.capped) if filling.capped else None
+    if cleared is not None:
+        filling, refusals = question.filled(cleared)
     plan, booked = _joined(fitted.plan, filling)
     if cleared is not None:
         going = cleared.workers - plan.needed - plan.undrain
         plan = replace(plan, clear=dict.fromkeys(sorted(going), cleared.claim.job_id))
-    extras = refusals.extras(packed) if classes else {}
+    extras = refusals.extras(packed) if question.classes else {}
     return PackingPlan(plan, booked, {**extras, **gpu_extras(seen, gpu_shapes)})
 
 
-def _usd_per_hour(seen: Seen) -> dict[str, float]:
-    """What the running jobs of each owner cost."""
-    costs, jobs = JobCosts(seen.snapshot, seen.binding), seen.snapshot.running or ()
-    owners: defaultdict[str, float] = defaultdict(float)
-    for job in jobs:
-        owners[owner(job.uid)] += costs.usd_per_hour(job)
-    return owners
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """All that the packing is asked by. It can be answered more than once: rooms are made anew each time."""
+
+    packed: Sequence[Demand]
+    seen: Seen
+    supply: Supply
+    kept: Sequence[Booking]
+    bins: Sequence[Bin]
+    workloads: Workloads
+    fleet: FleetRooms
+    shares: Shares
+    buyable: Buyable
+    gpu_shapes: GpuShapes
+    classes: Mapping[str, Group]
+    let_in: Collection[str]
+    """Classes of jobs that no worker may refuse."""
+
+    def filled(self, cleared: Clearance | None = None) -> tuple[FleetFilling, Refusals]:
+        """Jobs placed and workers bought; and which workers refuse which jobs."""
+        rooms = self._rooms()
+        # Workers with GPUs refuse by a rule of their own.
+        refusing = [room for room in rooms if room.place.shape not in self.gpu_shapes.names]
+        refusals = Refusals(refusing, self.supply, self.classes, self.let_in, self.buyable.offerings, Settings())
+        filling = FleetFilling(rooms, self.workloads, self.seen, self.kept, refusals, self._soon, cleared)
+        gathers = timedelta(seconds=self.seen.binding.policy.gather_seconds)
+        for demand in sorted(self.packed, key=lambda demand: not filling.claims(demand)):
+            filling.start(demand, gathered=self.seen.now - demand.submitted_at >= gathers)
+        filling.buy(self.buyable)
+        return filling, refusals
+
+    def clearance(self, capped: Sequence[Capped]) -> Clearance | None:
+        """What is done for the first of those that get nothing."""
+        return clearance(capped, self._rooms(), self.supply, self.seen, self.buyable, self._is_soon_empty)
+
+    def _rooms(self) -> list[FleetRoom]:
+        return self.fleet.of(self.bins, self.kept, self.shares)
+
+    def _soon(self, room: FleetRoom) -> Room:
+        return self.fleet.soon(room, self.buyable.boot_seconds)
+
+    def _is_soon_empty(self, room: FleetRoom) -> bool:
+        return self.fleet.is_empty_in(room, self.buyable.boot_seconds)
 
 
 def _classes(packed: Sequence[Demand], let_in: Container[str], seen: Seen, workloads: Workloads) -> dict[str, Group]:
-    """One share of a job of each class that waits or runs, but for those that are let in everywhere."""
-    classes = {
-        name: workloads.group(demand, demand.job_ids[:1], 1)
-        for demand in packed
-        if (name := job_class(demand.extra)) and name not in let_in
-    }
-    for job in seen.snapshot.running or ():
-        name = job_class(job.extra)
-        if name is not None and name not in classes and name not in let_in and len(classes) < MOST_CLASSES:
-            classes[name] = workloads.running(job)
+    """One share of a job of each class that waits, in their order, or runs: the next may come at any moment.
+
+    But for those that are let in everywhere, and so many as workers look at.
+    """
+    classes: dict[str, Group] = {}
+    jobs: list[Demand | RunningJob] = [*packed, *(seen.snapshot.running or ())]
+    for each in jobs:
+        name = job_class(each.extra)
+        if name is None or name in classes or name in let_in:
+            continue
+        if len(classes) == MOST_CLASSES:
+            break
+        if isinstance(each, Demand):
+            classes[name] = workloads.group(each, each.job_ids[:1], 1)
+        else:
+            classes[name] = workloads.running(each)
     return classes
 
 

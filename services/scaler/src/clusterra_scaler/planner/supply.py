@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from clusterra_contracts.heartbeat import Worker
@@ -33,6 +34,8 @@ _UNUSABLE = frozenset({
 })  # fmt: skip
 
 Kind = Literal["node", "booting", "ordered", "draining", "new"]
+_ORDER: Mapping[Kind, int] = {"node": 0, "draining": 1, "booting": 2, "ordered": 3, "new": 4}
+"""In which Slurm could have them."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,8 @@ class Bin:
     gres: Free
     """Never changed itself, but exchanged."""
     empty: bool
+    weight: int = 1
+    """Slurm gives a job what it can of the lowest first."""
     only_for_uid: int | None = None
     """Nobody else's jobs may go there."""
     used: bool = False
@@ -102,6 +107,7 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
         standing = Counter(worker.shape for worker in workers.values())
         leaving = Counter(worker.shape for worker in listed if worker.phase != "failed" and worker.name not in workers)
 
+    limits_seconds = {shape: boots.limit_seconds(shape, seen.binding.policy) for shape in specs}
     in_use = _InUse(seen.snapshot.running or ())
     bins: list[Bin] = []
     for node in nodes.values():
@@ -114,11 +120,11 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
         kind: Kind = "draining" if drained_by_us(node) or unseen_drain else "node"
         if kind == "draining" or not node.draining:
             shape = ours.get(node.name, "")
-            bins.append(_node_bin(kind, node, shape, gres.of_worker(specs[shape].gres) if shape else {}, in_use))
+            bins.append(_node_bin(kind, node, shape, specs.get(shape), in_use))
     bins += [
         spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
         for worker in workers.values()
-        if _still_boots(worker, nodes.get(worker.name), seen, boots)
+        if _still_boots(worker, nodes.get(worker.name), seen.now, limits_seconds[worker.shape])
     ]
     ordered = {target.shape: max(0, target.replicas - standing[target.shape]) for target in state.targets}
     return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(ours), leaving)
@@ -137,14 +143,14 @@ def shape_of(node: NodeState, shapes: Mapping[ShapeName, WorkerSpec]) -> ShapeNa
 def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> Bin:
     """A worker that nothing runs on yet."""
     has = gres.of_worker(spec.gres)
-    return Bin(kind, name, shape, frozenset(spec.features), spec.cpus, spec.memory_mib, has, empty=True)
+    features = frozenset(spec.features)
+    return Bin(kind, name, shape, features, spec.cpus, spec.memory_mib, has, empty=True, weight=spec.weight)
 
 
-def _still_boots(worker: Worker, node: NodeState | None, seen: Seen, boots: Boots) -> bool:
-    if worker.leaves_by is not None:
+def _still_boots(worker: Worker, node: NodeState | None, now: datetime, limit_seconds: float) -> bool:
+    if worker.leaves_by is not None or not (node is None or node.gone):
         return False
-    age_seconds = (seen.now - worker.started_at).total_seconds()
-    return (node is None or node.gone) and age_seconds < boots.limit_seconds(worker.shape, seen.binding.policy)
+    return (now - worker.started_at).total_seconds() < limit_seconds
 
 
 class _InUse:
@@ -160,12 +166,13 @@ class _InUse:
                 self.gres[name].update(counts)
 
 
-def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, of_shape: Free, in_use: _InUse) -> Bin:
+def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | None, in_use: _InUse) -> Bin:
     """What a node has for the jobs that the snapshot calls pending.
 
     A snapshot's jobs and nodes may be read one after the other. What is in use is told by the jobs: a job that has
     started in between is still pending here, and must find room where it runs by now. The memory follows the CPUs.
     """
+    has = gres.typed(node.gres, gres.of_worker(spec.gres if spec else ""))
     cpus_in_use = in_use.cpus[node.name]
     if cpus_in_use == node.cpus_allocated:
         memory_in_use = node.memory_allocated_mib
@@ -180,12 +187,20 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, of_shape: Free, in_
         frozenset(node.features),
         cpus=node.cpus - cpus_in_use,
         memory_mib=node.memory_mib - memory_in_use,
-        gres=gres.without(gres.asking_for(in_use.gres[node.name]), gres.typed(node.gres, of_shape)),
+        gres=gres.without(gres.asking_for(in_use.gres[node.name]), has),
         empty=cpus_in_use == 0,
+        weight=spec.weight if spec else 1,
     )
 
 
-def best_fit(candidate: Bin) -> tuple[int, bool, int, int, str]:
-    """How bins are sorted: what is there first, then what is coming; the busy before the idle, the smallest first."""
-    coming = ("node", "draining", "booting", "ordered", "new").index(candidate.kind)
-    return (coming, candidate.empty, candidate.cpus, candidate.memory_mib, candidate.name)
+def best_fit(candidate: Bin) -> tuple[int, int, bool, int, int, str]:
+    """How bins are sorted: what is there first, then what is coming; then as Slurm does by their weight; the busy
+    before the idle, the smallest first."""
+    return (
+        _ORDER[candidate.kind],
+        candidate.weight,
+        candidate.empty,
+        candidate.cpus,
+        candidate.memory_mib,
+        candidate.name,
+    )

@@ -122,6 +122,8 @@ def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
     """
     nodes = demand.nodes
     skipped = {job_id: shares // nodes for job_id in demand.job_ids if (shares := booked.get(job_id, 0)) >= nodes}
+    if not skipped and demand.count == len(demand.job_ids):
+        return list(demand.job_ids)
     left = demand.count - sum(skipped.values())
     if left <= 0:
         return []

@@ -81,9 +81,9 @@ class Packing:
         )
         workers = {str(worker.number): worker for worker in coming}
         for purchase in packing.purchases:
-            workers[purchase.room] = orders.buy(purchase.offering)
+            workers[purchase.id] = orders.buy(purchase.offering)
         for placement in packing.placements:
-            orders.book(jobs[placement.job_id], [workers[room] for room in placement.rooms])
+            orders.book(jobs[placement.job_id], [workers[room_id] for room_id in placement.room_ids])
 
     def began(self, job: Job, now: float) -> None:
         """See Policy."""

@@ -1,7 +1,7 @@
 """One simulation from a trace and a catalogue to its result and figures."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from clusterra_scaler.planner.packing.learned import Learned
@@ -32,8 +32,8 @@ class Options:
 
     policy: PolicyName = "packing"
     run_times: RunTimeSource = "learned"
-    wait_seconds: float = Settings().wait_seconds
-    """For the packing, see Settings."""
+    settings: Settings = field(default_factory=Settings)
+    """Of the packing."""
     keep: float | Literal["learned"] = 0.0
     """For how many seconds a worker that has nothing to do stays, or as long as the planner has learned to."""
     failures: Failures = field(default_factory=Failures)
@@ -76,7 +76,7 @@ def _policy(jobs: list[Job], catalogue: Catalogue, options: Options) -> Policy:
     match options.policy:
         case "packing":
             # Bundles join jobs that end together, of which limits alone say too little.
-            settings = Settings(wait_seconds=options.wait_seconds, joint=options.run_times != "wall-limits")
+            settings = replace(options.settings, joint=options.settings.joint and options.run_times != "wall-limits")
             return Packing(catalogue, _run_times(jobs, options.run_times, settings), settings)
         case "family":
             return Family(catalogue)

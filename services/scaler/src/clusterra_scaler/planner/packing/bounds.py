@@ -28,6 +28,8 @@ class Bounds:
             return False
         if self.usd_per_hour is not None and _usd_per_hour(bought) > self.usd_per_hour + ROUNDING_USD:
             return False
+        if not self.of_shape:
+            return True
         counts = Counter(offering.shape for offering in bought)
         return all(counts[shape] <= most for shape, most in self.of_shape.items())
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
+from clusterra_scaler.planner.packing.company import Company
 from clusterra_scaler.planner.packing.drafts import Draft
 from clusterra_scaler.planner.packing.filling import Filling, Waiting
 from clusterra_scaler.planner.packing.settings import Settings
@@ -60,9 +62,10 @@ def buy_bundles(waiting: Sequence[Waiting], filling: Filling, order: Order = lon
 
 
 class _Search:
-    """Tries each of the first few jobs as the first of a bundle on each shape.
+    """Tries each of the first few jobs as the first of a bundle on each shape, the most promising first.
 
-    With half of its looks gone, it tries only the very first, on the shapes that were best when it tried all.
+    With half of its looks gone, it tries only the very first, on the shapes that were best, or promised most, when it
+    tried all.
     """
 
     def __init__(self, ordered: list[Waiting], filling: Filling) -> None:
@@ -74,6 +77,7 @@ class _Search:
         self._narrow_at = self._looks // 2
         self._window = max(_LEAST_WINDOW, self._looks // (4 * self._seeds * max(1, len(filling.offerings))))
         self._found: dict[tuple[int, int], _Bundle | None] = {}
+        self._first_usd: dict[tuple[int, int], float | None] = {}
         self.narrow = False
 
     def best(self) -> _Bundle | None:
@@ -82,31 +86,48 @@ class _Search:
             return None
         best: _Bundle | None = None
         shares: list[tuple[float, int]] = []
-        for number, first in enumerate(self._ordered[: self._seeds]):
-            ordered = self._ordered[number : self._window] + self._ordered[:number]
-            for index, offering in enumerate(self._offerings):
-                if not first.group.runs_on(offering):
-                    continue
-                bundle = self._from(ordered, index, offering)
-                if bundle is None:
-                    continue
-                shares.append((bundle.share, index))
-                if best is None or bundle.share < best.share - _CLEARLY:
-                    best = bundle
+        tries = self._tries()
+        for least, number, index in tries:
+            if least >= (1.0 if best is None else best.share):
+                break
+            bundle = self._from(number, index)
+            if bundle is None:
+                continue
+            shares.append((bundle.share, index))
+            if best is None or bundle.share < best.share - _CLEARLY:
+                best = bundle
         if not self.narrow and self._looks < self._narrow_at:
             self.narrow = True
             self._seeds = 1
-            favourites = list(dict.fromkeys(index for _, index in sorted(shares)))[:_FAVOURITES]
+            promising = [index for _, index in sorted(shares)] + [index for _, _, index in tries]
+            favourites = list(dict.fromkeys(promising))[:_FAVOURITES]
             self._offerings = [self._offerings[index] for index in sorted(favourites)]
             self._found.clear()
+            self._first_usd.clear()
         return best if best is not None and best.share < 1.0 else None
 
-    def _from(self, ordered: Sequence[Waiting], index: int, offering: Offering) -> _Bundle | None:
-        key = (id(ordered[0]), index)
+    def _tries(self) -> list[tuple[float, int, int]]:
+        """The least share that may come of it, the first job and the shape, by their numbers."""
+        company = Company.of(self._ordered[: self._window])
+        tries: list[tuple[float, int, int]] = []
+        for number, first in enumerate(self._ordered[: self._seeds]):
+            for index, offering in enumerate(self._offerings):
+                key = (id(first), index)
+                if key not in self._first_usd:
+                    self._first_usd[key] = Draft(offering, self._settings).add(first.group)
+                first_usd = self._first_usd[key]
+                if first_usd is not None:
+                    tries.append((company.least_share(first, offering, first_usd), number, index))
+        tries.sort()
+        return tries
+
+    def _from(self, number: int, index: int) -> _Bundle | None:
+        key = (id(self._ordered[number]), index)
         found = self._found.get(key)
         if found is None or not found.waits:
+            ordered = self._ordered[number : self._window] + self._ordered[:number]
             self._looks -= len(ordered)
-            found = _bundle(ordered, offering, self._settings)
+            found = _bundle(ordered, self._offerings[index], self._settings)
             self._found[key] = found
         return found
 
@@ -121,12 +142,9 @@ def _bundle(ordered: Sequence[Waiting], offering: Offering, settings: Settings) 
         group = jobs.group
         before = len(inside)
         for _ in jobs.job_ids:
-            if not draft.takes(group):
+            usd = draft.add(group, jobs.new_usd if inside else inf)
+            if usd is None:
                 break
-            usd = draft.price_of(group)
-            if inside and usd > jobs.new_usd:
-                break
-            draft.put(group)
             inside.append((jobs, usd))
             paid += usd
             alone += jobs.new_usd

@@ -74,7 +74,10 @@ def last(several: Iterable[Remaining]) -> Remaining:
             ended = each.chances if until is OVER else tuple(map(mul, until.chances, each.chances))
         else:
             ended = tuple(map(mul, ended, each.chances))
-    return until if ended is None else expected([1.0 - chance for chance in ended])
+    if ended is None:
+        return until
+    seconds = tuple(map(mul, [1.0 - chance for chance in ended], _WIDTHS))
+    return Remaining(sum(seconds), ended, seconds)
 
 
 def _shares(seconds: float) -> tuple[float, ...]:

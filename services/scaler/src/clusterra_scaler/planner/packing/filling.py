@@ -1,14 +1,16 @@
 """Rooms that fill up with jobs, and what is bought meanwhile."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple
 
 from clusterra_scaler.planner.packing.rooms import Room
 from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.shelves import Shelves, Stack
 from clusterra_scaler.planner.packing.vectors import Group, Offering
 
 
@@ -20,6 +22,8 @@ class Waiting:
     job_ids: list[str]
     new_usd: float
     offering: Offering
+    refused: int = 0
+    """No room with a lower `alike` takes another one, as far as there were looks."""
 
 
 class Placed(NamedTuple):
@@ -30,6 +34,11 @@ class Placed(NamedTuple):
     rooms: tuple[Room, ...]
     usd: float
 
+    @property
+    def room_ids(self) -> tuple[str, ...]:
+        """Of its rooms."""
+        return tuple([room.id for room in self.rooms])
+
 
 type Priced = tuple[float, int, Room]
 """What a job adds on a room in USD, and the order of the room, which decides between equal prices."""
@@ -38,44 +47,46 @@ type Priced = tuple[float, int, Room]
 class Filling:
     """Rooms as they fill up, and what was decided."""
 
-    def __init__(self, rooms: Iterable[Room], offerings: Sequence[Offering], settings: Settings, looks: int) -> None:
-        """`rooms` are filled in place. For each group at most `looks` of those with enough CPUs are looked at."""
+    def __init__(self, rooms: Sequence[Room], offerings: Sequence[Offering], settings: Settings, looks: int) -> None:
+        """`rooms` are filled in place; those of a shape have the same offering. For each group at most `looks` of them
+        are looked at, of those that are alike one."""
         self.offerings = offerings
         self.settings = settings
         self.placed: list[Placed] = []
         self.bought: list[Room] = []
         self._looks = looks
-        self._next = 0
-        self._free: dict[int, dict[int, Room]] = {}
-        """Rooms by whole free CPUs, then by their order."""
+        self._orders, self._kinds = count(), count()
+        kinds: defaultdict[object, int] = defaultdict(lambda: next(self._kinds))
         for room in rooms:
-            room.order, room.alike = self._next, None
-            self._next += 1
-            self._free.setdefault(int(room.cpus), {})[room.order] = room
+            room.order = next(self._orders)
+            # By identity: rooms with the same job in them have its very expectation.
+            like = (room.offering.shape, room.cpus, room.memory_gib, room.gpus, room.empty, id(room.busy))
+            room.alike = kinds[like]
+        self._shelves = Shelves(rooms)
 
     def buy(self, offering: Offering) -> Room:
         """Open a new worker, for a job that is put there next."""
-        return self._open(Room.of("", offering))
+        room = Room.of("", offering)
+        room.order, room.alike = next(self._orders), next(self._kinds)
+        self.bought.append(room)
+        return room
 
     def take_back(self, rooms: Iterable[Room]) -> None:
         """Undo the purchase of workers that no job shares with others, and all that was placed there."""
         gone = {room.order for room in rooms}
         self.placed = [each for each in self.placed if each.rooms[0].order not in gone]
+        for room in self.bought:
+            if room.order in gone:
+                self._shelves.remove(room)
         self.bought = [room for room in self.bought if room.order not in gone]
-        for number, room in enumerate(self.bought):
-            room.id = f"new-{number}"
-        for shelf in self._free.values():
-            for order in gone & shelf.keys():
-                del shelf[order]
 
     def put(self, group: Group, job_id: str, rooms: tuple[Room, ...], usd: float) -> None:
         """Place one job, on one room for each of its nodes."""
         for room in rooms:
-            free = int(room.cpus)
+            self._shelves.remove(room)
             room.put(group)
-            if free in self._free:
-                self._free[free].pop(room.order, None)
-            self._shelve(room)
+            room.alike = next(self._kinds)
+            self._shelves.add(room)
         self.placed.append(Placed(group, job_id, rooms, usd))
 
     def place(self, waiting: Waiting, only: Room | None = None, *, buy: bool = False) -> None:
@@ -85,7 +96,9 @@ class Filling:
         else those jobs stay.
         """
         group, new_usd, nodes = waiting.group, waiting.new_usd, waiting.group.nodes
-        cheap = self.cheap(group, new_usd, only)
+        cheap = self.cheap(group, new_usd, nodes * len(waiting.job_ids), only, waiting.refused)
+        if only is None and nodes == 1:
+            waiting.refused = next(self._kinds)
         placed = 0
         while placed < len(waiting.job_ids) and cheap and (buy or len(cheap) >= nodes):
             rooms: list[Room] = []
@@ -99,7 +112,7 @@ class Filling:
                 usd += new_usd
             self.put(group, waiting.job_ids[placed], tuple(rooms), usd)
             for room in rooms:
-                if room.takes(group) and (adds := room.price_of(group, self.settings)) <= new_usd:
+                if room.takes(group) and (adds := room.price_of(group, self.settings, new_usd)) <= new_usd:
                     heappush(cheap, (adds, room.order, room))
             placed += 1
         del waiting.job_ids[:placed]
@@ -122,43 +135,43 @@ class Filling:
                 prices.append(nodes * usd)
                 placed += 1
                 usd = first[0].price_of(group, self.settings) if first[0].takes(group) else math.inf
-            while placed + len(prices) <= len(job_ids):
-                alike = tuple([self._open(room.copy()) for room in first])
-                for room in alike:
-                    room.alike = first[0].order
-                    self._shelve(room)
-                self.placed += [Placed(group, job_ids[placed + jobs], alike, usd) for jobs, usd in enumerate(prices)]
+            times = (len(job_ids) - placed) // len(prices)
+            copies = self._copies(first[0], times * nodes)
+            for number in range(times):
+                rooms = tuple(copies[number * nodes : (number + 1) * nodes])
+                self.placed += [Placed(group, job_ids[placed + jobs], rooms, usd) for jobs, usd in enumerate(prices)]
                 placed += len(prices)
         job_ids.clear()
 
-    def _open(self, room: Room) -> Room:
-        room.id = f"new-{len(self.bought)}"
-        room.order = self._next
-        self._next += 1
-        self.bought.append(room)
-        return room
+    def _copies(self, room: Room, number: int) -> list[Room]:
+        """So many more new workers with the same in them."""
+        copies = [room.copy() for _ in range(number)]
+        stack = self._shelves.add(room)
+        for copy in copies:
+            copy.order, copy.alike = next(self._orders), room.alike
+            if stack is not None:
+                stack[copy.order] = copy
+        self.bought += copies
+        return copies
 
-    def _shelve(self, room: Room) -> None:
-        """Keep it among those with room, if there is any."""
-        free = int(room.cpus)
-        if free and not room.exclusive:
-            self._free.setdefault(free, {})[room.order] = room
+    def cheap(
+        self, group: Group, new_usd: float, most: int, only: Room | None = None, refused: int = 0
+    ) -> list[Priced]:
+        """Rooms where a job, or its share on one node, costs no more than on a new worker: a heap.
 
-    def cheap(self, group: Group, new_usd: float, only: Room | None = None) -> list[Priced]:
-        """The rooms where a job, or its share on one node, costs no more than on a new worker: a heap."""
+        Of rooms that are alike at most so many. Those with an `alike` below `refused` cost more.
+        """
+        if only is not None:
+            stacks: Iterable[Stack] = ({only.order: only},)
+        else:
+            stacks = islice(self._shelves.stacks(group.cpus), self._looks)
         cheap: list[Priced] = []
-        usd, alike = math.inf, None
-        for room in islice(self._with(group.cpus), self._looks) if only is None else (only,):
-            if alike is None or room.alike != alike:
-                usd = room.price_of(group, self.settings) if room.takes(group) else math.inf
-                alike = room.alike
+        for stack in stacks:
+            room = next(iter(stack.values()))
+            if room.alike < refused or not room.takes(group):
+                continue
+            usd = room.price_of(group, self.settings, new_usd)
             if usd <= new_usd:
-                cheap.append((usd, room.order, room))
+                cheap += [(usd, order, each) for order, each in islice(stack.items(), most)]
         heapify(cheap)
         return cheap
-
-    def _with(self, cpus: int) -> Iterator[Room]:
-        """Rooms with so many free CPUs; those that would have the fewest left come first."""
-        for free in sorted(self._free):
-            if free >= cpus:
-                yield from self._free[free].values()

@@ -3,46 +3,31 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from clusterra_scaler.planner.packing.bounds import UNBOUNDED, Bounds
 from clusterra_scaler.planner.packing.bundles import buy_bundles
-from clusterra_scaler.planner.packing.filling import Filling, Waiting
+from clusterra_scaler.planner.packing.filling import Filling, Placed, Waiting
 from clusterra_scaler.planner.packing.places import prices_of_a_place, trim, with_place
 from clusterra_scaler.planner.packing.revision import revise
-from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.packing.rooms import Room, cheapest_new, with_room_for_any
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.turns import Claim, Shop, fill_in_turns
-from clusterra_scaler.planner.packing.vectors import ROUNDING_GIB, Group, Offering
+from clusterra_scaler.planner.packing.vectors import Group, Offering
 
-LEAST_LOOKS = 16
+LEAST_LOOKS = 8
 """So many of the open rooms are looked at for every group."""
 MOST_JOBS_TRIED_AGAIN = 1000
 """With more it takes too long to try what places would have to cost for all to get room."""
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
-class Placement(NamedTuple):
-    """A job and its rooms, one for each node, with the USD it is expected to add."""
-
-    job_id: str
-    rooms: tuple[str, ...]
-    usd: float
-
-
-class Purchase(NamedTuple):
-    """A worker to buy, and the room by which placements name it."""
-
-    room: str
-    offering: Offering
-
-
 @dataclass(frozen=True, slots=True)
 class Packing:
     """Where jobs go and what is bought for them."""
 
-    placements: tuple[Placement, ...]
-    purchases: tuple[Purchase, ...]
+    placements: Sequence[Placed]
+    purchases: Sequence[Room]
+    """Workers to buy, filled, with ids of their own."""
     impossible: tuple[str, ...]
     """Jobs that no shape holds."""
     unaffordable: tuple[str, ...] = ()
@@ -83,10 +68,11 @@ class _Question:
         return [by_shape[room.offering.shape] for room in filling.bought]
 
     def _filling(self, offerings: Sequence[Offering], place_usd: float) -> Filling:
-        looks = max(LEAST_LOOKS, self.settings.looks // 4 // max(1, len(self.groups)))
+        looks = max(LEAST_LOOKS, self.settings.looks // 2 // max(1, len(self.groups)))
         rooms = [room.copy() for room in self.rooms]
-        for room in rooms:
-            room.offering = with_place(room.offering, place_usd)
+        if place_usd:
+            for room in rooms:
+                room.offering = with_place(room.offering, place_usd)
         return Filling(rooms, [with_place(each, place_usd) for each in offerings], self.settings, looks)
 
 
@@ -109,7 +95,7 @@ def pack(
     `running` is what each owner has already, in USD per hour. The job of a claim is served before all others.
     """
     groups = list(groups)
-    question = _Question(groups, _with_room(rooms, groups), offerings, settings, bounds, running, claim)
+    question = _Question(groups, with_room_for_any(groups, rooms), offerings, settings, bounds, running, claim)
     filling, left = question.at_once(0.0)
     impossible = [group for group in left if not any(map(group.runs_on, offerings))]
     out = set(map(id, impossible))
@@ -122,9 +108,11 @@ def pack(
             if question.allows(filling):
                 break
     if claim is None and question.allows(filling):
+        unaffordable: tuple[str, ...] = ()
         queue = [group for group in left if id(group) not in out]
-        shop = Shop(offerings, bounds.after(question.bought(filling)), place_usd)
-        unaffordable = fill_in_turns(queue, filling, shop, running)
+        if queue:
+            shop = Shop(offerings, bounds.after(question.bought(filling)), place_usd)
+            unaffordable = fill_in_turns(queue, filling, shop, running)
     else:
         # Where money is scarce, too, dear places may serve fewer.
         ways = prices[-1:] if bounds.usd_per_hour is None and crowded else (*prices[-1:], 0.0)
@@ -132,14 +120,11 @@ def pack(
         filling, unaffordable = min(answers, key=lambda each: len(each[1]))
     if crowded:
         trim(filling, offerings, bounds)
+    for number, (room, offering) in enumerate(zip(filling.bought, question.bought(filling), strict=True)):
+        room.id, room.offering = f"new-{number}", offering
     return Packing(
-        tuple([Placement(job_id, tuple([room.id for room in at]), usd) for _, job_id, at, usd in filling.placed]),
-        tuple(
-            [
-                Purchase(room.id, offering)
-                for room, offering in zip(filling.bought, question.bought(filling), strict=True)
-            ]
-        ),
+        filling.placed,
+        filling.bought,
         tuple([job_id for group in impossible for job_id in group.job_ids]),
         unaffordable,
     )
@@ -147,13 +132,6 @@ def pack(
 
 def _most_work_first(groups: Iterable[Group]) -> list[Group]:
     return sorted(groups, key=lambda each: (-each.remaining.mean_seconds * each.cpus, each.job_ids[0]))
-
-
-def _with_room(rooms: Iterable[Room], groups: Sequence[Group]) -> list[Room]:
-    """Those that are not full for all of them: of thousands of workers most are."""
-    cpus = min((group.cpus for group in groups), default=0)
-    memory_gib = min((group.memory_gib for group in groups), default=0.0) - ROUNDING_GIB
-    return [room for room in rooms if room.cpus >= cpus and room.memory_gib >= memory_gib and not room.exclusive]
 
 
 def _fill(groups: Iterable[Group], filling: Filling) -> list[Group]:

@@ -19,6 +19,8 @@ from clusterra_scaler.planner.packing.vectors import ROUNDING_GIB, Group, Offeri
 
 MOST_JOBS = 50
 """With more there are so many ways to combine them that the first plan is good, and trying again takes too long."""
+_LOOKS = 2
+"""By the looks that there are for the first plan."""
 _CLEARLY = 1e-9
 """The share of the price by which two prices differ, so that rounding decides nothing."""
 _SPREAD = 0.3
@@ -63,7 +65,7 @@ def revise(filling: Filling) -> None:
 def _revised(workers: list[_Worker], jobs: int, filling: Filling) -> list[_Worker]:
     chance = random.Random(1)  # noqa: S311 - no secret
     patience = enough = min(_LEAST_PATIENCE + _PATIENCE * jobs, _MOST_PATIENCE)
-    looks = filling.settings.looks // 2
+    looks = _LOOKS * filling.settings.looks
     while len(workers) > 1 and patience and looks > 0:
         patience -= 1
         numbers = set(chance.sample(range(len(workers)), chance.randint(2, min(len(workers), _WORKERS))))
@@ -157,9 +159,11 @@ def _cheapest(jobs: Sequence[tuple[Group, str]], offerings: Sequence[Offering], 
 def _worker(offering: Offering, jobs: Sequence[tuple[Group, str]], settings: Settings) -> _Worker:
     draft = Draft(offering, settings)
     prices: list[float] = []
-    for group, _ in jobs:
-        prices.append(draft.price_of(group))
-        draft.put(group)
+    for group, job_id in jobs:
+        usd = draft.add(group)
+        if usd is None:
+            raise ValueError(f"job {job_id} is to go to {offering.shape}, which has no room for it")
+        prices.append(usd)
     return _Worker(offering, tuple(jobs), tuple(prices), sum(prices))
 
 

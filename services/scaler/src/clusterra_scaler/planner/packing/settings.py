@@ -20,13 +20,14 @@ class Settings:
     """Whether to buy workers for several jobs at once. It gains when run times are learned or known. When only wall
     limits are known, it joins jobs that do not end together and gains nothing."""
 
-    seeds: int = 3
-    """How many of the longest waiting jobs are tried as the first of a bundle. More find nothing cheaper."""
+    seeds: int = 2
+    """How many of the longest waiting jobs are tried as the first of a bundle. A third saves 0.02 % on a trace
+    whose run times are known, and 0.1 % on small random queues."""
 
-    looks: int = 20_000
-    """How often a group of jobs may be held against a shape in the search for bundles; half as often for second
-    thoughts, and a quarter as often against open rooms. Where that is not enough for all, less is tried for each, and
-    the best that was seen is taken. It is counted, not timed, so that the same question gets the same answer."""
+    looks: int = 5_000
+    """How often a group of jobs may be held against a shape in the search for bundles; half as often against open
+    rooms, and twice as often for second thoughts. Where that is not enough for all, less is tried for each, and the
+    best that was seen is taken. It is counted, not timed, so that the same question gets the same answer."""
 
     history_weight: float = 4.0
     """How many jobs of its own a history needs to count as much as the wider one it refines."""

@@ -44,7 +44,7 @@ class Shop:
         usd, offering = new or self._any(group, filling)
         # One that can be bought is bought where nothing is cheap: who needs no other need not look twice.
         alone = new is not None and group.nodes == 1
-        missing = 0 if alone else group.nodes - len(filling.cheap(group, usd))
+        missing = 0 if alone else group.nodes - len(filling.cheap(group, usd, group.nodes))
         if missing > 1:
             new = cheapest_new(group, self._of(missing), filling.settings)
             offering = new[1] if new else offering
@@ -59,7 +59,7 @@ class Shop:
     def keep(self, group: Group, shape: str, filling: Filling) -> None:
         """Sell nobody else what a job of the group still needs."""
         usd, _ = self._any(group, filling)
-        self._sell([shape] * max(0, group.nodes - len(filling.cheap(group, usd))))
+        self._sell([shape] * max(0, group.nodes - len(filling.cheap(group, usd, group.nodes))))
 
     def _any(self, group: Group, filling: Filling) -> tuple[float, Offering]:
         """The best of all that there is, be it not to be had; some shape holds the job."""

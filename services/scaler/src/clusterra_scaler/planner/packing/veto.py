@@ -14,4 +14,4 @@ from clusterra_scaler.planner.packing.vectors import Group
 
 def refuses(room: Room, group: Group, new_usd: float, settings: Settings) -> bool:
     """Whether the job costs more here than on a new worker, which would cost `new_usd` for each of its nodes."""
-    return room.price_of(group, settings) > new_usd
+    return room.price_of(group, settings, new_usd) > new_usd

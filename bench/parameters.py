@@ -1,0 +1,113 @@
+"""How near the packing's parameters are to the best for a trace's halves: what other values would cost there.
+
+Parameters that were fitted to one part of a trace do worse on another. So each is moved alone to values around its own,
+on both halves; and then all those that gain most on a half are moved together.
+
+Prints a table while it goes and, last, one JSON line: for each half the ratio by the parameters as they are, the best
+that was found, by which values, and how far apart the two are.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.simulate import catalogue as catalogues
+from clusterra_scaler.simulate import trace as traces
+from clusterra_scaler.simulate.catalogue import Catalogue, CatalogueUnreadable
+from clusterra_scaler.simulate.simulation import NothingFits, Options, simulate
+from clusterra_scaler.simulate.trace import Trace
+
+type Change = dict[str, Any]
+"""Parameters by name that are other than they are."""
+
+AROUND: dict[str, Sequence[float]] = {
+    "credit": (0.25, 0.3, 0.5, 0.6),
+    "wait_seconds": (0.0, 15.0, 60.0),
+    "joint": (False,),
+    "seeds": (1, 3, 6),
+    "looks": (1_250, 20_000),
+    "history_weight": (1.0, 2.0, 8.0),
+    "first_hazard": (0.05, 0.1, 0.25),
+}
+HALVES = ("first half", "second half")
+
+
+def ratio(trace: Trace, catalogue: Catalogue, change: Change) -> float:
+    """Cost by bound, with run times learned."""
+    settings = replace(Settings(), **change)
+    return simulate(trace, catalogue, Options("packing", settings=settings)).figures.ratio
+
+
+def ratios(halves: Sequence[Trace], catalogue: Catalogue, asked: Sequence[tuple[int, Change]]) -> list[float]:
+    """Of each change on the half of that number, a row of the table each."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        futures = [pool.submit(ratio, halves[half], catalogue, change) for half, change in asked]
+        for (half, change), future in zip(asked, futures, strict=True):
+            print(f"{HALVES[half]:12} {future.result():.4f}  {in_words(change)}", flush=True)
+        return [future.result() for future in futures]
+
+
+def in_words(change: Change) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in change.items()) or "as they are"
+
+
+def compared(trace: Trace, catalogue: Catalogue) -> dict[str, object]:
+    """Each half by itself."""
+    halves = trace.halves()
+    alone: list[Change] = [{}, *({name: value} for name, values in AROUND.items() for value in values)]
+    asked = [(half, change) for change in alone for half in (0, 1)]
+    of_alone = ratios(halves, catalogue, asked)
+    found = [
+        {in_words(change): (value, change) for (at, change), value in zip(asked, of_alone, strict=True) if at == half}
+        for half in (0, 1)
+    ]
+    together = [best_of_each(of_half) for of_half in found]
+    for half, value in enumerate(ratios(halves, catalogue, list(enumerate(together)))):
+        found[half][in_words(together[half])] = value, together[half]
+    answer: dict[str, object] = {}
+    for name, of_half in zip(HALVES, found, strict=True):
+        own, (best, change) = of_half[in_words({})][0], min(of_half.values(), key=lambda each: each[0])
+        answer[name] = {
+            "ratio": round(own, 4),
+            "best": round(best, 4),
+            "by": change,
+            "beyond_best": round(own - best, 4),
+        }
+    return answer
+
+
+def best_of_each(of_half: dict[str, tuple[float, Change]]) -> Change:
+    """All those parameters together that gain by themselves, each at its best value."""
+    own, _ = of_half[in_words({})]
+    together: Change = {}
+    for name in AROUND:
+        best, change = min((each for each in of_half.values() if name in each[1]), key=lambda each: each[0])
+        if best < own:
+            together |= change
+    return together
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=Path, help="a trace in the Standard Workload Format")
+    parser.add_argument("shapes", type=Path, help="YAML with a list `shapes`")
+    arguments = parser.parse_args()
+    try:
+        catalogue = catalogues.read(arguments.shapes)
+        trace = traces.read(arguments.trace, "auto", catalogue.most_cpus)
+        found = compared(trace, catalogue)
+    except (traces.TraceUnreadable, traces.BadPeriod, CatalogueUnreadable, NothingFits) as error:
+        raise SystemExit(str(error)) from None
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

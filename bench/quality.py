@@ -1,0 +1,67 @@
+"""How far plans are from the cheapest: small random queues, each against a proved optimum."""
+
+import statistics
+import sys
+from collections.abc import Sequence
+
+from clusterra_scaler.planner.packing.durations import certain
+from clusterra_scaler.planner.packing.packing import pack
+from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group, Offering
+from optimum import optimum
+from queues import HOUR, small
+from stopwatch import Clock
+
+RUN_SECONDS = 4 * HOUR
+
+
+def against_optimum(instances: int, most_seconds: float) -> dict[str, object]:
+    """The price of what is bought by that of the optimum, or, where it was not found in time, by its lower bound."""
+    ratios: list[float] = []
+    first_fits: list[float] = []
+    clock = Clock()
+    proved = 0
+    for seed in range(instances):
+        jobs, offerings = small(seed)
+        best = optimum(jobs, offerings, most_seconds)
+        proved += best.found <= best.bound * 1.001
+        groups = [
+            Group((str(number),), cpus, memory_gib, certain(RUN_SECONDS))
+            for number, (cpus, memory_gib) in enumerate(jobs)
+        ]
+        with clock():
+            packing = pack(groups, [], offerings, Settings())
+        ratios.append(usd_per_hour([each.offering for each in packing.purchases]) / best.bound)
+        first_fits.append(usd_per_hour(first_fit(groups, offerings)) / best.bound)
+        if seed % 20 == 19:
+            told = f"mean {statistics.mean(ratios):.4f}, worst {max(ratios):.4f}"
+            print(f"  {seed + 1} of {instances} optima: {told}", file=sys.stderr, flush=True)
+    return {
+        "mean": round(statistics.mean(ratios), 4),
+        "worst": round(max(ratios), 4),
+        "first_fit_mean": round(statistics.mean(first_fits), 4),
+        "first_fit_worst": round(max(first_fits), 4),
+        "instances": instances,
+        "proved": proved,
+        **clock.figures(),
+    }
+
+
+def usd_per_hour(bought: Sequence[Offering]) -> float:
+    return sum(each.usd_per_second for each in bought) * HOUR
+
+
+def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Offering]:
+    """The workers bought when each job takes the first that has room, else the cheapest new one; the biggest first."""
+    rooms: list[Room] = []
+    for group in sorted(groups, key=lambda each: -each.cpus):
+        found = next((room for room in rooms if room.takes(group)), None)
+        if found is None:
+            new = cheapest_new(group, offerings, Settings(credit=0.0))
+            if new is None:
+                raise ValueError(f"no shape holds job {group.job_ids[0]}")
+            found = Room.of("", new[1])
+            rooms.append(found)
+        found.put(group)
+    return [room.offering for room in rooms]

@@ -1,0 +1,43 @@
+"""How much jobs can save together."""
+
+from random import Random
+
+from clusterra_scaler.planner.packing.company import Company
+from clusterra_scaler.planner.packing.drafts import Draft
+from clusterra_scaler.planner.packing.durations import certain
+from clusterra_scaler.planner.packing.filling import Waiting
+from clusterra_scaler.planner.packing.rooms import cheapest_new
+from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.packing.vectors import Group
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_examples import OFFERINGS, any_groups
+
+SETTINGS = Settings()
+
+
+@given(any_groups(), st.integers(0, 2**32))
+def test_no_jobs_on_a_worker_cost_less_than_is_promised(groups: list[Group], seed: int) -> None:
+    single = [group for group in groups if group.nodes == 1 and not group.exclusive]
+    waiting = [
+        Waiting(group, list(group.job_ids), *new)
+        for group in single
+        if (new := cheapest_new(group, OFFERINGS, SETTINGS))
+    ]
+    jobs = [each for each in waiting for _ in each.job_ids]
+    chance = Random(seed)
+    for offering in OFFERINGS:
+        draft, inside, usd = Draft(offering, SETTINGS), list[Waiting](), list[float]()
+        for each in chance.sample(jobs, len(jobs)):
+            added = draft.add(each.group)
+            if added is not None:
+                usd.append(added)
+                inside.append(each)
+        if inside:
+            share = sum(usd) / sum(each.new_usd for each in inside)
+            assert Company.of(waiting).least_share(inside[0], offering, usd[0]) <= share + 1e-9
+
+
+def test_where_all_is_for_nothing_nothing_is_promised() -> None:
+    free = Waiting(Group(("1",), 4, 1.0, certain(0.0)), ["1"], 0.0, OFFERINGS[0])
+    assert Company.of([free]).least_share(free, OFFERINGS[0], 0.0) == 0.0
