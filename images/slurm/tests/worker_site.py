@@ -80,10 +80,12 @@ class Site:
         return state, reason
 
     async def registered(self, name: str) -> None:
-        async def idle() -> bool:
-            return (await self.node(name))[0] == "idle"
+        """It may have been given a waiting job before anybody looked."""
 
-        await until(idle, seconds=SECONDS, what=f"{name} to register", every=0.05)
+        async def takes_jobs() -> bool:
+            return (await self.node(name))[0] in ("idle", "mixed", "allocated")
+
+        await until(takes_jobs, seconds=SECONDS, what=f"{name} to register", every=0.05)
 
 
 @asynccontextmanager
