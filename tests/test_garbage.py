@@ -66,7 +66,8 @@ async def test_garbage_is_kept_and_changes_nothing(lab: Stack, ada: User, body: 
         assert await ada.output(job.job_id) == "still here\n"
         assert all(service.alive for service in lab.services.values())
         await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
-        decided = [decision.order for decision in observer.decisions]
-        assert decided == sorted(decided)
-        if before is not None:
-            assert decided[0] > before[0].order
+        # The outbox tells some again, after later ones; an edge ignores those.
+        last = before[0].order if before is not None else (0, 0)
+        new = [order for order in dict.fromkeys(decision.order for decision in observer.decisions) if order > last]
+        assert new
+        assert new == sorted(new)

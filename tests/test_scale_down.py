@@ -3,34 +3,52 @@
 import asyncio
 import os
 import random
+import time
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact, ScaleFact, WorkerFact
 from clusterra_lab.observer import Observer
 from clusterra_lab.process import until
 from clusterra_lab.scenario import GIB
 from clusterra_lab.stack import Stack
-from clusterra_lab.user import User
+from clusterra_lab.user import UnavailableError, User
 
 HISTORIES = int(os.environ.get("HISTORIES", "20"))
 """How many are played; `make test-histories` plays 200."""
 SEED = int(os.environ.get("HISTORIES_SEED", "1"))
 AT_ONCE = 8
+UNAVAILABLE_SECONDS = 60.0
+"""slurmctld was seen to be busy for ten seconds while other tests ran beside."""
 SECONDS_EACH = 12.0
 """More than one takes by itself, at any number of others at once."""
+
+
+async def patiently[T](ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again while slurmctld is too busy to answer in time, as the problem's hint says."""
+    deadline = time.monotonic() + UNAVAILABLE_SECONDS
+    while True:
+        try:
+            return await ask()
+        except UnavailableError:
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(1.0)
 
 
 class History:
     """What one person does: a few jobs of any family, with gaps about as long as a worker may be idle (2 s)."""
 
     def __init__(self, number: int) -> None:
+        self._number = number
         self._random = random.Random(f"{SEED}/{number}")
         self.ended_by_itself: set[str] = set()
         self.cancelled: set[str] = set()
 
     async def play(self, user: User) -> None:
         """Submit and cancel, not waiting for any job."""
-        for _ in range(self._random.randint(1, 4)):
+        for turn in range(self._random.randint(1, 4)):
             await asyncio.sleep(self._random.choice((0.0, 0.5, 1.9, 2.1, 3.0)))
             job = {
                 "name": "history",
@@ -39,10 +57,12 @@ class History:
                 "memory_per_cpu": self._random.choice((2, 4, 8)) * GIB,
             }
             seconds = self._random.choice((0.0, 0.0, 1.0, 2.5))
-            submitted = await user.submit(f"#!/bin/bash\necho began\nsleep {seconds}\necho ended\n", job)
+            script = f"#!/bin/bash\necho began\nsleep {seconds}\necho ended\n"
+            key = f"history-{self._number}-{turn}"
+            submitted = await patiently(partial(user.submit, script, job, key=key))
             if self._random.random() < 0.15:
                 await asyncio.sleep(self._random.uniform(0.0, 1.5))
-                await user.cancel(submitted.job_id)
+                await patiently(partial(user.cancel, submitted.job_id))
                 self.cancelled.add(submitted.job_id)
             else:
                 self.ended_by_itself.add(submitted.job_id)
