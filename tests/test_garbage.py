@@ -1,5 +1,7 @@
 """Garbage on every subject is kept in the dead letter stream and changes nothing else."""
 
+from functools import partial
+
 import pytest
 from clusterra_contracts import subjects
 from clusterra_contracts.identity import ClusterRef, TenantRef
@@ -11,6 +13,7 @@ from clusterra_lab.stack import Stack
 from clusterra_lab.user import User
 from clusterra_runtime import bus
 from nats.js.errors import NotFoundError
+from patience import patiently
 
 
 def every_subject(ref: ClusterRef) -> list[str]:
@@ -59,7 +62,9 @@ async def test_garbage_is_kept_and_changes_nothing(lab: Stack, ada: User, body: 
 
     # Only now: an observer of ours would bury what it cannot read as well.
     async with observe(lab.bus, lab.cluster) as observer:
-        job = await ada.submit("#!/bin/bash\necho still here\n", {"name": "after", "memory_per_cpu": 2048})
+        after = {"name": "after", "memory_per_cpu": 2048}
+        submit = partial(ada.submit, "#!/bin/bash\necho still here\n", after, key=f"after-{body.hex()}")
+        job = await patiently(submit)
         await until(
             lambda: (job.job_id, "job.completed") in observer.facts, seconds=120, what="a job after the garbage to run"
         )

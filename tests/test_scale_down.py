@@ -3,8 +3,6 @@
 import asyncio
 import os
 import random
-import time
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 
@@ -13,28 +11,15 @@ from clusterra_lab.observer import Observer
 from clusterra_lab.process import until
 from clusterra_lab.scenario import GIB
 from clusterra_lab.stack import Stack
-from clusterra_lab.user import UnavailableError, User
+from clusterra_lab.user import User
+from patience import patiently
 
 HISTORIES = int(os.environ.get("HISTORIES", "20"))
 """How many are played; `make test-histories` plays 200."""
 SEED = int(os.environ.get("HISTORIES_SEED", "1"))
 AT_ONCE = 8
-UNAVAILABLE_SECONDS = 60.0
-"""slurmctld was seen to be busy for ten seconds while other tests ran beside."""
 SECONDS_EACH = 12.0
 """More than one takes by itself, at any number of others at once."""
-
-
-async def patiently[T](ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask again while slurmctld is too busy to answer in time, as the problem's hint says."""
-    deadline = time.monotonic() + UNAVAILABLE_SECONDS
-    while True:
-        try:
-            return await ask()
-        except UnavailableError:
-            if time.monotonic() > deadline:
-                raise
-        await asyncio.sleep(1.0)
 
 
 class History:
