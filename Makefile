@@ -4,7 +4,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin
-MEMBERS := $(wildcard libs/* services/*) lab
+MEMBERS := $(wildcard libs/* services/*) planner-tools lab
 # Most of a test is waiting for a real thing. A file's tests share their servers.
 TEST_PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 # What the demo's workers are: processes of this machine, or pods of a real node of Kubernetes on it.

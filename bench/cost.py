@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from clusterra_scaler.simulate import catalogue as catalogues
-from clusterra_scaler.simulate import trace as traces
-from clusterra_scaler.simulate.catalogue import Catalogue, CatalogueUnreadable
-from clusterra_scaler.simulate.figures import Figures
-from clusterra_scaler.simulate.progress import jobs_progress
-from clusterra_scaler.simulate.simulation import NothingFits, Options, fitting, simulate
-from clusterra_scaler.simulate.trace import MemoryUnit, Trace
+from clusterra_planner_tools.simulate import catalogue as catalogues
+from clusterra_planner_tools.simulate import trace as traces
+from clusterra_planner_tools.simulate.catalogue import Catalogue, CatalogueUnreadable
+from clusterra_planner_tools.simulate.figures import Figures
+from clusterra_planner_tools.simulate.progress import jobs_progress
+from clusterra_planner_tools.simulate.simulation import NothingFits, Options, fitting, simulate
+from clusterra_planner_tools.simulate.trace import MemoryUnit, Trace
 
 RUNS = {
     "family": Options("family"),
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("trace", type=Path, help="a trace in the Standard Workload Format")
     parser.add_argument("shapes", type=Path, help="YAML with a list `shapes`")
     parser.add_argument("--memory", choices=get_args(MemoryUnit), default="auto", help="what memory columns count")
-    parser.add_argument("--node-cpus", type=int, help="as of `clusterra-scaler simulate`")
+    parser.add_argument("--node-cpus", type=int, help="as of `clusterra-planner simulate`")
     arguments = parser.parse_args()
     try:
         catalogue = catalogues.read(arguments.shapes)

@@ -12,9 +12,9 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, Run
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Family, Shape
-from clusterra_scaler.planner.packing.vectors import Group
-from clusterra_scaler.planner.seen import Edge, Seen
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.packing.items import Group
 from queues import HOUR, OFFERINGS, queue
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import highspy
-from clusterra_scaler.planner.packing.vectors import Offering
+from clusterra_scaler.planner.packing.items import Offering
 
 HOUR = 3600.0
 

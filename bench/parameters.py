@@ -17,12 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from clusterra_planner_tools.simulate import catalogue as catalogues
+from clusterra_planner_tools.simulate import trace as traces
+from clusterra_planner_tools.simulate.catalogue import Catalogue, CatalogueUnreadable
+from clusterra_planner_tools.simulate.simulation import NothingFits, Options, simulate
+from clusterra_planner_tools.simulate.trace import Trace
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.simulate import catalogue as catalogues
-from clusterra_scaler.simulate import trace as traces
-from clusterra_scaler.simulate.catalogue import Catalogue, CatalogueUnreadable
-from clusterra_scaler.simulate.simulation import NothingFits, Options, simulate
-from clusterra_scaler.simulate.trace import Trace
 
 type Change = dict[str, Any]
 """Parameters by name that are other than they are."""

@@ -34,16 +34,16 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue
 from clusterra_contracts.slurm_rpc import SetExtra
-from clusterra_scaler.garbage import collect_seldom
-from clusterra_scaler.planner.decision import decide
-from clusterra_scaler.planner.packing.packing import pack
-from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.garbage_collection import collect_seldom
+from clusterra_scaler.planner.decide import decide
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.items import Group
+from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group
-from clusterra_scaler.planner.run_history import RunHistory
-from clusterra_scaler.planner.seen import Edge, Seen
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
 from looks import LongQueue
 from quality import against_optimum
 from queues import HOUR, OFFERINGS, queue

@@ -4,11 +4,11 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from clusterra_scaler.planner.packing.durations import certain
-from clusterra_scaler.planner.packing.packing import pack
-from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.estimates.remaining_time import certain
+from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group, Offering
 from optimum import optimum
 from queues import HOUR, small
 from stopwatch import Clock

@@ -4,8 +4,8 @@ import random
 from collections.abc import Sequence
 from math import exp
 
-from clusterra_scaler.planner.packing.durations import MIDDLES, Remaining, expected
-from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.estimates.remaining_time import MIDDLES, Remaining, expected
+from clusterra_scaler.planner.packing.items import Group, Offering
 
 HOUR = 3600.0
 _BOOT_SECONDS = 60.0

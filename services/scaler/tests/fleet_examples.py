@@ -10,8 +10,8 @@ from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
-from clusterra_scaler.planner.seen import Edge, Seen
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.state import FleetState
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CATALOGUE = Catalogue(

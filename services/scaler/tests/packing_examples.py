@@ -1,9 +1,9 @@
 """Offerings, groups and rooms for the tests of the packing."""
 
-from clusterra_scaler.planner.packing.bounds import Bounds
-from clusterra_scaler.planner.packing.durations import MIDDLES, Remaining, certain, expected
-from clusterra_scaler.planner.packing.rooms import Room
-from clusterra_scaler.planner.packing.vectors import Group, Offering
+from clusterra_scaler.planner.estimates.remaining_time import MIDDLES, Remaining, certain, expected
+from clusterra_scaler.planner.packing.bins import Room
+from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.packing.limits import Bounds
 from hypothesis import strategies as st
 
 HOUR = 3600.0

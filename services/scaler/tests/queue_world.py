@@ -9,12 +9,12 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, SetExtra, Undrain
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.retire import Action
-from clusterra_scaler.planner.run_history import RunHistory
-from clusterra_scaler.planner.seen import Edge, Seen
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.scale_down.drain import Action
 from edge_model import BootFaults, EdgeModel, Outage
 from fleet_examples import at
 from slurm_model import SLURMD_TIMEOUT_SECONDS, Job, SlurmModel

@@ -1,7 +1,15 @@
 """What is learned of boots: how long they take, and that those that never ended make nothing shorter."""
 
 import pytest
-from clusterra_scaler.planner.boots import GIVEN_UP_IN_A_ROW, MARGIN, RELEARNED, REMEMBERED, Boots, BootTimes, p99
+from clusterra_scaler.planner.estimates.provisioning_latency import (
+    GIVEN_UP_IN_A_ROW,
+    MARGIN,
+    RELEARNED,
+    REMEMBERED,
+    Boots,
+    BootTimes,
+    p99,
+)
 from fleet_examples import binding
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from clusterra_contracts.heartbeat import Stuck, StuckCause, Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
-from clusterra_scaler.planner.breakers import LONGEST_PAUSE_SECONDS, Breaker, Failure, breakers_after
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, Breaker, Failure, breakers_after
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import CATALOGUE, at, binding, edge, group, node, seen, snapshot, state, target, worker
 from hypothesis import given
 from hypothesis import strategies as st

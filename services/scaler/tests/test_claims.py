@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.slurm_rpc import Drain
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
 
 SMALL = ("compute-xs-1", "compute-xs-2", "compute-xs-3")

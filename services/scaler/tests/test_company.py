@@ -2,13 +2,13 @@
 
 from random import Random
 
-from clusterra_scaler.planner.packing.company import Company
-from clusterra_scaler.planner.packing.drafts import Draft
-from clusterra_scaler.planner.packing.durations import certain
-from clusterra_scaler.planner.packing.filling import Waiting
-from clusterra_scaler.planner.packing.rooms import cheapest_new
+from clusterra_scaler.planner.estimates.remaining_time import certain
+from clusterra_scaler.planner.packing.assignment import Waiting
+from clusterra_scaler.planner.packing.bins import cheapest_new
+from clusterra_scaler.planner.packing.bundle_bound import Company
+from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group
+from clusterra_scaler.planner.packing.trial_bin import Draft
 from hypothesis import given
 from hypothesis import strategies as st
 from packing_examples import OFFERINGS, any_groups

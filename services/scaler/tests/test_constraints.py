@@ -1,5 +1,5 @@
 import pytest
-from clusterra_scaler.planner.constraints import UnreadableConstraint, layouts, parse
+from clusterra_scaler.planner.requests.constraints import UnreadableConstraint, layouts, parse
 from hypothesis import given
 from hypothesis import strategies as st
 

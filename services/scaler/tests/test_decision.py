@@ -1,10 +1,10 @@
 """Buying: demand on supply, the cap, and what a decision says of itself."""
 
 from clusterra_contracts.queue import PendingJobs
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.seen import Edge, Seen
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import NOW, OURS, START, at, edge, group, node, running, seen, snapshot, state, target, worker
 from hypothesis import given
 from hypothesis import strategies as st

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import queue_world
 from clusterra_contracts.identity import ClusterRef
-from clusterra_scaler.cli import command
+from clusterra_planner_tools.cli import command
+from clusterra_planner_tools.replay import replay
 from clusterra_scaler.decision_log import FILES, RECORDS, DecisionLog, decision_log
 from clusterra_scaler.decision_record import RECORD, Decided, DecisionRecord, Given
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.run_history import RunHistory
-from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
-from clusterra_scaler.replay import replay
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
 from edge_model import BootFaults
 from fleet_examples import START, at, binding, edge, group, node, seen, snapshot, worker
 from queue_world import Faults, World

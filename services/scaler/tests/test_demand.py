@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusterra_scaler.planner.demand import (
+from clusterra_scaler.planner.requests.demand import (
     Fits,
     Need,
     Part,
@@ -11,7 +11,7 @@ from clusterra_scaler.planner.demand import (
     unknown_reasons,
     waits_for_nodes,
 )
-from clusterra_scaler.planner.gres import Gres
+from clusterra_scaler.planner.requests.gres import Gres
 from fleet_examples import START, at, group
 from hypothesis import given
 from hypothesis import strategies as st

@@ -12,15 +12,15 @@ from clusterra_scaler.explain.explanation import Grounds, explanation
 from clusterra_scaler.explain.outlook import Outlook
 from clusterra_scaler.explain.purchases import Purchases
 from clusterra_scaler.explain.waiting import obstacle
-from clusterra_scaler.planner.boots import Boots
-from clusterra_scaler.planner.decision import decide
-from clusterra_scaler.planner.demand import demand_of, waits_for_nodes
-from clusterra_scaler.planner.plan import Place
-from clusterra_scaler.planner.reasons import cause_of
-from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.shapes import new_workers
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import decide
+from clusterra_scaler.planner.estimates.provisioning_latency import Boots
+from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.placement.family_policy import new_workers
+from clusterra_scaler.planner.placement.plan import Place
+from clusterra_scaler.planner.requests.demand import demand_of, waits_for_nodes
+from clusterra_scaler.planner.requests.pending_reasons import cause_of
 from fleet_examples import (
     NOW,
     OURS,

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from clusterra_scaler.planner.packing.durations import OVER
-from clusterra_scaler.planner.packing.filling import Filling, Waiting
-from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.estimates.remaining_time import OVER
+from clusterra_scaler.planner.packing.assignment import Filling, Waiting
+from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group
 from hypothesis import given
 from hypothesis import strategies as st
 from packing_examples import OFFERINGS, any_groups, any_rooms

@@ -2,9 +2,9 @@
 
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import edge, group, node, running, seen, snapshot, state, target, worker
 
 NAME = "compute-xs-1"

@@ -7,14 +7,14 @@ import pytest
 from clusterra_contracts.node_extra import OPEN, closed
 from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_contracts.slurm_rpc import SetExtra
-from clusterra_scaler.planner.breakers import Breaker
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.gpu_shapes import GpuShapes
-from clusterra_scaler.planner.job_costs import JobCosts
-from clusterra_scaler.planner.plan import Plan
-from clusterra_scaler.planner.seen import Edge
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.breakers import Breaker
+from clusterra_scaler.planner.observed.observation import Edge
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.placement.plan import Plan
+from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
+from clusterra_scaler.planner.requests.job_costs import JobCosts
 from fleet_examples import (
     CATALOGUE,
     NOW,

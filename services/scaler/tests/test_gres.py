@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from clusterra_scaler.planner.gres import Gres, fits, gpus, of_worker, side_by_side, typed, without
+from clusterra_scaler.planner.requests.gres import Gres, fits, gpus, of_worker, side_by_side, typed, without
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,8 @@
 """For how long idle workers are kept: never dearer than need be by what was seen, and within twice that before."""
 
 import pytest
-from clusterra_scaler.planner.keeping import (
+from clusterra_scaler.planner.estimates.kaplan_meier import survival
+from clusterra_scaler.planner.estimates.keep_alive import (
     LEARNED_FROM,
     MARGIN,
     REMEMBERED,
@@ -11,7 +12,6 @@ from clusterra_scaler.planner.keeping import (
     Stakes,
     best_seconds,
 )
-from clusterra_scaler.planner.survival import survival
 from hypothesis import given
 from hypothesis import strategies as st
 

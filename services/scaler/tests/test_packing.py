@@ -4,13 +4,13 @@ from copy import copy, deepcopy
 from dataclasses import replace
 
 import pytest
-from clusterra_scaler.planner.packing.drafts import Draft
-from clusterra_scaler.planner.packing.durations import certain
-from clusterra_scaler.planner.packing.packing import Packing, pack
-from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.estimates.remaining_time import certain
+from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.packing.pack import Packing, pack
+from clusterra_scaler.planner.packing.placement_predicate import refuses
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group, Offering
-from clusterra_scaler.planner.packing.veto import refuses
+from clusterra_scaler.planner.packing.trial_bin import Draft
 from hypothesis import given
 from hypothesis import strategies as st
 from packing_examples import HOUR, OFFERINGS, any_groups, any_rooms, fading

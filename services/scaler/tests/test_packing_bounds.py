@@ -3,13 +3,13 @@
 from collections import Counter
 
 import pytest
-from clusterra_scaler.planner.packing.bounds import Bounds
-from clusterra_scaler.planner.packing.durations import certain
-from clusterra_scaler.planner.packing.packing import pack
-from clusterra_scaler.planner.packing.rooms import Room
+from clusterra_scaler.planner.estimates.remaining_time import certain
+from clusterra_scaler.planner.packing.bins import Room
+from clusterra_scaler.planner.packing.fair_share import Claim
+from clusterra_scaler.planner.packing.items import Group
+from clusterra_scaler.planner.packing.limits import Bounds
+from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.turns import Claim
-from clusterra_scaler.planner.packing.vectors import Group
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from packing_examples import HOUR, OFFERINGS, any_bounds, any_groups, any_rooms

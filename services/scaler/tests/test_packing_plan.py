@@ -8,15 +8,15 @@ import pytest
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.slurm_rpc import SetExtra, Undrain
-from clusterra_scaler.planner import packing_plan
-from clusterra_scaler.planner.booking import Booking
-from clusterra_scaler.planner.bookings import STARTS_WITHIN
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.fleet_filling import CAPPED, GATHERING
-from clusterra_scaler.planner.plan import Place, Plan
-from clusterra_scaler.planner.seen import Edge, Seen
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.booking import Booking
+from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.placement import packing_policy as packing_plan
+from clusterra_scaler.planner.placement.bookings import STARTS_WITHIN
+from clusterra_scaler.planner.placement.fleet_assignment import CAPPED, GATHERING
+from clusterra_scaler.planner.placement.plan import Place, Plan
 from fleet_examples import (
     CATALOGUE,
     NOW,

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from clusterra_scaler.planner.booking import Booking
+from clusterra_scaler.planner.observed.booking import Booking
 from clusterra_scaler.records import packed_state, unpacked_state
 from fleet_examples import at, state, target
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.slurm_rpc import Drain, Undrain
-from clusterra_scaler.planner.breakers import LONGEST_PAUSE_SECONDS, Breaker
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.keeping import LEARNED_FROM, Gap, Keeping
-from clusterra_scaler.planner.reuse import Reuse
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.estimates.idle_gaps import Reuse
+from clusterra_scaler.planner.estimates.keep_alive import LEARNED_FROM, Gap, Keeping
+from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, Breaker
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
 
 NAMES = tuple(f"compute-xs-{number}" for number in range(1, 6))

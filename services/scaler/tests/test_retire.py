@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.slurm_rpc import DeleteNode, Drain
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.seen import Edge, Seen
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
 
 NAME = "compute-xs-1"

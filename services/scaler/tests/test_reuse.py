@@ -1,7 +1,7 @@
 """What ends an idle worker's gap, before and after its release."""
 
-from clusterra_scaler.planner.keeping import Gap, Stakes
-from clusterra_scaler.planner.reuse import FOLLOWED, Reuse, substitutes
+from clusterra_scaler.planner.estimates.idle_gaps import FOLLOWED, Reuse, substitutes
+from clusterra_scaler.planner.estimates.keep_alive import Gap, Stakes
 from fleet_examples import CATALOGUE
 
 SHAPE = "compute-xs"

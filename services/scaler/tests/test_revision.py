@@ -2,13 +2,13 @@
 
 from collections import Counter
 
-from clusterra_scaler.planner.packing.durations import certain
-from clusterra_scaler.planner.packing.filling import Filling, Waiting
-from clusterra_scaler.planner.packing.packing import pack
-from clusterra_scaler.planner.packing.revision import revise
-from clusterra_scaler.planner.packing.rooms import Room, cheapest_new
+from clusterra_scaler.planner.estimates.remaining_time import certain
+from clusterra_scaler.planner.packing.assignment import Filling, Waiting
+from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.packing.local_search import revise
+from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Group, Offering
 from hypothesis import given
 from packing_examples import HOUR, OFFERINGS, any_groups, any_rooms
 

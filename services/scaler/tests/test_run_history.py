@@ -1,11 +1,11 @@
 """What snapshots teach of run times, and how it is kept."""
 
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
-from clusterra_scaler.planner.packing import learned
-from clusterra_scaler.planner.packing.learned import Key, Learned
-from clusterra_scaler.planner.packing.run_times import Traits
+from clusterra_scaler.planner.estimates import run_time_model as learned
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.estimates.run_time_model import Key, Learned
+from clusterra_scaler.planner.estimates.run_times import Traits
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.run_history import RunHistory
 from clusterra_scaler.records import packed_history, unpacked_history
 from fleet_examples import at, group, running, snapshot
 from structlog.testing import capture_logs

@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from clusterra_scaler.planner.packing.durations import MIDDLES, OVER, Remaining, certain, expected, last
-from clusterra_scaler.planner.packing.learned import BINS, EDGES, Counts, Learned, bin_of
-from clusterra_scaler.planner.packing.run_times import Known, RunTimes, Traits, WallLimits
+from clusterra_scaler.planner.estimates.remaining_time import MIDDLES, OVER, Remaining, certain, expected, last
+from clusterra_scaler.planner.estimates.run_time_model import BINS, EDGES, Counts, Learned, bin_of
+from clusterra_scaler.planner.estimates.run_times import Known, RunTimes, Traits, WallLimits
 from clusterra_scaler.planner.packing.settings import Settings
 from hypothesis import given
 from hypothesis import strategies as st

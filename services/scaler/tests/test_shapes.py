@@ -2,9 +2,9 @@
 
 import pytest
 from clusterra_contracts.shapes import Shape
-from clusterra_scaler.planner.demand import Need
-from clusterra_scaler.planner.gres import Gres
-from clusterra_scaler.planner.shapes import FamilyPolicy, NoShape, family_of, holds
+from clusterra_scaler.planner.placement.family_policy import FamilyPolicy, NoShape, family_of, holds
+from clusterra_scaler.planner.requests.demand import Need
+from clusterra_scaler.planner.requests.gres import Gres
 from fleet_examples import CATALOGUE
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,5 @@
 import pytest
-from clusterra_scaler.planner.job_costs import JobCosts
+from clusterra_scaler.planner.requests.job_costs import JobCosts
 from clusterra_scaler.usage import usage_of
 from fleet_examples import NOW, at, binding, node, running, snapshot
 

@@ -13,10 +13,10 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.slurm_rpc import Drain, Viewer
 from clusterra_contracts.why_rpc import ExplainJob, Explanation
 from clusterra_lab.process import Process, start, until
+from clusterra_planner_tools.cli import command
 from clusterra_runtime.bus import Client
 from clusterra_runtime.registry import put_binding
 from clusterra_runtime.rpc import RpcFailed, call
-from clusterra_scaler.cli import command
 from fleet_examples import binding, group, node, running, worker
 from stand_ins import Neighbours, neighbours
 from typer.testing import CliRunner

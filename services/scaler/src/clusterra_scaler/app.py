@@ -16,7 +16,7 @@ from clusterra_runtime.service import Service, run
 
 from clusterra_scaler.decision_log import decision_log
 from clusterra_scaler.fleets import FLEETS, SERVICE, Fleets
-from clusterra_scaler.garbage import collect_seldom
+from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
 from clusterra_scaler.usage import UsageReader

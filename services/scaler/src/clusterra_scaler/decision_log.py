@@ -1,4 +1,4 @@
-"""The log of decisions: files of JSON lines, one file per cluster, which `clusterra-scaler replay` decides again.
+"""The log of decisions: files of JSON lines, one file per cluster, which `clusterra-planner replay` decides again.
 
 A file that is full is put aside under the moment of its last decision. All files together are bounded: the oldest go.
 Decisions never wait for it: a thread writes, and what it cannot write is counted and left out.

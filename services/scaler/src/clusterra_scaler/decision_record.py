@@ -7,13 +7,13 @@ from clusterra_contracts.events import ShapeChange
 from clusterra_contracts.identity import ClusterRef
 from pydantic import JsonValue, TypeAdapter
 
-from clusterra_scaler.planner.decision import Decision, decide
-from clusterra_scaler.planner.packing.learned import Counts
-from clusterra_scaler.planner.retire import Action
-from clusterra_scaler.planner.run_history import RunHistory
-from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.sightings import Sightings
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.estimates.run_time_model import Counts
+from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.scale_down.drain import Action
 
 
 @dataclass(frozen=True, slots=True)

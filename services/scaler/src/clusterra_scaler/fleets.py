@@ -11,9 +11,9 @@ from clusterra_runtime.item import Key, Value
 from clusterra_runtime.outbox import OUTBOX, Outbox, OutboxMessage
 from clusterra_runtime.store import ConditionFailed, Store, Table, Update
 
-from clusterra_scaler.planner.decision import Decision
-from clusterra_scaler.planner.run_history import RunHistory
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.decide import Decision
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_history, packed_state, unpacked_history, unpacked_state
 
 FLEETS = Table("fleets", indexes=(OUTBOX,))

@@ -20,7 +20,7 @@ from clusterra_runtime.registry import Registry
 from clusterra_runtime.store import ConditionFailed, StoreUnavailable
 from pydantic import BaseModel
 
-from clusterra_scaler.controller import Controller
+from clusterra_scaler.control_loop import Controller
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.fleets import SERVICE, Fleets, Overtaken
 

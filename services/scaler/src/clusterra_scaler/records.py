@@ -6,9 +6,9 @@ import structlog
 from clusterra_runtime.item import Value
 from pydantic import TypeAdapter, ValidationError
 
-from clusterra_scaler.planner.packing.learned import Counts
-from clusterra_scaler.planner.run_history import RunHistory
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.estimates.run_time_model import Counts
+from clusterra_scaler.planner.observed.state import FleetState
 
 log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ from clusterra_runtime.client import Client
 from clusterra_runtime.rpc import RpcFailed, call
 from prometheus_client import Counter
 
-from clusterra_scaler.planner.retire import Action
+from clusterra_scaler.planner.scale_down.drain import Action
 
 log = structlog.get_logger(__name__)
 

@@ -13,6 +13,6 @@ class Settings(ServiceSettings):
     table_prefix: str = "clusterra-"
     """Tells the tables of several installations in one AWS account apart."""
     decision_log_dir: Path | None = None
-    """Where decisions are logged with all they were made from, for `clusterra-scaler replay`; None: nowhere."""
+    """Where decisions are logged with all they were made from, for `clusterra-planner replay`; None: nowhere."""
     decision_log_bytes: Annotated[int, Field(ge=1024 * 1024)] = 1024 * 1024 * 1024
     """What the decision log takes at most."""

@@ -20,7 +20,7 @@ from clusterra_runtime.direct import last
 from clusterra_runtime.registry import Registry
 from clusterra_runtime.rpc import RpcFailed
 
-from clusterra_scaler.planner.job_costs import JobCosts
+from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 SECONDS_PER_HOUR = 3600.0
 

@@ -16,8 +16,8 @@ from clusterra_runtime.rpc import RpcFailed
 
 from clusterra_scaler.explain.explanation import Grounds, explanation
 from clusterra_scaler.explain.purchases import Purchases
-from clusterra_scaler.planner.decision import Decision
-from clusterra_scaler.planner.seen import Seen
+from clusterra_scaler.planner.decide import Decision
+from clusterra_scaler.planner.observed.observation import Seen
 
 QUEUE = "scaler"
 """Around a takeover two may serve the same cluster: one of them answers."""

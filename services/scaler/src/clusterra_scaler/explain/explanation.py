@@ -12,14 +12,14 @@ from clusterra_contracts.why_rpc import Explanation, JobPlace
 from clusterra_scaler.explain.outlook import Outlook
 from clusterra_scaler.explain.purchases import Purchases
 from clusterra_scaler.explain.waiting import moment_text, obstacle, obstacle_text
-from clusterra_scaler.planner.boots import Boots
-from clusterra_scaler.planner.demand import demand_of
-from clusterra_scaler.planner.job_costs import JobCosts
-from clusterra_scaler.planner.plan import Plan
-from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.shapes import new_workers
-from clusterra_scaler.planner.state import FleetState
-from clusterra_scaler.planner.supply import shape_of
+from clusterra_scaler.planner.estimates.provisioning_latency import Boots
+from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.observed.supply import shape_of
+from clusterra_scaler.planner.placement.family_policy import new_workers
+from clusterra_scaler.planner.placement.plan import Plan
+from clusterra_scaler.planner.requests.demand import demand_of
+from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 NAMED_PLACES = 100
 """How many workers an explanation names at most."""

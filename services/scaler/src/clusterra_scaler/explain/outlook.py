@@ -9,13 +9,13 @@ from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.shapes import Shape
 
-from clusterra_scaler.planner import gres
-from clusterra_scaler.planner.boots import Boots
-from clusterra_scaler.planner.constraints import parse
-from clusterra_scaler.planner.demand import Demand, Need
-from clusterra_scaler.planner.plan import Place, Unmet
-from clusterra_scaler.planner.seen import Seen
-from clusterra_scaler.planner.shapes import holds
+from clusterra_scaler.planner.estimates.provisioning_latency import Boots
+from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.placement.family_policy import holds
+from clusterra_scaler.planner.placement.plan import Place, Unmet
+from clusterra_scaler.planner.requests import gres
+from clusterra_scaler.planner.requests.constraints import parse
+from clusterra_scaler.planner.requests.demand import Demand, Need
 
 _SPELT_OUT = 3
 

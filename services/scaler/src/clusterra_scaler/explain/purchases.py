@@ -8,7 +8,7 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.why_rpc import Purchase
 
-from clusterra_scaler.planner.decision import Decision
+from clusterra_scaler.planner.decide import Decision
 
 
 @dataclass(frozen=True, slots=True)

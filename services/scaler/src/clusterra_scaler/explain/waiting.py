@@ -6,7 +6,7 @@ from datetime import datetime
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.why_rpc import Cause
 
-from clusterra_scaler.planner.reasons import cause_of
+from clusterra_scaler.planner.requests.pending_reasons import cause_of
 
 _SAY_MORE_THAN_HELD: frozenset[Cause | None] = frozenset({"hold", "failure", "reservation", "account", "limit"})
 """For these Slurm sets a job's priority to 0 itself."""

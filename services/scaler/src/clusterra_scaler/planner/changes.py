@@ -7,9 +7,9 @@ from clusterra_contracts.events import ShapeChange
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 from clusterra_contracts.scale import ShapeTarget
 
-from clusterra_scaler.planner.plan import Plan
-from clusterra_scaler.planner.retire import Retirement
-from clusterra_scaler.planner.state import FleetState
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.placement.plan import Plan
+from clusterra_scaler.planner.scale_down.drain import Retirement
 
 _SPELT_OUT = 5
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from clusterra_scaler.planner.packing.company import Company
-from clusterra_scaler.planner.packing.drafts import Draft
-from clusterra_scaler.planner.packing.filling import Filling, Waiting
+from clusterra_scaler.planner.packing.assignment import Filling, Waiting
+from clusterra_scaler.planner.packing.bundle_bound import Company
+from clusterra_scaler.planner.packing.items import Offering
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.vectors import Offering
+from clusterra_scaler.planner.packing.trial_bin import Draft
 
 _CLEARLY = 1e-12
 """By how much a share of the price must be lower to be preferred, so that rounding decides nothing."""

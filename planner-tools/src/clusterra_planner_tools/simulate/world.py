@@ -1,0 +1,233 @@
+"""A cluster on a virtual clock: jobs of a trace, workers that boot and fail, Slurm's placing."""
+
+import heapq
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from clusterra_scaler.planner.packing.items import Offering
+
+from clusterra_planner_tools.simulate.fleet import Worker
+from clusterra_planner_tools.simulate.keep import FixedKeep, Keep
+from clusterra_planner_tools.simulate.policies import Policy
+from clusterra_planner_tools.simulate.result import JobRun, Part, Result, WorkerRun
+from clusterra_planner_tools.simulate.trace import Job
+
+_DAY = 86400.0
+_BOOTS_UNTIL_GIVEN_UP = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What goes wrong, by chance."""
+
+    boot_share: float = 0.0
+    """The share of launched workers that never register. Each is paid for three boot times, then given up."""
+    loss_share: float = 0.0
+    """The share of workers that are lost at some moment of their first day. Their jobs begin again."""
+    seed: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    job: Job
+    workers: Sequence[Worker]
+    start: float
+    stopped: bool = False
+
+
+class _Kind(IntEnum):
+    """What happens first of what happens at one moment."""
+
+    END = 0
+    LOOK = 1
+    SUBMIT = 2
+    ORDER = 3
+    GIVE_UP = 4
+    LOSS = 5
+
+
+class World:
+    """One simulation. Jobs that no shape holds must be left out."""
+
+    def __init__(
+        self, jobs: Iterable[Job], policy: Policy, keep: Keep | None = None, failures: Failures | None = None
+    ) -> None:
+        """Without `keep` a worker goes as soon as it has nothing to do."""
+        self._policy = policy
+        self._keep = keep or FixedKeep(0.0)
+        self._kept_until: dict[int, float] = {}
+        self._failures = failures or Failures()
+        self._chance = random.Random(self._failures.seed)  # noqa: S311 - a simulation
+        self._events: list[tuple[float, _Kind, int, Job | _Run | Worker | None]] = []
+        self._pushed = 0
+        self._now = 0.0
+        self._pending: dict[int, Job] = {}
+        self._booked: dict[int, Sequence[Worker]] = {}
+        self._runs: dict[int, _Run] = {}
+        self._workers: list[Worker] = []
+        self._open: dict[int, Worker] = {}
+        self._asked = False
+        self._ended: list[JobRun] = []
+        for job in jobs:
+            self._push(job.submit, _Kind.SUBMIT, job)
+
+    def run(self, tell: Callable[[int], None] = lambda ended: None) -> Result:
+        """Until the last job has ended and the last worker is released. `tell` is called with how many jobs ended."""
+        while self._events:
+            self._now, kind, _, what = heapq.heappop(self._events)
+            self._happen(kind, what)
+            # What happens at one moment is seen at once.
+            if self._events and self._events[0][:2] == (self._now, kind):
+                continue
+            self._react(due=kind is _Kind.ORDER)
+            tell(len(self._ended))
+        return Result(
+            jobs=tuple(self._ended),
+            workers=tuple(
+                WorkerRun(
+                    id=worker.number,
+                    shape=worker.offering.shape,
+                    launch=worker.launch,
+                    release=self._now if worker.release is None else worker.release,
+                )
+                for worker in self._workers
+            ),
+        )
+
+    def buy(self, offering: Offering) -> Worker:
+        """See policies.Orders."""
+        fails = self._chance.random() < self._failures.boot_share
+        worker = Worker(len(self._workers), offering, self._now, fails)
+        self._workers.append(worker)
+        self._open[worker.number] = worker
+        if fails:
+            self._push(self._now + _BOOTS_UNTIL_GIVEN_UP * offering.boot_seconds, _Kind.GIVE_UP, worker)
+            return worker
+        self._push(worker.ready_at, _Kind.LOOK, worker)
+        if self._chance.random() < self._failures.loss_share:
+            self._push(worker.ready_at + self._chance.uniform(0.0, _DAY), _Kind.LOSS, worker)
+        return worker
+
+    def book(self, job: Job, workers: Sequence[Worker]) -> None:
+        """See policies.Orders."""
+        for worker in workers:
+            worker.book(job)
+            self._use(worker)
+        self._booked[job.id] = workers
+
+    def _push(self, at: float, kind: _Kind, what: Job | _Run | Worker | None) -> None:
+        self._pushed += 1
+        heapq.heappush(self._events, (at, kind, self._pushed, what))
+
+    def _happen(self, kind: _Kind, what: Job | _Run | Worker | None) -> None:
+        match what:
+            case _Run() if not what.stopped:
+                self._end(what)
+            case Job():
+                self._pending[what.id] = what
+            case Worker() if kind in (_Kind.GIVE_UP, _Kind.LOSS) and what.release is None:
+                self._lose(what)
+        if kind is _Kind.ORDER:
+            self._asked = False
+
+    def _react(self, due: bool) -> None:
+        if self._pending:
+            self._place()
+        waiting = [job for job in self._pending.values() if job.id not in self._booked]
+        if waiting and (due or self._policy.wait_seconds == 0):
+            booked = [job for job in self._pending.values() if job.id in self._booked]
+            coming = [worker for worker in self._open.values() if not worker.ready(self._now)]
+            before = len(self._workers)
+            self._policy.order(waiting, booked, coming, self, self._now)
+            for worker in self._workers[before:]:
+                self._keep.bought(worker, min((job.submit for job in worker.booked.values()), default=self._now))
+        elif waiting and not self._asked:
+            self._asked = True
+            self._push(self._now + self._policy.wait_seconds, _Kind.ORDER, None)
+        self._release_idle()
+
+    def _place(self) -> None:
+        """What Slurm does: each job, the oldest first, onto the first ready workers that have room and accept it."""
+        now, policy = self._now, self._policy
+        pending = list(self._pending.values())
+        ready = [each for each in self._open.values() if each.ready(now) and any(map(each.fits, pending))]
+        if ready:
+            ready = policy.ranked(ready, now)
+        for job in pending:
+            own = self._booked.get(job.id, ())
+            if own and all(worker.ready(now) for worker in own):
+                self._start(job, own)
+                continue
+            found: list[Worker] = []
+            for worker in ready:
+                if worker.fits(job) and worker not in own and policy.accepts(worker, job, now):
+                    found.append(worker)
+                    if len(found) == job.nodes:
+                        self._start(job, found)
+                        break
+
+    def _start(self, job: Job, workers: Sequence[Worker]) -> None:
+        for worker in self._booked.pop(job.id, ()):
+            worker.unbook(job, self._now)
+        for worker in workers:
+            worker.begin(job, self._now)
+            self._use(worker)
+        del self._pending[job.id]
+        run = self._runs[job.id] = _Run(job, workers, self._now)
+        self._policy.began(job, self._now)
+        self._push(self._now + job.run_seconds, _Kind.END, run)
+
+    def _end(self, run: _Run) -> None:
+        job = run.job
+        del self._runs[job.id]
+        for worker in run.workers:
+            worker.end(job, self._now)
+        self._policy.ended(job, self._now)
+        self._ended.append(
+            JobRun(
+                id=job.id,
+                submit=job.submit,
+                start=run.start,
+                end=self._now,
+                parts=tuple(
+                    Part(worker=worker.number, cpus=job.cpus, memory_gib=job.memory_gib) for worker in run.workers
+                ),
+            )
+        )
+
+    def _lose(self, worker: Worker) -> None:
+        """Take a worker away; its jobs wait again, and others need not wait for it."""
+        for job in list(worker.booked.values()):
+            for each in self._booked.pop(job.id):
+                each.unbook(job, self._now)
+        for _, job in list(worker.running.values()):
+            run = self._runs.pop(job.id)
+            run.stopped = True
+            for each in run.workers:
+                each.end(job, self._now)
+            self._policy.abandoned(job)
+            self._pending[job.id] = job
+        if self._kept_until.pop(worker.number, None) is not None:
+            self._keep.lost(worker, self._now)
+        worker.release = self._now
+        del self._open[worker.number]
+
+    def _use(self, worker: Worker) -> None:
+        if self._kept_until.pop(worker.number, None) is not None:
+            self._keep.wanted(worker, self._now)
+
+    def _release_idle(self) -> None:
+        now = self._now
+        for worker in [each for each in self._open.values() if each.empty and each.ready(now)]:
+            until = self._kept_until.get(worker.number)
+            if until is None:
+                until = self._kept_until[worker.number] = worker.idle_since + self._keep.fell_idle(worker)
+                if until > now:
+                    self._push(until, _Kind.LOOK, worker)
+            if until <= now:
+                del self._kept_until[worker.number]
+                self._keep.released(worker)
+                worker.release = now
+                del self._open[worker.number]

@@ -1,0 +1,1 @@
+"""What is learned from the past: run times, provisioning latency, idle gaps."""

@@ -1,0 +1,1 @@
+"""Which jobs use which workers, and which workers are bought."""

@@ -1,0 +1,245 @@
+"""Demand on supply by first fit: the reference that other policies are held against."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from itertools import islice
+
+from clusterra_contracts.identity import JobId, ShapeName
+from clusterra_contracts.shapes import Catalogue, Shape
+
+from clusterra_scaler.planner.observed.supply import Bin, Kind, Supply, best_fit, spec_bin
+from clusterra_scaler.planner.placement.family_policy import NoShape, Policy
+from clusterra_scaler.planner.placement.plan import NAMED_JOBS, Place, Plan, Unmet
+from clusterra_scaler.planner.placement.quota import Allowance
+from clusterra_scaler.planner.requests import gres
+from clusterra_scaler.planner.requests.constraints import parse
+from clusterra_scaler.planner.requests.demand import Demand, Need
+
+_COMING = frozenset({"booting", "ordered", "new"})
+_ROUNDS = 8
+"""Nearly always two are enough: one that buys and one that finds it enough."""
+
+
+@dataclass(slots=True)
+class _Filling:
+    """Bins as they fill up."""
+
+    bins: list[Bin]
+    allowance: Allowance
+    jobs: dict[ShapeName, dict[JobId, None]]
+    policy: Policy
+    any_family: bool
+    places: dict[JobId, dict[Place, None]] = field(default_factory=dict)
+    unmet: list[Unmet] = field(default_factory=list)
+    with_gres: list[Bin] = field(init=False)
+    """The bins that have generic resources left, in the same order."""
+
+    def __post_init__(self) -> None:
+        self.with_gres = [each for each in self.bins if any(each.gres.values())]
+
+    def used(self, *kinds: Kind) -> list[Bin]:
+        return [each for each in self.bins if each.used and each.kind in kinds]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFit:
+    """The plan, and the bins as they are filled by it; those that were not bought can be used further."""
+
+    plan: Plan
+    bins: tuple[Bin, ...]
+
+
+def first_fit(
+    demands: Sequence[Demand],
+    supply: Supply,
+    policy: Policy,
+    catalogue: Catalogue,
+    allowance: Allowance,
+    *,
+    any_family: bool = False,
+) -> FirstFit:
+    """Place the demands, first on the supply, then on new workers; the biggest jobs first.
+
+    A job of several nodes is placed whole or not at all. What is bought is placed again as supply, and what then stays
+    unused is given back, until nothing changes any more: so the next decision, which finds it ordered, comes to the
+    same. `any_family`: a worker that is to come is for jobs of all families.
+    """
+    chosen = iter(policy.choose([part.need for demand in demands for part in demand.parts], catalogue))
+    shapes = [[next(chosen) for _ in demand.parts] for demand in demands]
+    decreasing = sorted(zip(demands, shapes, strict=True), key=_decreasing)
+    jobs: dict[ShapeName, dict[JobId, None]] = {}
+    bought: Counter[ShapeName] = Counter()
+    for _ in range(_ROUNDS):
+        filling = _Filling(_bins(supply, bought), allowance.after(bought), jobs, policy, any_family)
+        for demand, choices in decreasing:
+            _place(demand, choices, filling)
+        needed = Counter(each.shape for each in filling.used("ordered"))
+        more = Counter(each.shape for each in filling.used("new"))
+        before, bought = bought, bought + more if more else needed - Counter(supply.ordered)
+        if bought == before:
+            break
+    plan = Plan(
+        needed=frozenset(each.name for each in filling.used("node", "booting")),
+        undrain=frozenset(each.name for each in filling.used("draining")),
+        ordered=needed & Counter(supply.ordered),
+        new=bought,
+        jobs={shape: tuple(islice(jobs[shape], NAMED_JOBS)) for shape in bought},
+        places={job_id: tuple(places) for job_id, places in filling.places.items()},
+        unmet=tuple(filling.unmet),
+    )
+    return FirstFit(plan, tuple(filling.bins))
+
+
+def _bins(supply: Supply, bought: Counter[ShapeName]) -> list[Bin]:
+    ordered = (bought + Counter(supply.ordered)).elements()
+    bins = [copy(each) for each in supply.bins]
+    return sorted([*bins, *(spec_bin("ordered", "", shape, supply.specs[shape]) for shape in ordered)], key=best_fit)
+
+
+def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ...]:
+    demand, _ = entry
+    needs = [part.need for part in demand.parts]
+    free = all(not (need.constraint or need.node or need.not_nodes or gres.names_a_type(need.gres)) for need in needs)
+    shared = all(not need.exclusive and need.only_with_uid is None for need in needs)
+    gpus = max(gres.gpus(need.gres) for need in needs)
+    cpus, memory_mib = max(need.cpus for need in needs), max(need.memory_mib for need in needs)
+    # Jobs that can use few of the workers choose first.
+    return (-demand.nodes, -gpus, -cpus, -memory_mib, free, shared, demand.job_ids)
+
+
+def _place(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling) -> None:
+    accepting = [
+        _accepting(filling, filling.with_gres if part.need.gres else filling.bins, part.need, shape)
+        for part, shape in zip(demand.parts, shapes, strict=True)
+    ]
+    if demand.nodes == 1:
+        placed = _place_singles(demand, shapes[0], filling, accepting[0])
+    else:
+        placed = _place_gangs(demand, shapes, filling, [list(each) for each in accepting])
+    left = demand.count - placed
+    if left:
+        refusals = [shape.reason for shape in shapes if isinstance(shape, NoShape)]
+        reason = refusals[0] if refusals else "the cluster has as many workers as it may have"
+        filling.unmet.append(Unmet(demand, left, reason))
+
+
+def _place_singles(demand: Demand, shape: Shape | NoShape, filling: _Filling, accepting: Iterable[Bin]) -> int:
+    need = demand.parts[0].need
+    left = demand.count
+    for each in accepting:
+        left -= _take(each, need, left, demand, filling)
+        if not left:
+            break
+    if isinstance(shape, Shape):
+        while left and filling.allowance.of(shape.name):
+            left -= _take(_buy(demand, shape, filling), need, left, demand, filling)
+    return demand.count - left
+
+
+def _place_gangs(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling, accepting: list[list[Bin]]) -> int:
+    for placed in range(demand.count):
+        gang = _gang(demand, accepting)
+        missing = [
+            shape
+            for part, shape, found in zip(demand.parts, shapes, gang, strict=True)
+            for _ in range(part.nodes - len(found))
+        ]
+        if not _affordable(missing, filling.allowance):
+            return placed
+        for part, shape, found in zip(demand.parts, shapes, gang, strict=True):
+            while isinstance(shape, Shape) and len(found) < part.nodes:
+                bought = _buy(demand, shape, filling)
+                found.append(bought)
+                for other, choice, candidates in zip(demand.parts, shapes, accepting, strict=True):
+                    candidates += _accepting(filling, [bought], other.need, choice)
+            for each in found:
+                _take(each, part.need, 1, demand, filling)
+    return demand.count
+
+
+def _gang(demand: Demand, accepting: list[list[Bin]]) -> list[list[Bin]]:
+    """For each part of one job the nodes that there are for it, or not enough of them; no node twice."""
+    taken: set[int] = set()
+    gang: list[list[Bin]] = [[] for _ in demand.parts]
+    # Parts that can use few of the workers choose first.
+    for index in sorted(range(len(gang)), key=lambda index: (not demand.parts[index].need.node, len(accepting[index]))):
+        part = demand.parts[index]
+        free = (each for each in accepting[index] if id(each) not in taken and _slots(each, part.need))
+        gang[index] = list(islice(free, part.nodes))
+        taken.update(map(id, gang[index]))
+    return gang
+
+
+def _affordable(missing: list[Shape | NoShape], allowance: Allowance) -> bool:
+    left = allowance.after(Counter())
+    for shape in missing:
+        if isinstance(shape, NoShape) or not left.of(shape.name):
+            return False
+        left.take(shape.name)
+    return True
+
+
+def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
+    bought = spec_bin("new", "", shape.name, shape.worker)
+    filling.bins.append(bought)
+    if bought.gres:
+        filling.with_gres.append(bought)
+    filling.allowance.take(shape.name)
+    named = filling.jobs.setdefault(shape.name, {})
+    if demand.job_ids[0] not in named:
+        named.update(dict.fromkeys(demand.job_ids))
+    return bought
+
+
+def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | NoShape) -> Iterator[Bin]:
+    """Those that have room for one and may run it.
+
+    A node takes any job, but for those that the policy keeps from its shape. A worker that is still to come is for jobs
+    of its own family, whoever it was bought for: which of them will register first is not known.
+    """
+    if need.unreadable:
+        return iter(())
+    allows = parse(need.constraint)
+    family = shape.family if isinstance(shape, Shape) else None
+    kept_from = filling.policy.kept_from(need)
+    return (
+        each
+        for each in bins
+        if each.cpus >= need.cpus
+        and each.memory_mib >= need.memory_mib
+        and each.shape not in kept_from
+        and (filling.any_family or each.kind not in _COMING or family in each.features)
+        and need.node in ("", each.name)
+        and each.name not in need.not_nodes
+        and allows(each.features)
+        and gres.fits(need.gres, each.gres)
+    )
+
+
+def _slots(candidate: Bin, need: Need) -> int:
+    """How many jobs of this need have room side by side."""
+    if (need.exclusive or need.only_with_uid != candidate.only_for_uid) and not candidate.empty:
+        return 0
+    side_by_side = min(candidate.cpus // need.cpus, candidate.memory_mib // max(need.memory_mib, 1))
+    if need.gres:
+        side_by_side = min(side_by_side, gres.side_by_side(need.gres, candidate.gres))
+    return min(side_by_side, 1) if need.exclusive else max(side_by_side, 0)
+
+
+def _take(candidate: Bin, need: Need, wanted: int, demand: Demand, filling: _Filling) -> int:
+    count = min(_slots(candidate, need), wanted)
+    if count:
+        place = Place(candidate.kind, candidate.name, candidate.shape)
+        filling.places.setdefault(demand.job_ids[0], {})[place] = None
+        candidate.used = True
+        candidate.empty = False
+        candidate.only_for_uid = need.only_with_uid
+        candidate.cpus -= candidate.cpus if need.exclusive else count * need.cpus
+        candidate.memory_mib -= candidate.memory_mib if need.exclusive else count * need.memory_mib
+        if need.gres:
+            candidate.gres = gres.without(need.gres * count, candidate.gres)
+            if not any(candidate.gres.values()):
+                filling.with_gres = [each for each in filling.with_gres if each is not candidate]
+    return count

@@ -1,0 +1,95 @@
+"""How many workers may still be bought, so that a cluster never has more, or dearer ones, than its policy says."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from clusterra_contracts.identity import ShapeName
+
+from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.observed.supply import Supply
+from clusterra_scaler.planner.packing.limits import ROUNDING_USD, Bounds
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many more; it counts down as workers are bought."""
+
+    anywhere: int
+    """Workers of any shape."""
+    reserved: Counter[ShapeName]
+    """Workers of one shape that an earlier desired state asked for, and that the edge may be about to start."""
+    of_shape: Mapping[ShapeName, int] = field(default_factory=dict)
+    """Workers of a shape that has a bound of its own."""
+    usd_per_hour: float | None = None
+    """What they may cost together; None: no bound."""
+    prices: Mapping[ShapeName, float] = field(default_factory=dict)
+    """In USD per hour; a shape that is not listed costs nothing."""
+
+    def of(self, shape: ShapeName) -> int:
+        """How many workers of this shape may be bought."""
+        bounds = [self.anywhere, self.of_shape.get(shape, self.anywhere)]
+        price = self.prices.get(shape, 0.0)
+        if self.usd_per_hour is not None and price > 0.0:
+            bounds.append(int((self.usd_per_hour + ROUNDING_USD) // price))
+        return max(0, min(bounds) + self.reserved[shape])
+
+    def take(self, shape: ShapeName) -> None:
+        """Buy one."""
+        if self.reserved[shape] > 0:
+            # It counts already.
+            self.reserved[shape] -= 1
+            return
+        self.anywhere -= 1
+        if shape in self.of_shape:
+            self.of_shape = {**self.of_shape, shape: self.of_shape[shape] - 1}
+        if self.usd_per_hour is not None:
+            self.usd_per_hour -= self.prices.get(shape, 0.0)
+
+    def bounds(self, shapes: Iterable[ShapeName]) -> Bounds:
+        """The same for the packing, which may buy of these shapes, but nothing of what is reserved.
+
+        That could be bought only once the edge has been told to start less of it: so the same look would give two
+        answers, one after the other. It is free again as soon as the edge has obeyed.
+        """
+        return Bounds(
+            workers=max(0, self.anywhere),
+            of_shape={shape: max(0, self.of_shape[shape]) for shape in shapes if shape in self.of_shape},
+            usd_per_hour=self.usd_per_hour,
+        )
+
+    def after(self, bought: Counter[ShapeName]) -> "Allowance":
+        """Another one, with these workers bought."""
+        left = replace(self, reserved=Counter(self.reserved))
+        for shape in bought.elements():
+            left.take(shape)
+        return left
+
+
+def ceilings(seen: Seen, state: FleetState) -> Counter[ShapeName]:
+    """The most workers of each shape that the edge may be acting on: it obeys the last state it has received."""
+    applied = seen.edge.applied
+    acknowledged = applied is not None and (applied.fence, applied.generation) == (state.fence, state.generation)
+    asked = Counter({target.shape: target.replicas for target in state.targets})
+    return asked if acknowledged else asked | Counter(state.ceilings)
+
+
+def allowance_of(seen: Seen, state: FleetState, supply: Supply) -> Allowance:
+    """What is left of the policy's bounds, counting all that are there, on their way out or possibly being started."""
+    policy = seen.binding.policy
+    asked = ceilings(seen, state)
+    counted = supply.standing + Counter(supply.ordered)
+    taken = asked | counted
+    prices = {shape.name: shape.usd_per_hour for shape in seen.binding.catalogue.shapes}
+    all_there = taken + supply.leaving
+    usd_per_hour = None
+    if policy.usd_per_hour is not None:
+        usd_per_hour = policy.usd_per_hour - sum(count * prices.get(shape, 0.0) for shape, count in all_there.items())
+    return Allowance(
+        anywhere=policy.max_workers - all_there.total(),
+        reserved=asked - counted,
+        of_shape={shape: most - all_there[shape] for shape, most in policy.most.items()},
+        usd_per_hour=usd_per_hour,
+        prices=prices,
+    )

@@ -1,0 +1,137 @@
+"""Demands as the packing sees them: equal jobs with their expected run time, and the shapes that may run them."""
+
+from collections.abc import Iterable, Mapping
+
+from clusterra_contracts.identity import JobId, ShapeName
+from clusterra_contracts.queue import RunningJob
+from clusterra_contracts.shapes import Catalogue, WorkerSpec
+
+from clusterra_scaler.planner.estimates.provisioning_latency import Boots
+from clusterra_scaler.planner.estimates.run_history import MIB_PER_GIB, RunHistory, traits_of_running
+from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.requests.constraints import parse
+from clusterra_scaler.planner.requests.demand import Demand
+from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
+
+BOOT_SECONDS = 60.0
+"""What a boot is taken to last before one was seen."""
+SECONDS_PER_HOUR = 3600.0
+
+
+def is_packed(demand: Demand) -> bool:
+    """Whether the packing knows all that is asked; first fit does for the rest, such as named nodes or GPUs."""
+    if len(demand.parts) > 1:
+        return False
+    need = demand.parts[0].need
+    return not (need.gres or need.unreadable or need.node or need.not_nodes or need.only_with_uid is not None)
+
+
+def offerings_of(catalogue: Catalogue, boots: Boots) -> list[Offering]:
+    """What can be bought, the cheapest first."""
+    learned = boots.p99_seconds()
+    offerings = [
+        offering_of(shape.name, shape.worker, shape.usd_per_hour, learned.get(shape.name, BOOT_SECONDS))
+        for shape in catalogue.shapes
+    ]
+    return sorted(offerings, key=lambda each: (each.usd_per_second, each.shape))
+
+
+def offering_of(shape: ShapeName, spec: WorkerSpec, usd_per_hour: float, boot_seconds: float = 0.0) -> Offering:
+    """A worker that is bought, or one that is there."""
+    return Offering(
+        shape=shape,
+        cpus=spec.cpus,
+        memory_gib=spec.memory_mib / MIB_PER_GIB,
+        usd_per_second=usd_per_hour / SECONDS_PER_HOUR,
+        boot_seconds=boot_seconds,
+    )
+
+
+class Workloads:
+    """Turns demands into groups. `specs` are all shapes that workers may have, bought or there."""
+
+    def __init__(self, history: RunHistory, specs: Mapping[ShapeName, WorkerSpec], gpu_shapes: GpuShapes) -> None:
+        self._history = history
+        self._specs = specs
+        self._gpu_shapes = gpu_shapes
+        self._allowed: dict[str, frozenset[ShapeName] | None] = {} if gpu_shapes.names else {"": None}
+
+    def group(self, demand: Demand, job_ids: Iterable[JobId], nodes: int) -> Group:
+        """The jobs with these ids, on so many nodes each."""
+        need = demand.parts[0].need
+        return Group(
+            job_ids=tuple(job_ids),
+            cpus=need.cpus,
+            memory_gib=need.memory_mib / MIB_PER_GIB,
+            remaining=self._history.of_pending(demand),
+            nodes=nodes,
+            exclusive=need.exclusive,
+            shapes=self._shapes(need.constraint),
+            owner=owner(demand.uid),
+        )
+
+    def running(self, job: RunningJob) -> Group:
+        """A job as one that runs, from its start; its constraints are not known any more."""
+        traits = traits_of_running(job)
+        return Group(
+            job_ids=(job.job_id,),
+            cpus=traits.cpus,
+            memory_gib=traits.memory_gib,
+            remaining=self._history.of_running(job, job.started_at.timestamp()),
+        )
+
+    def _shapes(self, constraint: str) -> frozenset[ShapeName] | None:
+        if constraint not in self._allowed:
+            allows = parse(constraint)
+            specs, kept_from = self._specs.items(), self._gpu_shapes.kept_from_constraint(constraint)
+            self._allowed[constraint] = frozenset(
+                shape for shape, spec in specs if shape not in kept_from and allows(spec.features)
+            )
+        return self._allowed[constraint]
+
+
+class Shares:
+    """One node's share of each job, made when it is asked for."""
+
+    def __init__(self, demands: Iterable[Demand], workloads: Workloads) -> None:
+        self._workloads = workloads
+        self._demands = {job_id: demand for demand in demands for job_id in demand.job_ids}
+        self._made: dict[JobId, Group] = {}
+        """By the first id of a demand."""
+
+    def of(self, job_id: JobId) -> Group | None:
+        """None for a job that is no part of the demands."""
+        demand = self._demands.get(job_id)
+        if demand is None:
+            return None
+        first = demand.job_ids[0]
+        if first not in self._made:
+            self._made[first] = self._workloads.group(demand, (first,), 1)
+        return self._made[first]
+
+
+def owner(uid: int) -> str:
+    """Whose turn it is, where not all can be served."""
+    return str(uid)
+
+
+def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
+    """An id for each job that has no booking, in their order; that of an array stands once for each task.
+
+    `booked` counts shares of nodes by job.
+    """
+    nodes = demand.nodes
+    skipped = {job_id: shares // nodes for job_id in demand.job_ids if (shares := booked.get(job_id, 0)) >= nodes}
+    if not skipped and demand.count == len(demand.job_ids):
+        return list(demand.job_ids)
+    left = demand.count - sum(skipped.values())
+    if left <= 0:
+        return []
+    free: list[JobId] = []
+    for job_id in [demand.job_ids[0]] * (demand.count - len(demand.job_ids)) + list(demand.job_ids[: demand.count]):
+        if skipped.get(job_id, 0) > 0:
+            skipped[job_id] -= 1
+        else:
+            free.append(job_id)
+    # Some of the jobs that were booked for may run by now, and their equals have the room.
+    return free[:left]

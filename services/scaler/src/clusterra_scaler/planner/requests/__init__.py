@@ -1,0 +1,1 @@
+"""What pending jobs ask for."""

@@ -1,0 +1,32 @@
+"""What running jobs cost, by one look at the queue."""
+
+from clusterra_contracts.queue import QueueSnapshot, RunningJob
+from clusterra_contracts.registry import ClusterBinding
+
+from clusterra_scaler.planner.requests.gres import gpus_of
+
+
+class JobCosts:
+    """A job costs its share, by CPU or by GPU, whichever is more, of the price of its nodes.
+
+    A node of no shape in the catalogue has no price.
+    """
+
+    def __init__(self, snapshot: QueueSnapshot, binding: ClusterBinding) -> None:
+        prices = {shape.name: shape.usd_per_hour for shape in binding.catalogue.shapes}
+        self._prices = {
+            node.name: next((prices[feature] for feature in node.features if feature in prices), 0.0)
+            for node in snapshot.nodes or ()
+        }
+        self._cpus = {node.name: max(node.cpus, 1) for node in snapshot.nodes or ()}
+        self._gpus = {node.name: max(gpus_of(node.gres), 1) for node in snapshot.nodes or ()}
+
+    def usd_per_hour(self, job: RunningJob) -> float:
+        """Of one job, over all its nodes that are known."""
+        cpus = job.cpus / max(len(job.nodes), 1)
+        shares = {
+            name: max(cpus / self._cpus[name], gpus_of(job.gres.get(name, {})) / self._gpus[name])
+            for name in job.nodes
+            if name in self._cpus
+        }
+        return sum(self._prices[name] * min(1.0, share) for name, share in shares.items())

@@ -1,0 +1,1 @@
+"""Which workers are drained and released."""

@@ -1,0 +1,195 @@
+"""Scaling down in two phases, and the records of workers that are gone. A state machine without a clock of its own.
+
+    in use -- idle long enough, not needed --> Drain --accepted--> drained
+    drained -- seen idle in a snapshot taken after that --> victim -- gone from the edge and from Slurm --> forgotten
+    drained -- wanted again --> its record is dropped, then Undrain
+    in use -- it makes room for a job that has waited, see `claims` --> Drain --accepted--> drained
+    in use or idle -- its machine will be taken away --> Drain, and never wanted again -- it is gone --> Down
+    unknown to Slurm for longer than its limit --> victim, see `ghosts`
+
+A worker that Slurm has becomes a victim only by a snapshot that shows it drained for our reason, running nothing, and
+named by no running job, and while no undrain of ours may still reach Slurm. Where a list could not be read, everything
+stays as it is.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Self
+
+from clusterra_contracts.identity import WorkerName
+from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, SetExtra, Undrain
+
+from clusterra_scaler.planner.observed.observation import Seen, busy_nodes, runs_nothing
+from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.registration import Ghost, ghosts
+from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.observed.supply import Supply, drained_by_us
+from clusterra_scaler.planner.placement.plan import Plan
+from clusterra_scaler.planner.scale_down.drain_budget import Moves
+from clusterra_scaler.planner.scale_down.idle_release import released
+
+UNANSWERED_SECONDS = 60.0
+"""How long an undrain that got no answer may still be on its way."""
+NOTED_AGAIN_SECONDS = 15.0
+"""An undrain that is asked for again and again is noted no more often."""
+
+type Action = Drain | Undrain | Down | DeleteNode | SetExtra
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """What changes in scaling down, and what Slurm must be asked to do."""
+
+    drains: Mapping[WorkerName, datetime]
+    undrains: Mapping[WorkerName, datetime]
+    victims: frozenset[WorkerName]
+    """Workers that may be removed from now on, drained and idle."""
+    ghosts: Mapping[WorkerName, Ghost]
+    """Workers that may be removed from now on although Slurm never had them."""
+    forgotten: frozenset[WorkerName]
+    """Victims that neither the edge nor Slurm has any more."""
+    actions: tuple[Action, ...]
+    moves: Mapping[WorkerName, datetime]
+    """See FleetState."""
+
+    def with_given_back(self, workers: Mapping[WorkerName, Ghost]) -> Self:
+        """With more workers that Slurm never had."""
+        return replace(self, ghosts={**workers, **self.ghosts})
+
+    def putting_off(self, nodes: Collection[WorkerName], recorded: Mapping[WorkerName, datetime]) -> Self:
+        """Without new undrains of these nodes: one that is not asked for is not on its way, and delays no removal."""
+        return replace(
+            self,
+            undrains={
+                name: recorded.get(name, at) if name in nodes else at
+                for name, at in self.undrains.items()
+                if name not in nodes or name in recorded
+            },
+            actions=tuple(
+                action for action in self.actions if not (isinstance(action, Undrain) and action.node in nodes)
+            ),
+        )
+
+    @property
+    def removable(self) -> frozenset[WorkerName]:
+        """Workers that are named as victims now."""
+        return self.victims | {name for name, ghost in self.ghosts.items() if ghost.serves}
+
+    @property
+    def unregistered(self) -> frozenset[WorkerName]:
+        """Workers that may be removed from now on, as long as they do not serve."""
+        return frozenset(self.ghosts) - self.removable
+
+
+def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, plan: Plan | None) -> Retirement:
+    """Take every worker one step further. Without a plan nobody knows what is needed: nothing is drained or removed."""
+    drains = dict(state.drains)
+    undrains = {name: at for name, at in state.undrains.items() if _seconds(at, seen) < UNANSWERED_SECONDS}
+    actions: list[Action] = []
+    victims: frozenset[WorkerName] = frozenset()
+    moves = Moves(state.moves, seen.binding.policy.moves_per_minute, seen.now)
+    found: dict[WorkerName, Ghost] = {}
+    if plan is not None:
+        drains = {name: at for name, at in drains.items() if name not in plan.undrain}
+        actions += [Undrain(node=name) for name in sorted(plan.undrain)]
+        if seen.whole:
+            drains, victims, more = _step(seen, drains, undrains.keys(), supply, plan)
+            actions += more
+            for name in sorted(plan.clear.keys() & supply.nodes.keys() - drains.keys()):
+                if not supply.nodes[name].draining and moves.begin(name):
+                    actions.append(Drain(node=name, reason=f"makes room for job {plan.clear[name]}"))
+            for name, idle_seconds in released(seen, state, sightings, supply, plan, moves).items():
+                actions.append(Drain(node=name, reason=f"idle for {idle_seconds:.0f} s"))
+            found = {name: each for name, each in ghosts(seen, sightings.looks).items() if name in supply.workers}
+        for name in plan.undrain:
+            if name not in undrains or _seconds(undrains[name], seen) >= NOTED_AGAIN_SECONDS:
+                undrains[name] = seen.now
+    return Retirement(
+        drains=drains,
+        undrains=undrains,
+        victims=victims,
+        ghosts=found,
+        forgotten=_forgotten(seen, state),
+        actions=(*actions, *_gone(seen, state, sightings, supply), *_records_to_delete(seen, state, sightings, supply)),
+        moves=moves.record,
+    )
+
+
+def _step(
+    seen: Seen,
+    recorded: Mapping[WorkerName, datetime],
+    undrains: Collection[WorkerName],
+    supply: Supply,
+    plan: Plan,
+) -> tuple[dict[WorkerName, datetime], frozenset[WorkerName], list[Action]]:
+    """What becomes of the drains that were begun."""
+    drains: dict[WorkerName, datetime] = {}
+    victims: set[WorkerName] = set()
+    actions: list[Action] = []
+    busy = busy_nodes(seen.snapshot)
+    for name in sorted(supply.workers.keys() & supply.nodes.keys() - plan.undrain):
+        node = supply.nodes[name]
+        free = runs_nothing(node) and name not in busy
+        accepted_at, leaves_by = recorded.get(name), supply.workers[name].leaves_by
+        if node.draining and not drained_by_us(node):
+            continue
+        if accepted_at is None:
+            if node.draining:
+                actions.append(Drain(node=name, reason="not needed"))
+            elif leaves_by is not None:
+                # At once: a job that Slurm puts there now is lost with the machine.
+                actions.append(Drain(node=name, reason=f"its machine is taken away by {leaves_by:%H:%M:%S} UTC"))
+        elif seen.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in undrains)):
+            drains[name] = accepted_at
+        elif node.draining:
+            victims.add(name)
+    return drains, frozenset(victims), actions
+
+
+def _seconds(since: datetime, seen: Seen) -> float:
+    return (seen.now - since).total_seconds()
+
+
+def _forgotten(seen: Seen, state: FleetState) -> frozenset[WorkerName]:
+    if not seen.edge.listed(seen.now) or seen.snapshot.nodes is None:
+        return frozenset()
+    return state.victims - _there(seen) - {node.name for node in seen.snapshot.nodes}
+
+
+def _gone(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -> list[Down]:
+    """Nodes whose machine was taken away as announced: Slurm itself would miss them after SlurmdTimeout alone.
+
+    Of others that an edge leaves out nobody knows whether they are gone, and a job may run on them.
+    """
+    if not seen.edge.listed(seen.now):
+        return []
+    gone = (sightings.called_away - _there(seen) - state.victims) & supply.nodes.keys()
+    return [
+        Down(node=name, reason="its machine is gone")
+        for name in sorted(gone)
+        if "DOWN" not in supply.nodes[name].states
+    ]
+
+
+def _records_to_delete(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -> list[DeleteNode]:
+    """Slurm's records of victims that are gone, and of workers that have been gone for long."""
+    if not seen.edge.listed(seen.now) or seen.snapshot.running is None:
+        return []
+    there = _there(seen)
+    busy = busy_nodes(seen.snapshot)
+    ghosts = {
+        name
+        for name, since in sightings.absent.items()
+        if name in supply.ours and _seconds(since, seen) >= seen.binding.policy.ghost_seconds
+    }
+    return [
+        DeleteNode(node=name)
+        for name in sorted((state.victims | ghosts) & supply.nodes.keys())
+        if name not in there and name not in busy and runs_nothing(supply.nodes[name])
+    ]
+
+
+def _there(seen: Seen) -> frozenset[WorkerName]:
+    """Workers the edge has, be they on their way out."""
+    return frozenset(worker.name for worker in seen.edge.workers or () if worker.phase != "failed")
