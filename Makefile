@@ -90,11 +90,11 @@ bench-planner: $(VENV)/.installed ## How fast the planner is, and its plans by t
 lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@for package in $(MEMBERS) images tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
-	@$(BIN)/python -m clusterra_contracts.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/python -m clusterra_contracts.bus.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
 
 docs: $(VENV)/.installed ## Make the generated documents again
-	@$(BIN)/python -m clusterra_contracts.asyncapi > docs/asyncapi.json
+	@$(BIN)/python -m clusterra_contracts.bus.asyncapi > docs/asyncapi.json
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
 
 lock: $(VENV)/.installed ## Resolve the dependencies again

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import aiohttp
 import psutil
-from clusterra_contracts import permissions, subjects
+from clusterra_contracts.bus import permissions, subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Shape
-from clusterra_contracts.subjects import Subject
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, control_plane
 from clusterra_lab.nats import nats_server

@@ -31,9 +31,9 @@ from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc.slurm import SetExtra
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue
-from clusterra_contracts.slurm_rpc import SetExtra
 from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.planner.decide import decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory

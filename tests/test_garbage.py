@@ -3,10 +3,10 @@
 from functools import partial
 
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.topology import DLQ
 from clusterra_lab.observer import observe
 from clusterra_lab.process import until
 from clusterra_lab.stack import Stack

@@ -13,7 +13,7 @@ import pytest
 from clusterra_contracts.events import JOB_ENDS, Event
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_contracts.why_rpc import Explanation
+from clusterra_contracts.rpc.why import Explanation
 from clusterra_lab.observer import Observer, observe
 from clusterra_lab.process import until
 from clusterra_lab.slurm import CommandFailed

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from clusterra_contracts.why_rpc import Explanation
+from clusterra_contracts.rpc.why import Explanation
 from clusterra_lab.observer import Observer
 from clusterra_lab.process import until
 from clusterra_lab.scenario import GIB

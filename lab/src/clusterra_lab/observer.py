@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, JobFact, NodeFact
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.subjects import Subject
 from clusterra_runtime.bus import subscribe
 from clusterra_runtime.client import Client
 

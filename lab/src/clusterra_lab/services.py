@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterra_contracts.agent_http import new_key
+from clusterra_contracts.bus.permissions import Permissions, control_plane, edge_agent
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.permissions import Permissions, control_plane, edge_agent
 from clusterra_contracts.registry import ScalingPolicy
 
 from clusterra_lab.aws import Aws

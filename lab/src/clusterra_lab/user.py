@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar
 from clusterra_contracts.events import Event
-from clusterra_contracts.history_rpc import HistoryPage
-from clusterra_contracts.why_rpc import Explanation
+from clusterra_contracts.rpc.history import HistoryPage
+from clusterra_contracts.rpc.why import Explanation
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_lab.sse import ServerSentEvent, events

@@ -2,11 +2,17 @@
 
 from datetime import UTC, datetime
 
-from clusterra_contracts import edge_rpc, events, history_rpc, rpc, slurm_rpc, usage_rpc, why_rpc
+from clusterra_contracts import events
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import history as history_rpc
+from clusterra_contracts.rpc import reply as rpc
+from clusterra_contracts.rpc import slurm as slurm_rpc
+from clusterra_contracts.rpc import usage as usage_rpc
+from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from cloudevents.core.formats.json import JSONFormat
-from clusterra_contracts import asyncapi
-from clusterra_contracts.envelope import (
+from clusterra_contracts.bus import asyncapi
+from clusterra_contracts.bus.envelope import (
     COMPRESS_FROM_BYTES,
     CONTENT_ENCODING,
     GZIP,
@@ -18,12 +18,12 @@ from clusterra_contracts.envelope import (
     decode,
     encode,
 )
+from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Wire
-from clusterra_contracts.messages import PUBLICATIONS, REQUESTS
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.rpc import Reply, RpcError
-from clusterra_contracts.slurm_rpc import JobDescription, Submitted
+from clusterra_contracts.rpc.reply import Reply, RpcError
+from clusterra_contracts.rpc.slurm import JobDescription, Submitted
 from message_examples import EVENT, EXAMPLES
 from pydantic import ValidationError
 

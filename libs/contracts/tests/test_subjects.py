@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.permissions import edge_agent
+from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject, UnknownSubject
 from clusterra_contracts.identity import ClusterRef, TenantRef
-from clusterra_contracts.permissions import edge_agent
-from clusterra_contracts.subjects import JOB_PARTITIONS, Subject, UnknownSubject
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 
 import pytest
-from clusterra_contracts.envelope import MESSAGE_ID
+from clusterra_contracts.bus.envelope import MESSAGE_ID
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import until
 from clusterra_runtime import bus

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusterra_contracts import permissions
+from clusterra_contracts.bus import permissions
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import Process, start

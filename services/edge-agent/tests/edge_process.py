@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 from agent_process import REF, USERS, shared_dir, start_agent, state_dir
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now

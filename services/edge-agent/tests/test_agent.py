@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from agent_process import REF
-from clusterra_contracts import subjects
-from clusterra_contracts.edge_rpc import LogChunk, ReadLog
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_lab.process import until
 from clusterra_runtime import rpc
 from edge_process import Edge, running_edge

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from agent_process import REF, USERS
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import decode
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from clusterra_contracts.edge_rpc import ReadLog
+from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_edge_agent import job_output
 from clusterra_edge_agent.job_output import NoSuchOutput, Place
 from hypothesis import HealthCheck, given, settings

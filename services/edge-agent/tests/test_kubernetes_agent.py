@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from agent_process import REF, USERS, start_agent
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.heartbeat import Heartbeat, Stuck
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_contracts.subjects import Subject
 from clusterra_edge_agent.kubernetes.api import Collection, connected
 from clusterra_edge_agent.kubernetes.reflector import Reflector
 from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod

@@ -13,13 +13,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 from agent_process import REF, USERS, shared_dir, start_agent
-from clusterra_contracts import subjects
-from clusterra_contracts.edge_rpc import LogChunk, ReadLog
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import WorkerFact
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.scale import DesiredState, ShapeTarget
-from clusterra_contracts.subjects import Subject
 from clusterra_edge_agent.kubernetes.api import Collection, connected
 from clusterra_edge_agent.kubernetes.lease import NAME, KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.refusals import NotHolder

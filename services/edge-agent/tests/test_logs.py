@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from clusterra_contracts.edge_rpc import LogChunk, ReadLog
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc import Reply
-from clusterra_contracts.subjects import Subject
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.reply import Reply
 from clusterra_edge_agent import logs as logs_module
 from clusterra_edge_agent.logs import Logs
 from clusterra_runtime.rpc import RpcFailed

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, Fact, JobFact, NodeFact, event_of
-from clusterra_contracts.history_rpc import ReadHistory
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.subjects import Subject
+from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_events.archive import MAX_EXAMINED, Archive
 from clusterra_runtime.memory_store import MemoryStore
 from clusterra_runtime.rpc import RpcFailed

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import CONSUMERS, DLQ, EVENTS_ARCHIVE
 from clusterra_contracts.events import Event, NodeFact, event_of
-from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.topology import CONSUMERS, DLQ, EVENTS_ARCHIVE
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import Process, start, until
 from clusterra_runtime import bus

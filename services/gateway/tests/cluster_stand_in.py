@@ -3,14 +3,14 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from clusterra_contracts.edge_rpc import LogChunk, ReadLog
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event
-from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc import Done, ErrorKind, RpcError
-from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
-from clusterra_contracts.subjects import Subject
-from clusterra_contracts.why_rpc import ExplainJob, Explanation, JobPlace
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.reply import Done, ErrorKind, RpcError
+from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
+from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.bus import Client
 from clusterra_runtime.rpc import RpcFailed, serve
 from nats.aio.subscription import Subscription

@@ -12,14 +12,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_contracts import subjects
 from clusterra_contracts.agent_http import KEY_HEADER, PATH, new_key
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import HB, JOB, SCALE
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_contracts.topology import HB, JOB, SCALE
 from clusterra_gateway.agent_wire import version_of
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.directory import Directory

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, NodeFact
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.feed import Subscription, Told, TooSlow

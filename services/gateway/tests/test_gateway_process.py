@@ -12,9 +12,9 @@ import psutil
 import pytest
 import yaml
 from cluster_stand_in import ClusterStandIn
+from clusterra_contracts.bus.topology import REGISTRY
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.topology import REGISTRY
 from clusterra_lab.aws import aws_emulator
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.oidc import Oidc, Person, oidc_provider

@@ -3,9 +3,9 @@
 import aiohttp
 import orjson
 import pytest
-from clusterra_contracts.edge_rpc import LOG_CHUNK_BYTES
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
 from clusterra_gateway.follow import MAX_EVENT_BYTES, Text
 from clusterra_runtime.events import EventPublisher
 from gateway_world import World

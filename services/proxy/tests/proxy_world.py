@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import MESSAGE_ID, Message, decode
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import MESSAGE_ID, Message, decode
+from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, Wire, now
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.rpc import RpcError
-from clusterra_contracts.slurm_rpc import (
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.rpc.slurm import (
     GetJob,
     Job,
     JobDescription,
@@ -24,7 +25,6 @@ from clusterra_contracts.slurm_rpc import (
     Submitted,
     Viewer,
 )
-from clusterra_contracts.topology import EVENT
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.process import Process, start, until
 from clusterra_runtime import bus, rpc, topology

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from clusterra_contracts.slurm_rpc import JobDescription
+from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_proxy import directives
 from clusterra_proxy.errors import Invalid
 from clusterra_proxy.sbatch_options import LONG, SHORT

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_contracts.slurm_rpc import JobDescription
 from clusterra_proxy.errors import Rejected
 from clusterra_proxy.job_limits import check, needed
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import ClassVar
 
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, ListJobs, Viewer
-from clusterra_contracts.topology import DLQ
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, ListJobs, Viewer
 from clusterra_lab.process import until
 from clusterra_proxy.comment import Comment
 from clusterra_proxy.facts import UNKNOWN_UID

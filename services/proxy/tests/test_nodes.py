@@ -2,8 +2,8 @@
 
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import (
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import (
     DeleteNode,
     Diagnose,
     Diagnosis,

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from clusterra_contracts.identity import JobId, SlurmUser
 from clusterra_contracts.node_extra import OPEN, closed, job_class
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot, RunningJob
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import DeleteNode, SetExtra
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import DeleteNode, SetExtra
 from proxy_world import ProxyWorld
 from slurm_world import SlurmWorld
 

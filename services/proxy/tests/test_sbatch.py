@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.slurm_rpc import JobDescription
+from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_lab.slurm import CommandFailed
 from clusterra_proxy import directives
 from clusterra_proxy.errors import Invalid, Rejected

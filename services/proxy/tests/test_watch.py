@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import Cancel, Submitted, Viewer
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import Cancel, Submitted, Viewer
 from clusterra_lab.process import until
 from clusterra_proxy.facts import UNKNOWN_UID
 from proxy_world import ProxyWorld, proxy_world, submission

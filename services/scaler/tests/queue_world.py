@@ -7,8 +7,8 @@ from random import Random
 
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Undrain
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, SetExtra, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Edge, Seen

@@ -12,8 +12,8 @@ from random import Random
 
 from clusterra_contracts.node_extra import OPEN, of_new_worker
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
+from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
 from fleet_examples import at
 
 SLURMD_TIMEOUT_SECONDS = 20

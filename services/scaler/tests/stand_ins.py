@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.bus.topology import EVENT, SCALE
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
-from clusterra_contracts.rpc import Done
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX, DeleteNode, Drain, Drained, Undrain
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX, DeleteNode, Drain, Drained, Undrain
-from clusterra_contracts.subjects import Subject
-from clusterra_contracts.topology import EVENT, SCALE
 from clusterra_runtime import bus, rpc
 from clusterra_runtime.bus import Client
 from clusterra_runtime.clock import generation

@@ -4,7 +4,7 @@ for gone as soon as they are."""
 import pytest
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.queue import NodeState
-from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain
+from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge, Seen
 from clusterra_scaler.planner.observed.observation_history import Sightings

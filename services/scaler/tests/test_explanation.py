@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.slurm_rpc import Viewer
-from clusterra_contracts.why_rpc import Explanation
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.why import Explanation
 from clusterra_scaler.explain.explanation import Grounds, explanation
 from clusterra_scaler.explain.outlook import Outlook
 from clusterra_scaler.explain.purchases import Purchases

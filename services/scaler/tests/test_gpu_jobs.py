@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.node_extra import OPEN, closed
 from clusterra_contracts.queue import NodeState, PendingJobs
-from clusterra_contracts.slurm_rpc import SetExtra
+from clusterra_contracts.rpc.slurm import SetExtra
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.breakers import Breaker
 from clusterra_scaler.planner.observed.observation import Edge

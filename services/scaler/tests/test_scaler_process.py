@@ -9,14 +9,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef, now
+from clusterra_contracts.rpc.slurm import DeleteNode, Drain, Undrain, Viewer
+from clusterra_contracts.rpc.usage import ReadUsage, Usage
+from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain, Undrain, Viewer
-from clusterra_contracts.topology import DLQ
-from clusterra_contracts.usage_rpc import ReadUsage, Usage
-from clusterra_contracts.why_rpc import ExplainJob, Explanation
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import Process, start, until
 from clusterra_runtime.bus import Client

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
-from clusterra_contracts.slurm_rpc import Drain, Viewer
-from clusterra_contracts.why_rpc import ExplainJob, Explanation
+from clusterra_contracts.rpc.slurm import Drain, Viewer
+from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_lab.process import Process, start, until
 from clusterra_planner_tools.cli import command
 from clusterra_runtime.bus import Client

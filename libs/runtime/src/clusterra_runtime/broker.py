@@ -5,10 +5,10 @@ from types import TracebackType
 from typing import NoReturn
 
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage, decode
-from clusterra_contracts.subjects import Subject, UnknownSubject
-from clusterra_contracts.topology import Consumer
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.subjects import Subject, UnknownSubject
+from clusterra_contracts.bus.topology import Consumer
 from faststream.exceptions import NackMessage, RejectMessage
 from faststream.middlewares import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub

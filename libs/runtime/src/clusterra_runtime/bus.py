@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import nats.errors
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import CONTENT_TYPE, MESSAGE_ID, InvalidMessage, Message, decode, encode
-from clusterra_contracts.subjects import Subject, UnknownSubject
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import CONTENT_TYPE, MESSAGE_ID, InvalidMessage, Message, decode, encode
+from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 import nats.errors
-from clusterra_contracts.envelope import decode
+from clusterra_contracts.bus.envelope import decode
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel

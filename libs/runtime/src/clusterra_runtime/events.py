@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import Fact, event_of
 from clusterra_contracts.identity import ClusterRef
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import nats.errors
 import structlog
-from clusterra_contracts.topology import LEASES
+from clusterra_contracts.bus.topology import LEASES
 from nats.js import JetStreamContext
 from nats.js.api import Header
 from nats.js.errors import APIError, NotFoundError

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Self
 
 import structlog
-from clusterra_contracts.envelope import MESSAGE_ID, Message, encode
+from clusterra_contracts.bus.envelope import MESSAGE_ID, Message, encode
 from prometheus_client import Counter
 from pydantic import BaseModel, ConfigDict, Field
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import structlog
-from clusterra_contracts.envelope import InvalidMessage, decode, encode
+from clusterra_contracts.bus.envelope import InvalidMessage, decode, encode
+from clusterra_contracts.bus.topology import REGISTRY
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.topology import REGISTRY
 from nats.aio.msg import Msg
 
 from clusterra_runtime.bus import MessageRefused, dead_letter, store

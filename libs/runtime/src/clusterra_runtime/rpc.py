@@ -7,11 +7,11 @@ from typing import overload
 
 import nats.errors
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage, Message, decode, encode
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage, Message, decode, encode
+from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.identity import TenantRef, Wire
-from clusterra_contracts.rpc import Reply, RpcError
-from clusterra_contracts.subjects import Subject, UnknownSubject
+from clusterra_contracts.rpc.reply import Reply, RpcError
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel

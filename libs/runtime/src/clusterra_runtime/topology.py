@@ -1,6 +1,6 @@
 """`python -m clusterra_runtime.topology apply|check`: make a NATS server's streams, consumers and buckets as declared.
 
-The declaration is `clusterra_contracts.topology`. Applying it twice changes nothing the second time; what the server
+The declaration is `clusterra_contracts.bus.topology`. Applying it twice changes nothing the second time; what the server
 has beyond the declaration is left alone, and nothing is ever deleted.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import nats.errors
 import structlog
-from clusterra_contracts.topology import BUCKETS, CONSUMERS, STREAMS, Bucket, Consumer, Stream
+from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS, Bucket, Consumer, Stream
 
 from clusterra_runtime import logs
 from clusterra_runtime.bus import close, connect

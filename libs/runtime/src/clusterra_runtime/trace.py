@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 
-from clusterra_contracts.envelope import TRACEPARENT
+from clusterra_contracts.bus.envelope import TRACEPARENT
 from opentelemetry import context, trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

@@ -6,13 +6,13 @@ from string import ascii_lowercase, digits
 
 import pytest
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, NodeFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.subjects import Subject
 from clusterra_lab.process import until
 from clusterra_runtime import bus, trace
 from clusterra_runtime.client import BusUnavailable, Client

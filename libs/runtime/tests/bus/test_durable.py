@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.bus.topology import CONSUMERS, Consumer
 from clusterra_contracts.events import Event, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.subjects import Subject
-from clusterra_contracts.topology import CONSUMERS, Consumer
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import until
 from clusterra_runtime import broker as broker_module

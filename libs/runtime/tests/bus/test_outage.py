@@ -1,12 +1,12 @@
 import asyncio
 
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc import Done
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import DeleteNode
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.slurm_rpc import DeleteNode
-from clusterra_contracts.subjects import Subject
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import until
 from clusterra_runtime import bus, rpc

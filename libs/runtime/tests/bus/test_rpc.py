@@ -3,12 +3,12 @@ import json
 import os
 
 import pytest
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, TenantRef
-from clusterra_contracts.rpc import Done, RpcError
-from clusterra_contracts.slurm_rpc import DeleteNode, Drain
-from clusterra_contracts.subjects import Subject
-from clusterra_contracts.usage_rpc import ReadUsage, Usage
+from clusterra_contracts.rpc.reply import Done, RpcError
+from clusterra_contracts.rpc.slurm import DeleteNode, Drain
+from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_lab.process import until
 from clusterra_runtime import bus, rpc, trace
 from clusterra_runtime.client import Client

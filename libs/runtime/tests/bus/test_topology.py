@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.process import start, until
 from clusterra_runtime import topology

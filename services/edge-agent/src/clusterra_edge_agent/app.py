@@ -7,8 +7,8 @@ from functools import partial
 from importlib.metadata import version
 
 import structlog
-from clusterra_contracts import permissions, subjects
-from clusterra_contracts.edge_rpc import ReadLog
+from clusterra_contracts.bus import permissions, subjects
+from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_runtime import bus, rpc
 from clusterra_runtime.events import EventPublisher
 from clusterra_runtime.service import Service, run

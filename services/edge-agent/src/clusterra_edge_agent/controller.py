@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
-from clusterra_contracts.envelope import TRACEPARENT
+from clusterra_contracts.bus.envelope import TRACEPARENT
 from clusterra_contracts.heartbeat import Applied
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState

@@ -5,11 +5,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import structlog
-from clusterra_contracts import subjects, topology
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus import subjects, topology
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.subjects import Subject
 from clusterra_runtime import bus, trace
 from pydantic import BaseModel, ConfigDict
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import aiohttp
 from clusterra_contracts.agent_http import KEY_HEADER, PATH, AgentHeartbeat, AgentHeartbeatReply, is_key
-from clusterra_contracts.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.scale import DesiredState

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 
 import structlog
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, WorkerName, now
 from clusterra_runtime import bus

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from clusterra_contracts.edge_rpc import LogChunk, ReadLog
-from clusterra_contracts.rpc import ErrorKind, RpcError
-from clusterra_contracts.subjects import Subject
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from clusterra_runtime.rpc import RpcFailed
 
 from clusterra_edge_agent import job_output

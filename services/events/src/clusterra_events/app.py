@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE
 from clusterra_contracts.events import Event
-from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
-from clusterra_contracts.subjects import Subject
-from clusterra_contracts.topology import CONSUMERS, EVENTS_ARCHIVE
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime import bus, rpc
 from clusterra_runtime.broker import broker, durable
 from clusterra_runtime.dynamodb import DynamoDBStore

@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
 from datetime import datetime
 
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import KINDS, Event
-from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc import RpcError
-from clusterra_contracts.subjects import Subject
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.reply import RpcError
 from clusterra_runtime.condition import Absent
 from clusterra_runtime.item import Item, Key
 from clusterra_runtime.page import Between

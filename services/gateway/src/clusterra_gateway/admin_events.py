@@ -1,6 +1,6 @@
 """Events of what is done to an account, as messages that go with the write that makes them true."""
 
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.outbox import OutboxMessage

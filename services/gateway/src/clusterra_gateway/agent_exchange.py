@@ -6,14 +6,14 @@ from base64 import b64encode
 from hashlib import sha256
 
 import structlog
-from clusterra_contracts import subjects
 from clusterra_contracts.agent_http import EVERY_SECONDS, AgentHeartbeat, AgentHeartbeatReply
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import JOB, SCALE
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import SecretReference
 from clusterra_contracts.scale import DesiredState
-from clusterra_contracts.topology import JOB, SCALE
 from clusterra_runtime import bus
 from clusterra_runtime.clock import generation
 from clusterra_runtime.registry import Registry

@@ -11,7 +11,7 @@ from typing import Literal
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, TenantRef, now
-from clusterra_contracts.slurm_rpc import Viewer
+from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_runtime.item import Key
 from clusterra_runtime.store import Store, StoreUnavailable
 

@@ -3,12 +3,12 @@
 import time
 from typing import Literal
 
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.subjects import Subject
-from clusterra_contracts.topology import HB
 from clusterra_runtime.bus import Client
 from clusterra_runtime.direct import last
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from aiohttp import web
-from clusterra_contracts.history_rpc import ReadHistory
 from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.rpc.history import ReadHistory
 from pydantic import Field
 
 from clusterra_gateway.authentication import Caller

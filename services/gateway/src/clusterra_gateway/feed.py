@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import nats.errors
 import nats.js.errors
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage, decode
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.subjects import UnknownSubject
+from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.subjects import UnknownSubject
-from clusterra_contracts.topology import EVENT
 from clusterra_runtime.bus import BusUnavailable, Client
 from clusterra_runtime.direct import replay
 from clusterra_runtime.pull import Pull

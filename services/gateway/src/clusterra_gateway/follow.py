@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import orjson
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import ENDED
-from clusterra_contracts.slurm_rpc import Job, Viewer
+from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.rpc import RpcFailed
 
 from clusterra_gateway.feed import Feed, Subscription, TooSlow

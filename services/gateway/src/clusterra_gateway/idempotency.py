@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.slurm_rpc import Submitted
+from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.condition import Absent, Compare, Missing, Present
 from clusterra_runtime.item import Key
 from clusterra_runtime.store import ConditionFailed, Delete, Put, Store, Table, Update

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.rpc import ErrorKind, RpcError
+from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from clusterra_runtime import trace
 from clusterra_runtime.bus import BusUnavailable
 from clusterra_runtime.rpc import RpcFailed

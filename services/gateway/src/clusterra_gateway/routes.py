@@ -1,9 +1,9 @@
 """All routes of the gateway. The router, `/v1/api-routes` and the OpenAPI document are made from this table."""
 
 from clusterra_contracts.agent_http import PATH, AgentHeartbeat, AgentHeartbeatReply
-from clusterra_contracts.history_rpc import HistoryPage
-from clusterra_contracts.slurm_rpc import Job, JobPage, Submitted
-from clusterra_contracts.why_rpc import Explanation
+from clusterra_contracts.rpc.history import HistoryPage
+from clusterra_contracts.rpc.slurm import Job, JobPage, Submitted
+from clusterra_contracts.rpc.why import Explanation
 
 from clusterra_gateway import agent_heartbeat, clusters, description, events, jobs, login, logs, users
 from clusterra_gateway.route import AgentRoute, PrivateRoute, PublicRoute, Route

@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from clusterra_contracts import subjects
-from clusterra_contracts.edge_rpc import LOG_CHUNK_BYTES, LogChunk, ReadLog
-from clusterra_contracts.history_rpc import HistoryPage, ReadHistory
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
-from clusterra_contracts.usage_rpc import ReadUsage, Usage
-from clusterra_contracts.why_rpc import ExplainJob, Explanation
+from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES, LogChunk, ReadLog
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
+from clusterra_contracts.rpc.usage import ReadUsage, Usage
+from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.bus import Client
 from clusterra_runtime.rpc import call
 

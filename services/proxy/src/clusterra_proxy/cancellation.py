@@ -2,8 +2,8 @@
 
 import structlog
 from clusterra_contracts.identity import JobId, now
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import Cancel
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import Cancel
 
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.errors import Conflict, Forbidden, NotFound, SlurmFailed

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import MESSAGE_ID, InvalidMessage, decode
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import MESSAGE_ID, InvalidMessage, decode
+from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, now
-from clusterra_contracts.topology import EVENT
 from clusterra_runtime.bus import Client
 from clusterra_runtime.direct import Stored, replay
 

@@ -1,6 +1,6 @@
 """How a cluster's Slurm is."""
 
-from clusterra_contracts.slurm_rpc import Diagnose, Diagnosis
+from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
 
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.errors import Unavailable

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusterra_contracts.slurm_rpc import JobDescription
+from clusterra_contracts.rpc.slurm import JobDescription
 
 from clusterra_proxy.errors import Invalid
 from clusterra_proxy.sbatch_environment import Export

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from clusterra_contracts.rpc import ErrorKind, RpcError
+from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from clusterra_runtime.rpc import RpcFailed
 
 

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import nats.errors
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
-from clusterra_contracts.slurm_rpc import (
+from clusterra_contracts.rpc.slurm import (
     Cancel,
     DeleteNode,
     Diagnose,
@@ -22,7 +23,6 @@ from clusterra_contracts.slurm_rpc import (
     Submit,
     Undrain,
 )
-from clusterra_contracts.subjects import Subject
 from clusterra_runtime import rpc
 from clusterra_runtime.bus import Client
 from nats.aio.subscription import Subscription

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_contracts.shapes import Shape, WorkerSpec
-from clusterra_contracts.slurm_rpc import JobDescription
 
 from clusterra_proxy.errors import Rejected
 from clusterra_proxy.gres import gres_items

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.job_states import LIVE
-from clusterra_contracts.slurm_rpc import GetJob, Job, JobPage, ListJobs, Viewer
+from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs, Viewer
 
 from clusterra_proxy import array_tasks
 from clusterra_proxy.accounting import OLDEST

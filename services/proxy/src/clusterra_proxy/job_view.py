@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from clusterra_contracts.identity import JobId
-from clusterra_contracts.slurm_rpc import Job
+from clusterra_contracts.rpc.slurm import Job
 
 from clusterra_proxy import array_tasks
 from clusterra_proxy.cluster import Cluster

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from clusterra_contracts.identity import now
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import (
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import (
     DRAIN_REASON_PREFIX,
     DeleteNode,
     Down,

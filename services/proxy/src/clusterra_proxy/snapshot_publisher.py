@@ -4,11 +4,11 @@ import asyncio
 import time
 
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.topology import JOB
 from clusterra_runtime import bus
 from clusterra_runtime.bus import BusUnavailable, Client, MessageRefused
 from clusterra_runtime.clock import generation

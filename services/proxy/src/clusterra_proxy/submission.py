@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.slurm_rpc import JobDescription, Submit, Submitted
+from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 
 from clusterra_proxy import directives, job_limits
 from clusterra_proxy.cancellation import look_again

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
-from clusterra_contracts.topology import HB
-from clusterra_contracts.usage_rpc import ReadUsage
+from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime import bus, rpc
 from clusterra_runtime.broker import broker
 from clusterra_runtime.dynamodb import DynamoDBStore

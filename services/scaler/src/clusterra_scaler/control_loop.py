@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 import structlog
-from clusterra_contracts.envelope import TRACEPARENT
+from clusterra_contracts.bus.envelope import TRACEPARENT
 from clusterra_contracts.events import ShapeChange
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.slurm_rpc import Undrain
+from clusterra_contracts.rpc.slurm import Undrain
 from clusterra_runtime import trace
 from clusterra_runtime.client import Client
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.condition import Absent, VersionIs, at_most

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable, Collection
 
 import structlog
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject
+from clusterra_contracts.bus.topology import CONSUMERS, HB, JOB, scaler_consumer
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.subjects import JOB_PARTITIONS, Subject
-from clusterra_contracts.topology import CONSUMERS, HB, JOB, scaler_consumer
 from clusterra_runtime.broker import Broker, Durable, durable
 from clusterra_runtime.client import BusUnavailable, Client
 from clusterra_runtime.direct import last

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Literal
 
 import structlog
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc import Done
-from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, Drained, SetExtra, Undrain
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, Drained, SetExtra, Undrain
 from clusterra_runtime.client import Client
 from clusterra_runtime.rpc import RpcFailed, call
 from prometheus_client import Counter

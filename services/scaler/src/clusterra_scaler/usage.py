@@ -7,14 +7,14 @@ them: any replica can answer, nothing is kept up to date in between, and nothing
 import asyncio
 from datetime import datetime
 
-from clusterra_contracts import subjects
-from clusterra_contracts.envelope import InvalidMessage
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import ClusterRef, TenantRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc import RpcError
-from clusterra_contracts.topology import JOB
-from clusterra_contracts.usage_rpc import ReadUsage, Usage
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_runtime.client import BusUnavailable, Client
 from clusterra_runtime.direct import last
 from clusterra_runtime.registry import Registry

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import nats.errors
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc import RpcError
-from clusterra_contracts.subjects import Subject
-from clusterra_contracts.why_rpc import ExplainJob, Explanation
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime import rpc
 from clusterra_runtime.client import Client
 from clusterra_runtime.rpc import RpcFailed

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import PendingJobs, RunningJob
-from clusterra_contracts.slurm_rpc import Viewer
-from clusterra_contracts.why_rpc import Explanation, JobPlace
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.why import Explanation, JobPlace
 
 from clusterra_scaler.explain.outlook import Outlook
 from clusterra_scaler.explain.purchases import Purchases

@@ -6,7 +6,7 @@ from typing import Self
 
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.why_rpc import Purchase
+from clusterra_contracts.rpc.why import Purchase
 
 from clusterra_scaler.planner.decide import Decision
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.why_rpc import Cause
+from clusterra_contracts.rpc.why import Cause
 
 from clusterra_scaler.planner.requests.pending_reasons import cause_of
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clusterra_contracts.events import ScaleFact, ShapeChange
+from clusterra_contracts.rpc.slurm import SetExtra, Undrain
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue
-from clusterra_contracts.slurm_rpc import SetExtra, Undrain
 
 from clusterra_scaler.planner.changes import changes_of
 from clusterra_scaler.planner.estimates.run_history import RunHistory

@@ -9,8 +9,8 @@ from typing import Literal
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.queue import NodeState, RunningJob
+from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_contracts.slurm_rpc import DRAIN_REASON_PREFIX
 
 from clusterra_scaler.planner.estimates.provisioning_latency import Boots
 from clusterra_scaler.planner.observed.observation import Seen

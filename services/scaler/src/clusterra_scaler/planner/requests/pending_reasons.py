@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from clusterra_contracts.why_rpc import Cause
+from clusterra_contracts.rpc.why import Cause
 
 _REASONS: Mapping[Cause, str] = {
     # `None` and `SchedDefer` are jobs that the scheduler has not looked at yet. `Constraints` is a first try, with

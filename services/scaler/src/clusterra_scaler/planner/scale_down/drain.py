@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Self
 
 from clusterra_contracts.identity import WorkerName
-from clusterra_contracts.slurm_rpc import DeleteNode, Down, Drain, SetExtra, Undrain
+from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Undrain
 
 from clusterra_scaler.planner.observed.observation import Seen, busy_nodes, runs_nothing
 from clusterra_scaler.planner.observed.observation_history import Sightings

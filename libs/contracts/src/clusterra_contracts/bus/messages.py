@@ -3,12 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_contracts import edge_rpc, history_rpc, rpc, slurm_rpc, usage_rpc, why_rpc
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import history as history_rpc
+from clusterra_contracts.rpc import reply as rpc
+from clusterra_contracts.rpc import slurm as slurm_rpc
+from clusterra_contracts.rpc import usage as usage_rpc
+from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState
 
 Service = Literal["gateway", "proxy", "scaler", "edge-agent", "events", "*"]

@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_contracts.subjects import JOB_PARTITIONS, job_partition_filter
+from clusterra_contracts.bus.subjects import JOB_PARTITIONS, job_partition_filter
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from clusterra_contracts import subjects
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
 
 

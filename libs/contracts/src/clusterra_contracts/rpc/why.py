@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from clusterra_contracts.identity import JobId, Moment, ShapeName, Wire
-from clusterra_contracts.slurm_rpc import Viewer
+from clusterra_contracts.rpc.slurm import Viewer
 
 Cause = Literal[
     "nodes",

@@ -1,6 +1,6 @@
 """The AsyncAPI 3.0 document of the bus, made from the table of messages.
 
-`python -m clusterra_contracts.asyncapi` prints it; `docs/asyncapi.json` is that output, and a test compares them.
+`python -m clusterra_contracts.bus.asyncapi` prints it; `docs/asyncapi.json` is that output, and a test compares them.
 """
 
 import inspect
@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from clusterra_contracts.messages import PUBLICATIONS, REQUESTS
-from clusterra_contracts.rpc import Reply
+from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
+from clusterra_contracts.rpc.reply import Reply
 
 _REFERENCES = "#/components/schemas/{model}"
 

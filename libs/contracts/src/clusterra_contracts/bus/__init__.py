@@ -1,0 +1,1 @@
+"""The bus: subjects, envelopes, permissions, streams, and the table of all messages."""

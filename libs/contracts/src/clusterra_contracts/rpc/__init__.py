@@ -1,0 +1,1 @@
+"""Requests and replies on the bus."""
