@@ -30,8 +30,9 @@ from clusterra_lab.nats import nats_server
 from clusterra_lab.ports import reserved_ports
 from clusterra_lab.process import Process, start, until
 from clusterra_lab.progress import Progress, console_progress
-from clusterra_runtime import bus, catalogue, topology
-from clusterra_runtime.client import Client
+from clusterra_runtime import catalogue
+from clusterra_runtime.nats import bus, topology
+from clusterra_runtime.nats.client import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 REF = ClusterRef(tenant="acme", cluster="c1")

@@ -15,8 +15,8 @@ from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import until
-from clusterra_runtime import bus
-from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.nats import bus
+from clusterra_runtime.store.outbox import Outbox
 from edge_process import running_edge
 from gateway_world import CATALOGUE, World, provisioned, running
 from issuer_stand_in import CLIENT_ID, issuer_stand_in

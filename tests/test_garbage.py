@@ -11,7 +11,7 @@ from clusterra_lab.observer import observe
 from clusterra_lab.process import until
 from clusterra_lab.stack import Stack
 from clusterra_lab.user import User
-from clusterra_runtime import bus
+from clusterra_runtime.nats import bus
 from nats.js.errors import NotFoundError
 from patience import patiently
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from clusterra_runtime import bus, topology
+from clusterra_runtime.nats import bus, topology
 
 from clusterra_lab.nats import NatsServer, nats_server
 

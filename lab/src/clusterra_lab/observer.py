@@ -12,8 +12,8 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.scale import DesiredState
-from clusterra_runtime.bus import subscribe
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats.bus import subscribe
+from clusterra_runtime.nats.client import Client
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_runtime import bus, topology
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats import bus, topology
+from clusterra_runtime.nats.client import Client
 
 from clusterra_lab.aws import Aws, aws_emulator
 from clusterra_lab.concurrency import at_once

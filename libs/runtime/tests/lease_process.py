@@ -6,7 +6,7 @@ import sys
 import time
 
 import nats
-from clusterra_runtime.lease import Lease, Leases, Pace
+from clusterra_runtime.nats.lease import Lease, Leases, Pace
 
 FROZEN_SECONDS = 1.0
 

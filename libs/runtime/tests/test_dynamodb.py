@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from clusterra_runtime import dynamodb_client
-from clusterra_runtime.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most, room
-from clusterra_runtime.dynamodb import DynamoDBStore
-from clusterra_runtime.item import Item, Key, Value
-from clusterra_runtime.memory_store import MemoryStore
-from clusterra_runtime.page import Page
-from clusterra_runtime.store import (
+from clusterra_runtime.store import dynamodb_client
+from clusterra_runtime.store.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most, room
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.item import Item, Key, Value
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.page import Page
+from clusterra_runtime.store.store import (
     Check,
     ConditionFailed,
     Delete,

@@ -18,9 +18,9 @@ import nats.js.api
 import pytest
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import Process, start, until
-from clusterra_runtime import bus
-from clusterra_runtime.client import Client
-from clusterra_runtime.lease import Lease, Leases, Pace
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.lease import Lease, Leases, Pace
 from clusterra_runtime.settings import ServiceSettings
 from nats.js import JetStreamContext
 

@@ -10,13 +10,14 @@ import pytest
 from clusterra_contracts.bus.envelope import MESSAGE_ID
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import until
-from clusterra_runtime import bus
-from clusterra_runtime.client import Client
-from clusterra_runtime.condition import Absent, VersionIs
-from clusterra_runtime.dynamodb import DynamoDBStore
-from clusterra_runtime.item import InvalidItem, Item, Key
-from clusterra_runtime.memory_store import MemoryStore
-from clusterra_runtime.outbox import (
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.settings import ServiceSettings
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.item import InvalidItem, Item, Key
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import (
     OUTBOX,
     PUBLISH_SECONDS,
     RELAY_AFTER_SECONDS,
@@ -26,8 +27,7 @@ from clusterra_runtime.outbox import (
     Publish,
     with_messages,
 )
-from clusterra_runtime.settings import ServiceSettings
-from clusterra_runtime.store import ConditionFailed, Put, Store, StoreUnavailable, Table, Update
+from clusterra_runtime.store.store import ConditionFailed, Put, Store, StoreUnavailable, Table, Update
 
 JOBS = Table("jobs", (OUTBOX,))
 KEY = Key("acme/c1", "job#1")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from clusterra_runtime.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most, room
-from clusterra_runtime.dynamodb import DynamoDBStore
-from clusterra_runtime.item import InvalidItem, Item, Key, Value
-from clusterra_runtime.memory_store import MemoryStore
-from clusterra_runtime.page import Between, InvalidCursor, Prefix
-from clusterra_runtime.store import (
+from clusterra_runtime.store.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most, room
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.item import InvalidItem, Item, Key, Value
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.page import Between, InvalidCursor, Prefix
+from clusterra_runtime.store.store import (
     Check,
     ConditionFailed,
     Delete,

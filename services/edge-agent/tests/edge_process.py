@@ -17,8 +17,8 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, until
-from clusterra_runtime import bus, direct, topology
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats import bus, direct, topology
+from clusterra_runtime.nats.client import Client
 
 SHAPE = "compute-xs"
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))

@@ -13,7 +13,7 @@ from agent_process import REF
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_lab.process import until
-from clusterra_runtime import rpc
+from clusterra_runtime.nats import rpc
 from edge_process import Edge, running_edge
 
 FAILS = ("sh", "-c", "exit 3", "sh")

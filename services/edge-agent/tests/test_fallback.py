@@ -17,7 +17,7 @@ from clusterra_edge_agent.exchange import opened
 from clusterra_edge_agent.fallback import CONNECTED_SECONDS, LIMIT_SECONDS, ExchangeFailed, Fallback, _backoff_seconds
 from clusterra_lab.kube_certificates import Authority
 from clusterra_lab.process import until
-from clusterra_runtime import bus
+from clusterra_runtime.nats import bus
 from edge_process import SHAPE, SPEC, Edge, running_edge
 from gateway_stand_in import GatewayStandIn, Trouble, gateway_stand_in
 from hypothesis import given

@@ -18,7 +18,7 @@ from clusterra_edge_agent.heartbeat import Heartbeats
 from clusterra_edge_agent.substrate import News
 from clusterra_lab.nats import nats_server
 from clusterra_lab.process import until
-from clusterra_runtime import bus
+from clusterra_runtime.nats import bus
 from edge_process import SHAPE
 from nats.aio.msg import Msg
 

@@ -23,8 +23,8 @@ from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.nats import nats_server
 from clusterra_lab.process import Process, until
-from clusterra_runtime import bus, topology
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats import bus, topology
+from clusterra_runtime.nats.client import Client
 from kube_plane import agent_environment, plane_or_skip
 from kube_workers import SHAPE, Workers
 

@@ -30,8 +30,8 @@ from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, until
-from clusterra_runtime import bus, rpc, topology
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats import bus, rpc, topology
+from clusterra_runtime.nats.client import Client
 from kube_agent import SPEC, Agent, agent
 from kube_plane import agent_environment, plane_or_skip
 from kube_workers import SHAPE, Workers

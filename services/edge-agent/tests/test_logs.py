@@ -13,7 +13,7 @@ from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.reply import Reply
 from clusterra_edge_agent import logs as logs_module
 from clusterra_edge_agent.logs import Logs
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats.rpc import RpcFailed
 
 ABOUT = Subject("edge", ClusterRef(tenant="acme", cluster="c1"), "log")
 

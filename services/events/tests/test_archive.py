@@ -10,9 +10,9 @@ from clusterra_contracts.events import Event, Fact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_events.archive import MAX_EXAMINED, Archive
-from clusterra_runtime.memory_store import MemoryStore
-from clusterra_runtime.rpc import RpcFailed
-from clusterra_runtime.store import Table
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.store import Table
 from hypothesis import given
 from hypothesis import strategies as st
 

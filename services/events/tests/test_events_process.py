@@ -15,10 +15,10 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import Process, start, until
-from clusterra_runtime import bus
-from clusterra_runtime.bus import Client, publish_durable
-from clusterra_runtime.events import EventPublisher
-from clusterra_runtime.rpc import RpcFailed, call
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import Client, publish_durable
+from clusterra_runtime.nats.events import EventPublisher
+from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.settings import ServiceSettings
 
 REF = ClusterRef(tenant="acme", cluster="main")

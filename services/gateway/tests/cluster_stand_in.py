@@ -11,8 +11,8 @@ from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done, ErrorKind, RpcError
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
-from clusterra_runtime.bus import Client
-from clusterra_runtime.rpc import RpcFailed, serve
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.rpc import RpcFailed, serve
 from nats.aio.subscription import Subscription
 
 

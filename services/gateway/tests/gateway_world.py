@@ -16,11 +16,11 @@ from clusterra_gateway.directory import ACCOUNTS, Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
 from clusterra_lab.process import until
-from clusterra_runtime import bus
-from clusterra_runtime.bus import Client
-from clusterra_runtime.memory_store import MemoryStore
-from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.service import Service
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import Outbox
 from issuer_stand_in import IssuerStandIn
 
 CATALOGUE = Catalogue(

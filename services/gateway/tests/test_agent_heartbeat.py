@@ -28,9 +28,9 @@ from clusterra_gateway.settings import Settings
 from clusterra_lab.declared_nats import declared_nats
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import until
-from clusterra_runtime import bus
-from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.nats import bus
 from clusterra_runtime.service import Service
+from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, World, provisioned, running
 from issuer_stand_in import IssuerStandIn
 

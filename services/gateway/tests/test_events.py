@@ -15,8 +15,8 @@ from clusterra_gateway.feed import Subscription, Told, TooSlow
 from clusterra_gateway.settings import Settings
 from clusterra_lab.nats import nats_server
 from clusterra_lab.process import until
-from clusterra_runtime import bus, topology
-from clusterra_runtime.events import EventPublisher
+from clusterra_runtime.nats import bus, topology
+from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
 from nats.js.errors import NotFoundError

@@ -20,9 +20,9 @@ from clusterra_lab.nats import NatsServer
 from clusterra_lab.oidc import Oidc, Person, oidc_provider
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, start, until
-from clusterra_runtime import bus
-from clusterra_runtime.bus import Client
-from clusterra_runtime.direct import last
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.direct import last
 from clusterra_runtime.settings import ServiceSettings
 from gateway_world import CATALOGUE, provisioned
 

@@ -7,7 +7,7 @@ from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
 from clusterra_gateway.follow import MAX_EVENT_BYTES, Text
-from clusterra_runtime.events import EventPublisher
+from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st

@@ -13,8 +13,8 @@ from clusterra_gateway.agent_keys import AgentKey, AgentKeys
 from clusterra_gateway.directory import ACCOUNTS, Directory
 from clusterra_gateway.errors import Conflict, InvalidRequest, Refused, Unauthenticated
 from clusterra_gateway.provision import Given, Provisioning, command, read
-from clusterra_runtime.memory_store import MemoryStore
-from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, provisioned
 from typer.testing import CliRunner
 

@@ -11,8 +11,8 @@ from clusterra_gateway.agent_keys import AgentKey, hash_of, put_agent_key
 from clusterra_gateway.directory import Directory
 from clusterra_gateway.openapi import document
 from clusterra_gateway.routes import ROUTES
-from clusterra_runtime import bus
-from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.nats import bus
+from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World
 from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok

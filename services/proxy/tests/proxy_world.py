@@ -27,10 +27,10 @@ from clusterra_contracts.rpc.slurm import (
 )
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.process import Process, start, until
-from clusterra_runtime import bus, rpc, topology
-from clusterra_runtime.bus import Client
-from clusterra_runtime.direct import replay
-from clusterra_runtime.registry import put_binding
+from clusterra_runtime.nats import bus, rpc, topology
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.direct import replay
+from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.settings import ServiceSettings
 from nats.aio.msg import Msg
 from slurm_world import SlurmWorld

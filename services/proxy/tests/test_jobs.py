@@ -14,7 +14,7 @@ from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, ListJobs, Viewer
 from clusterra_lab.process import until
 from clusterra_proxy.comment import Comment
 from clusterra_proxy.facts import UNKNOWN_UID
-from clusterra_runtime.direct import replay
+from clusterra_runtime.nats.direct import replay
 from proxy_world import ProxyWorld, submission
 from slurm_world import SlurmWorld, placeholders
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 from clusterra_proxy.turn import Turn
-from clusterra_runtime.lease import Lease
+from clusterra_runtime.nats.lease import Lease
 
 LEASE = Lease(partition=0, fence=1)
 

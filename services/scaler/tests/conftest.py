@@ -8,8 +8,8 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.aws import Aws, aws_emulator
 from clusterra_lab.declared_nats import declared_nats
 from clusterra_lab.nats import NatsServer
-from clusterra_runtime import bus
-from clusterra_runtime.bus import Client
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import Client
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, Run
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX, DeleteNode, Drain, Drained, Undrain
 from clusterra_contracts.scale import DesiredState
-from clusterra_runtime import bus, rpc
-from clusterra_runtime.bus import Client
 from clusterra_runtime.clock import generation
+from clusterra_runtime.nats import bus, rpc
+from clusterra_runtime.nats.bus import Client
 
 
 class Neighbours:

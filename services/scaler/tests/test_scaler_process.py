@@ -19,9 +19,9 @@ from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import Process, start, until
-from clusterra_runtime.bus import Client
-from clusterra_runtime.registry import put_binding
-from clusterra_runtime.rpc import RpcFailed, call
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.nats.rpc import RpcFailed, call
 from fleet_examples import binding, group, node, running
 from stand_ins import Neighbours, neighbours
 

@@ -14,9 +14,9 @@ from clusterra_contracts.rpc.slurm import Drain, Viewer
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_lab.process import Process, start, until
 from clusterra_planner_tools.cli import command
-from clusterra_runtime.bus import Client
-from clusterra_runtime.registry import put_binding
-from clusterra_runtime.rpc import RpcFailed, call
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.nats.rpc import RpcFailed, call
 from fleet_examples import binding, group, node, running, worker
 from stand_ins import Neighbours, neighbours
 from typer.testing import CliRunner

@@ -11,8 +11,8 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.declared_nats import declared_nats
 from clusterra_lab.nats import NatsServer
-from clusterra_runtime import bus
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings
 
 

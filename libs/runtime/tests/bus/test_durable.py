@@ -11,12 +11,13 @@ from clusterra_contracts.events import Event, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import until
-from clusterra_runtime import broker as broker_module
-from clusterra_runtime import bus, topology, trace
-from clusterra_runtime.broker import Broker, Durable, broker, durable
-from clusterra_runtime.client import Client
-from clusterra_runtime.direct import Stored, replay
+from clusterra_runtime import trace
 from clusterra_runtime.metrics import UNSERVED_PULLS
+from clusterra_runtime.nats import broker as broker_module
+from clusterra_runtime.nats import bus, topology
+from clusterra_runtime.nats.broker import Broker, Durable, broker, durable
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.settings import ServiceSettings
 
 from .conftest import Usage, connected

@@ -9,10 +9,10 @@ from clusterra_contracts.rpc.slurm import DeleteNode
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import until
-from clusterra_runtime import bus, rpc
-from clusterra_runtime.client import BusUnavailable, Client
-from clusterra_runtime.direct import last, replay
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats import bus, rpc
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import last, replay
+from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.settings import ServiceSettings
 
 from .conftest import Usage, connected
@@ -75,7 +75,7 @@ async def test_nothing_hangs_while_the_server_is_away(
     server: NatsServer, ref: ClusterRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "DURABLE_SECONDS", 0.3)
-    monkeypatch.setattr("clusterra_runtime.direct.REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr("clusterra_runtime.nats.direct.REQUEST_SECONDS", 0.3)
     subject = subjects.scale_desired(ref)
     async with asyncio.timeout(30), connected(ServiceSettings(nats_url=server.url)) as client:
         await server.kill()

@@ -6,9 +6,9 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_lab.nats import NatsServer
 from clusterra_lab.process import until
-from clusterra_runtime.client import Client
-from clusterra_runtime.direct import Stored, replay
-from clusterra_runtime.registry import Registry, delete_binding, put_binding
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.direct import Stored, replay
+from clusterra_runtime.nats.registry import Registry, delete_binding, put_binding
 from clusterra_runtime.settings import ServiceSettings
 
 from .conftest import connected

@@ -10,10 +10,11 @@ from clusterra_contracts.rpc.reply import Done, RpcError
 from clusterra_contracts.rpc.slurm import DeleteNode, Drain
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_lab.process import until
-from clusterra_runtime import bus, rpc, trace
-from clusterra_runtime.client import Client
-from clusterra_runtime.direct import Stored, replay
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime import trace
+from clusterra_runtime.nats import bus, rpc
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.direct import Stored, replay
+from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.settings import ServiceSettings
 
 NODE = DeleteNode(node="n1")

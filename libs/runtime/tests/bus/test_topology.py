@@ -9,10 +9,10 @@ from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.nats import NatsServer, nats_server
 from clusterra_lab.process import start, until
-from clusterra_runtime import topology
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats import topology
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.topology import TopologyConflict
 from clusterra_runtime.settings import ServiceSettings
-from clusterra_runtime.topology import TopologyConflict
 from nats.js.api import StorageType
 
 from .conftest import connected
@@ -68,7 +68,7 @@ async def test_the_command_waits_for_the_server_and_tells_what_it_did(
 ) -> None:
     async with nats_server(tmp_path / "nats") as server:
         await server.kill()
-        argv = [sys.executable, "-m", "clusterra_runtime.topology", "apply", "--nats-url", server.url]
+        argv = [sys.executable, "-m", "clusterra_runtime.nats.topology", "apply", "--nats-url", server.url]
         early = await start("early", argv, log=tmp_path / "early.log")
         await until(lambda: "nats_error" in early.log.read_text(), seconds=30, what="the first try", process=early)
         await server.restart()

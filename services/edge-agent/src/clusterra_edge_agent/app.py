@@ -9,8 +9,8 @@ from importlib.metadata import version
 import structlog
 from clusterra_contracts.bus import permissions, subjects
 from clusterra_contracts.rpc.edge import ReadLog
-from clusterra_runtime import bus, rpc
-from clusterra_runtime.events import EventPublisher
+from clusterra_runtime.nats import bus, rpc
+from clusterra_runtime.nats.events import EventPublisher
 from clusterra_runtime.service import Service, run
 
 from clusterra_edge_agent import state

@@ -10,7 +10,8 @@ from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.scale import DesiredState
-from clusterra_runtime import bus, trace
+from clusterra_runtime import trace
+from clusterra_runtime.nats import bus
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_edge_agent import state

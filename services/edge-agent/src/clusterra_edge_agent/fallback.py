@@ -10,7 +10,7 @@ import structlog
 from clusterra_contracts.agent_http import EVERY_SECONDS
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.scale import DesiredState
-from clusterra_runtime import bus
+from clusterra_runtime.nats import bus
 
 from clusterra_edge_agent.backoff import backoff_seconds
 from clusterra_edge_agent.changes import Changes

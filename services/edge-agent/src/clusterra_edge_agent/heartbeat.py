@@ -10,8 +10,8 @@ import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, WorkerName, now
-from clusterra_runtime import bus
 from clusterra_runtime.clock import generation
+from clusterra_runtime.nats import bus
 
 from clusterra_edge_agent.changes import Changes
 from clusterra_edge_agent.facts import Facts

@@ -9,7 +9,7 @@ from pathlib import Path
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.reply import ErrorKind, RpcError
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_edge_agent import job_output
 

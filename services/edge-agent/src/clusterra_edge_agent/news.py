@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime import bus
-from clusterra_runtime.events import EventPublisher
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.events import EventPublisher
 
 from clusterra_edge_agent.leadership import Leadership
 from clusterra_edge_agent.substrate import Substrate, SubstrateUnavailable

@@ -7,11 +7,11 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE
 from clusterra_contracts.events import Event
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
-from clusterra_runtime import bus, rpc
-from clusterra_runtime.broker import broker, durable
-from clusterra_runtime.dynamodb import DynamoDBStore
+from clusterra_runtime.nats import bus, rpc
+from clusterra_runtime.nats.broker import broker, durable
 from clusterra_runtime.service import Service, run
-from clusterra_runtime.store import Table
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.store import Table
 
 from clusterra_events.archive import Archive
 from clusterra_events.settings import Settings

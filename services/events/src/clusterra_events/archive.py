@@ -14,11 +14,11 @@ from clusterra_contracts.events import KINDS, Event
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import RpcError
-from clusterra_runtime.condition import Absent
-from clusterra_runtime.item import Item, Key
-from clusterra_runtime.page import Between
-from clusterra_runtime.rpc import RpcFailed
-from clusterra_runtime.store import Put, Store, Table, TransactionCancelled
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.page import Between
+from clusterra_runtime.store.store import Put, Store, Table, TransactionCancelled
 
 MAX_EXAMINED = 1000
 """The most items one page reads and leaves out; a page that hits it is short, and its cursor reads on."""

@@ -3,8 +3,8 @@
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_runtime.outbox import OutboxMessage
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.outbox import OutboxMessage
 
 SERVICE = "gateway"
 

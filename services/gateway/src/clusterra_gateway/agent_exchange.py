@@ -14,9 +14,9 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import SecretReference
 from clusterra_contracts.scale import DesiredState
-from clusterra_runtime import bus
 from clusterra_runtime.clock import generation
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets import SecretUnavailable, read_binary_secret
 
 from clusterra_gateway import agent_wire

@@ -9,9 +9,9 @@ from aiohttp import web
 from clusterra_contracts.agent_http import KEY_HEADER, is_key
 from clusterra_contracts.identity import ClusterRef, Id
 from clusterra_contracts.registry import SecretReference
-from clusterra_runtime.condition import Absent, VersionIs
-from clusterra_runtime.item import Key
-from clusterra_runtime.store import Delete, Put, Store, Write
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.store import Delete, Put, Store, Write
 
 from clusterra_gateway.authentication import FRESH_SECONDS, MAX_CACHED
 from clusterra_gateway.directory import ACCOUNTS, Directory

@@ -6,14 +6,14 @@ from functools import partial
 
 import aiohttp
 from clusterra_contracts.heartbeat import Heartbeat
-from clusterra_runtime import bus
-from clusterra_runtime.bus import Client
-from clusterra_runtime.dynamodb import DynamoDBStore
-from clusterra_runtime.outbox import Outbox
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.settings import ServiceSettings
-from clusterra_runtime.store import Store
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import Store
 
 from clusterra_gateway.agent_exchange import AgentExchange
 from clusterra_gateway.agent_keys import AgentKeys

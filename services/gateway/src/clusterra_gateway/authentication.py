@@ -12,8 +12,8 @@ from typing import Literal
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, TenantRef, now
 from clusterra_contracts.rpc.slurm import Viewer
-from clusterra_runtime.item import Key
-from clusterra_runtime.store import Store, StoreUnavailable
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.store import Store, StoreUnavailable
 
 from clusterra_gateway.directory import ACCOUNTS, Directory
 from clusterra_gateway.errors import Forbidden, Unauthenticated

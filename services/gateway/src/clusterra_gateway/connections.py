@@ -9,8 +9,8 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_runtime.bus import Client
-from clusterra_runtime.direct import last
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.direct import last
 
 ConnectionState = Literal["connected", "disconnected"]
 

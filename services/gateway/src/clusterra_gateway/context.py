@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from aiohttp import web
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.agent_exchange import AgentExchange
 from clusterra_gateway.agent_keys import AgentKeys

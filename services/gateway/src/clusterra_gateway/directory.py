@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_runtime.condition import Absent, VersionIs
-from clusterra_runtime.item import Attributes, Item, Key
-from clusterra_runtime.outbox import OUTBOX, Outbox, OutboxMessage
-from clusterra_runtime.store import ConditionFailed, Put, Store, Table, Update
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Attributes, Item, Key
+from clusterra_runtime.store.outbox import OUTBOX, Outbox, OutboxMessage
+from clusterra_runtime.store.store import ConditionFailed, Put, Store, Table, Update
 
 from clusterra_gateway.records import Domain, Invitation, Member, Record, Tenant
 

@@ -16,9 +16,9 @@ from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.bus import BusUnavailable, Client
-from clusterra_runtime.direct import replay
-from clusterra_runtime.pull import Pull
+from clusterra_runtime.nats.bus import BusUnavailable, Client
+from clusterra_runtime.nats.direct import replay
+from clusterra_runtime.nats.pull import Pull
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from prometheus_client import Counter, Gauge
 

@@ -11,7 +11,7 @@ import orjson
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.slurm import Job, Viewer
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.feed import Feed, Subscription, TooSlow
 from clusterra_gateway.sse import ServerSentEvent

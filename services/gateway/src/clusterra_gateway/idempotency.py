@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_runtime.condition import Absent, Compare, Missing, Present
-from clusterra_runtime.item import Key
-from clusterra_runtime.store import ConditionFailed, Delete, Put, Store, Table, Update
+from clusterra_runtime.store.condition import Absent, Compare, Missing, Present
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, Update
 
 from clusterra_gateway.errors import KeyReused
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from clusterra_contracts.identity import Moment
 from clusterra_contracts.job_states import JobState
 from clusterra_contracts.rpc.slurm import JobDescription, ListJobs, Submit
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.authentication import Caller

@@ -6,10 +6,10 @@ from itertools import islice
 import structlog
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import now
-from clusterra_runtime.condition import Absent
-from clusterra_runtime.outbox import with_messages
-from clusterra_runtime.registry import Registry
-from clusterra_runtime.store import ConditionFailed, Put, TransactionCancelled, Update
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.outbox import with_messages
+from clusterra_runtime.store.store import ConditionFailed, Put, TransactionCancelled, Update
 
 from clusterra_gateway.admin_events import tenant_events
 from clusterra_gateway.directory import ACCOUNTS, Directory, member_key, name_key, uid_key

@@ -8,8 +8,8 @@ from typing import Annotated
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
-from clusterra_runtime.condition import Absent
-from clusterra_runtime.store import ConditionFailed, Put
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.store import ConditionFailed, Put
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from clusterra_gateway.authentication import COOKIE, SESSION, Caller, signed_out_key

@@ -2,7 +2,7 @@
 
 import structlog
 from aiohttp import web
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.authentication import Caller
 from clusterra_gateway.context import gateway

@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, JobId
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats.registry import Registry
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from clusterra_gateway.authentication import Caller

@@ -9,9 +9,9 @@ import structlog
 from aiohttp import web
 from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from clusterra_runtime import trace
-from clusterra_runtime.bus import BusUnavailable
-from clusterra_runtime.rpc import RpcFailed
-from clusterra_runtime.store import StoreUnavailable
+from clusterra_runtime.nats.bus import BusUnavailable
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.errors import (

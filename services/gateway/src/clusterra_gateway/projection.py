@@ -4,9 +4,9 @@ import asyncio
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.bus import BusUnavailable, Client
-from clusterra_runtime.registry import Registry, put_binding
-from clusterra_runtime.store import StoreError
+from clusterra_runtime.nats.bus import BusUnavailable, Client
+from clusterra_runtime.nats.registry import Registry, put_binding
+from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.directory import Directory
 

@@ -16,13 +16,14 @@ from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, Id, SlurmUser
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy, SecretReference
 from clusterra_contracts.shapes import Catalogue
-from clusterra_runtime import bus, catalogue
+from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
-from clusterra_runtime.dynamodb import DynamoDBStore
-from clusterra_runtime.item import Key
-from clusterra_runtime.outbox import Outbox
+from clusterra_runtime.nats import bus
 from clusterra_runtime.secrets import SecretUnavailable, read_secret
-from clusterra_runtime.store import StoreError
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import StoreError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from clusterra_gateway.admin_events import admin_event

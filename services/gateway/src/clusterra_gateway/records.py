@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Annotated, Any, Self
 
 from clusterra_contracts.identity import Id, Moment, SlurmUser, UserName
-from clusterra_runtime.item import Attributes, Item
+from clusterra_runtime.store.item import Attributes, Item
 from pydantic import BaseModel, ConfigDict, Field
 
 OPERATOR = "operator"

@@ -10,8 +10,8 @@ from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
-from clusterra_runtime.bus import Client
-from clusterra_runtime.rpc import call
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.rpc import call
 
 OutputStream = Literal["stdout", "stderr"]
 

@@ -9,11 +9,11 @@ import structlog
 from aiohttp import web
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import Moment, now
-from clusterra_runtime.condition import Absent, Present
-from clusterra_runtime.outbox import with_messages
-from clusterra_runtime.page import Prefix
-from clusterra_runtime.rpc import RpcFailed
-from clusterra_runtime.store import Delete, Put, TransactionCancelled, Update
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.condition import Absent, Present
+from clusterra_runtime.store.outbox import with_messages
+from clusterra_runtime.store.page import Prefix
+from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.admin_events import tenant_events

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clusterra_runtime import bus
-from clusterra_runtime.lease import Leases
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.lease import Leases
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service, run
 
 from clusterra_proxy.clusters import Clusters

@@ -9,8 +9,8 @@ from clusterra_contracts.bus.envelope import MESSAGE_ID, InvalidMessage, decode
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, now
-from clusterra_runtime.bus import Client
-from clusterra_runtime.direct import Stored, replay
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.direct import Stored, replay
 
 from clusterra_proxy.cluster import Cluster
 from clusterra_proxy.facts import Ledger

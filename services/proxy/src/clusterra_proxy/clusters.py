@@ -6,8 +6,8 @@ from functools import partial
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_runtime.bus import Client
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service
 
 from clusterra_proxy import handlers

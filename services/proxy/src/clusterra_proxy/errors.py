@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from clusterra_contracts.rpc.reply import ErrorKind, RpcError
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats.rpc import RpcFailed
 
 
 class SlurmFailed(RpcFailed):

@@ -23,8 +23,8 @@ from clusterra_contracts.rpc.slurm import (
     Submit,
     Undrain,
 )
-from clusterra_runtime import rpc
-from clusterra_runtime.bus import Client
+from clusterra_runtime.nats import rpc
+from clusterra_runtime.nats.bus import Client
 from nats.aio.subscription import Subscription
 
 from clusterra_proxy.cancellation import cancel

@@ -9,9 +9,9 @@ from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_runtime import bus
-from clusterra_runtime.bus import BusUnavailable, Client, MessageRefused
 from clusterra_runtime.clock import generation
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRefused
 from prometheus_client import Counter
 
 from clusterra_proxy.cluster import Cluster

@@ -5,8 +5,8 @@ import itertools
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.bus import BusUnavailable, MessageRefused
-from clusterra_runtime.events import EventPublisher
+from clusterra_runtime.nats.bus import BusUnavailable, MessageRefused
+from clusterra_runtime.nats.events import EventPublisher
 
 from clusterra_proxy.facts import Occurrence
 from clusterra_proxy.node_history import NodeOccurrence

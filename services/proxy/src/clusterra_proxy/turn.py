@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from clusterra_runtime.lease import Lease
+from clusterra_runtime.nats.lease import Lease
 
 from clusterra_proxy.running import Running
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
-from clusterra_runtime.bus import BusUnavailable, Client
-from clusterra_runtime.events import EventPublisher
+from clusterra_runtime.nats.bus import BusUnavailable, Client
+from clusterra_runtime.nats.events import EventPublisher
 
 from clusterra_proxy.catch_up import Told, missed, read_told
 from clusterra_proxy.cluster import Cluster

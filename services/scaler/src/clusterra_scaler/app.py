@@ -7,12 +7,12 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.rpc.usage import ReadUsage
-from clusterra_runtime import bus, rpc
-from clusterra_runtime.broker import broker
-from clusterra_runtime.dynamodb import DynamoDBStore
-from clusterra_runtime.outbox import Outbox
-from clusterra_runtime.registry import Registry
+from clusterra_runtime.nats import bus, rpc
+from clusterra_runtime.nats.broker import broker
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service, run
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.outbox import Outbox
 
 from clusterra_scaler.decision_log import decision_log
 from clusterra_scaler.fleets import FLEETS, SERVICE, Fleets

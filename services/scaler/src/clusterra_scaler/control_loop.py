@@ -15,8 +15,8 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm import Undrain
 from clusterra_runtime import trace
-from clusterra_runtime.client import Client
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
+from clusterra_runtime.nats.client import Client
 from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.decision_log import DecisionLog

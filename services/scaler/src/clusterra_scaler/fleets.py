@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_runtime.condition import Absent, VersionIs, at_most
-from clusterra_runtime.item import Key, Value
-from clusterra_runtime.outbox import OUTBOX, Outbox, OutboxMessage
-from clusterra_runtime.store import ConditionFailed, Store, Table, Update
+from clusterra_runtime.store.condition import Absent, VersionIs, at_most
+from clusterra_runtime.store.item import Key, Value
+from clusterra_runtime.store.outbox import OUTBOX, Outbox, OutboxMessage
+from clusterra_runtime.store.store import ConditionFailed, Store, Table, Update
 
 from clusterra_scaler.planner.decide import Decision
 from clusterra_scaler.planner.estimates.run_history import RunHistory

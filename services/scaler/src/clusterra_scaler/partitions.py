@@ -12,12 +12,12 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_runtime.broker import Broker, Durable, durable
-from clusterra_runtime.client import BusUnavailable, Client
-from clusterra_runtime.direct import last
-from clusterra_runtime.lease import Lease, Leases
-from clusterra_runtime.registry import Registry
-from clusterra_runtime.store import ConditionFailed, StoreUnavailable
+from clusterra_runtime.nats.broker import Broker, Durable, durable
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import last
+from clusterra_runtime.nats.lease import Lease, Leases
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 from pydantic import BaseModel
 
 from clusterra_scaler.control_loop import Controller

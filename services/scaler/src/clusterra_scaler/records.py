@@ -3,7 +3,7 @@
 import zlib
 
 import structlog
-from clusterra_runtime.item import Value
+from clusterra_runtime.store.item import Value
 from pydantic import TypeAdapter, ValidationError
 
 from clusterra_scaler.planner.estimates.run_history import RunHistory

@@ -15,10 +15,10 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
-from clusterra_runtime.client import BusUnavailable, Client
-from clusterra_runtime.direct import last
-from clusterra_runtime.registry import Registry
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import last
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 

@@ -10,9 +10,9 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
-from clusterra_runtime import rpc
-from clusterra_runtime.client import Client
-from clusterra_runtime.rpc import RpcFailed
+from clusterra_runtime.nats import rpc
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_scaler.explain.explanation import Grounds, explanation
 from clusterra_scaler.explain.purchases import Purchases

@@ -1,6 +1,6 @@
 """Streams, consumers and buckets as data. No service declares any.
 
-`python -m clusterra_runtime.topology apply` makes a server match.
+`python -m clusterra_runtime.nats.topology apply` makes a server match.
 """
 
 from dataclasses import dataclass

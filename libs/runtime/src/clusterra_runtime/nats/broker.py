@@ -16,11 +16,12 @@ from faststream.nats.subscriber.usecases import PullStreamSubscriber
 from nats.aio.msg import Msg
 from pydantic import BaseModel
 
-from clusterra_runtime import bus, trace
-from clusterra_runtime.bus import BusUnavailable, MessageRefused, dead_letter
-from clusterra_runtime.client import Client
+from clusterra_runtime import trace
 from clusterra_runtime.metrics import HANDLED, family
-from clusterra_runtime.pull import Pull
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import BusUnavailable, MessageRefused, dead_letter
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.pull import Pull
 from clusterra_runtime.settings import ServiceSettings
 
 log = structlog.get_logger(__name__)

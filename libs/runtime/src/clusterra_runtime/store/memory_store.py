@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self, override
 
-from clusterra_runtime.condition import holds
-from clusterra_runtime.item import Item, Key, Value, canonical, sum_of
-from clusterra_runtime.page import Page, SortRange, continue_after, cursor_after
-from clusterra_runtime.store import (
+from clusterra_runtime.store.condition import holds
+from clusterra_runtime.store.item import Item, Key, Value, canonical, sum_of
+from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after
+from clusterra_runtime.store.store import (
     Check,
     ConditionFailed,
     Delete,

@@ -16,9 +16,9 @@ from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
 from clusterra_runtime import trace
-from clusterra_runtime.client import BusUnavailable, Client
-from clusterra_runtime.direct import last
 from clusterra_runtime.metrics import DEAD_LETTERS, HANDLED, family
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import last
 from clusterra_runtime.settings import ServiceSettings
 
 __all__ = [

@@ -19,7 +19,7 @@ from nats.js.api import ConsumerConfig
 from clusterra_runtime.metrics import UNSERVED_PULLS
 
 if TYPE_CHECKING:
-    from clusterra_runtime.client import Client
+    from clusterra_runtime.nats.client import Client
 
 log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""`python -m clusterra_runtime.topology apply|check`: make a NATS server's streams, consumers and buckets as declared.
+"""`python -m clusterra_runtime.nats.topology apply|check`: make a NATS server's streams, consumers and buckets as declared.
 
 The declaration is `clusterra_contracts.bus.topology`. Applying it twice changes nothing the second time; what the server
 has beyond the declaration is left alone, and nothing is ever deleted.
@@ -17,8 +17,8 @@ import structlog
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS, Bucket, Consumer, Stream
 
 from clusterra_runtime import logs
-from clusterra_runtime.bus import close, connect
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats.bus import close, connect
+from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings
 
 log = structlog.get_logger(__name__)
@@ -205,7 +205,7 @@ async def _run(settings: ServiceSettings, *, replicas: int, change: bool) -> lis
 
 def main(arguments: list[str] | None = None) -> int:
     """The command: prints what differs; `check` returns 1 when anything does, a refused change returns 2."""
-    parser = argparse.ArgumentParser(prog="python -m clusterra_runtime.topology", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m clusterra_runtime.nats.topology", description=__doc__)
     parser.add_argument("action", choices=("apply", "check"))
     parser.add_argument("--replicas", type=int, default=1, help="copies of each stream: 3 in production")
     parser.add_argument("--nats-url", help="the environment's CLUSTERRA_NATS_URL by default")

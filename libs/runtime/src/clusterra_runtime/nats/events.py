@@ -6,8 +6,8 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import Fact, event_of
 from clusterra_contracts.identity import ClusterRef
 
-from clusterra_runtime.bus import publish_durable
-from clusterra_runtime.client import Client
+from clusterra_runtime.nats.bus import publish_durable
+from clusterra_runtime.nats.client import Client
 
 
 class EventPublisher:

@@ -4,7 +4,7 @@ import base64
 import binascii
 from dataclasses import dataclass, replace
 
-from clusterra_runtime.item import InvalidItem, Item, Key
+from clusterra_runtime.store.item import InvalidItem, Item, Key
 
 
 class InvalidCursor(ValueError):

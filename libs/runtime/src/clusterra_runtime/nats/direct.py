@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
-from clusterra_runtime.client import BusUnavailable, Client
+from clusterra_runtime.nats.client import BusUnavailable, Client
 
 REQUEST_SECONDS = 5.0
 PAGE = 256

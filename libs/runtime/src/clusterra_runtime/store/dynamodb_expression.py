@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from clusterra_runtime.condition import Absent, AllOf, AnyOf, Compare, Condition, Missing, Present, VersionIs
-from clusterra_runtime.item import Item, Key, Value, canonical, number_from_text, number_text
-from clusterra_runtime.page import Between, Prefix, SortRange
-from clusterra_runtime.store import Update
+from clusterra_runtime.store.condition import Absent, AllOf, AnyOf, Compare, Condition, Missing, Present, VersionIs
+from clusterra_runtime.store.item import Item, Key, Value, canonical, number_from_text, number_text
+from clusterra_runtime.store.page import Between, Prefix, SortRange
+from clusterra_runtime.store.store import Update
 
 type AttributeValue = dict[str, Any]
 type Record = dict[str, AttributeValue]

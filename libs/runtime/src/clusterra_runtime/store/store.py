@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from clusterra_runtime.condition import Absent, AllOf, Condition, VersionIs
-from clusterra_runtime.item import SYSTEM_ATTRIBUTES, Attributes, InvalidItem, Item, Key, Value
-from clusterra_runtime.page import Page, SortRange
+from clusterra_runtime.store.condition import Absent, AllOf, Condition, VersionIs
+from clusterra_runtime.store.item import SYSTEM_ATTRIBUTES, Attributes, InvalidItem, Item, Key, Value
+from clusterra_runtime.store.page import Page, SortRange
 
 MAX_TRANSACTION_WRITES = 99
 """DynamoDB takes a hundred, of which the transaction's token is one."""

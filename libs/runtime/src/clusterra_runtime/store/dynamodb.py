@@ -6,13 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, override
 
-from clusterra_runtime.condition import holds
-from clusterra_runtime.dynamodb_client import Client, WriteRefused
-from clusterra_runtime.dynamodb_expression import AttributeValue, Expression, item_of, item_record, key_of, key_record
-from clusterra_runtime.dynamodb_tables import create_table
-from clusterra_runtime.item import Item, Key, canonical
-from clusterra_runtime.page import Page, SortRange, continue_after, cursor_after
-from clusterra_runtime.store import (
+from clusterra_runtime.store.condition import holds
+from clusterra_runtime.store.dynamodb_client import Client, WriteRefused
+from clusterra_runtime.store.dynamodb_expression import (
+    AttributeValue,
+    Expression,
+    item_of,
+    item_record,
+    key_of,
+    key_record,
+)
+from clusterra_runtime.store.dynamodb_tables import create_table
+from clusterra_runtime.store.item import Item, Key, canonical
+from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after
+from clusterra_runtime.store.store import (
     Check,
     ConditionFailed,
     Delete,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from clusterra_runtime.item import SYSTEM_ATTRIBUTES, InvalidItem, Item, Value, number_text, sum_of
+from clusterra_runtime.store.item import SYSTEM_ATTRIBUTES, InvalidItem, Item, Value, number_text, sum_of
 
 type Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 type Condition = Absent | Present | VersionIs | Missing | Compare | AllOf | AnyOf

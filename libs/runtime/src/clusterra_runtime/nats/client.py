@@ -18,9 +18,9 @@ from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from clusterra_runtime.credentials import connect_options
 from clusterra_runtime.metrics import RECONNECTS
-from clusterra_runtime.pull import JetStream
+from clusterra_runtime.nats.credentials import connect_options
+from clusterra_runtime.nats.pull import JetStream
 from clusterra_runtime.settings import ServiceSettings
 
 log = structlog.get_logger(__name__)

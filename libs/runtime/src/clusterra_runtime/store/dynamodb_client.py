@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NotConnected
 
-from clusterra_runtime.store import ItemTooLarge, StoreError, StoreUnavailable, TableMissing
+from clusterra_runtime.store.store import ItemTooLarge, StoreError, StoreUnavailable, TableMissing
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient

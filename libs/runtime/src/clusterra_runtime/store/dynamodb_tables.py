@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from clusterra_runtime.dynamodb_client import Client
-from clusterra_runtime.store import Index, StoreError, Table, TableMissing
+from clusterra_runtime.store.dynamodb_client import Client
+from clusterra_runtime.store.store import Index, StoreError, Table, TableMissing
 
 READY_SECONDS = 120.0
 _POLL_SECONDS = 0.1

@@ -17,9 +17,9 @@ from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
 from clusterra_runtime import trace
-from clusterra_runtime.bus import bury
-from clusterra_runtime.client import Client
 from clusterra_runtime.metrics import RPC_SECONDS, family
+from clusterra_runtime.nats.bus import bury
+from clusterra_runtime.nats.client import Client
 
 log = structlog.get_logger(__name__)
 

@@ -21,10 +21,10 @@ from prometheus_client import Counter
 from pydantic import BaseModel, ConfigDict, Field
 
 from clusterra_runtime import trace
-from clusterra_runtime.condition import VersionIs
-from clusterra_runtime.item import Attributes, InvalidItem, Item, Key, Value
-from clusterra_runtime.page import Between
-from clusterra_runtime.store import ConditionFailed, Index, Put, Store, StoreError, Table, Update
+from clusterra_runtime.store.condition import VersionIs
+from clusterra_runtime.store.item import Attributes, InvalidItem, Item, Key, Value
+from clusterra_runtime.store.page import Between
+from clusterra_runtime.store.store import ConditionFailed, Index, Put, Store, StoreError, Table, Update
 
 log = structlog.get_logger(__name__)
 

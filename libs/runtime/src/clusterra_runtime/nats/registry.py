@@ -16,9 +16,9 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from nats.aio.msg import Msg
 
-from clusterra_runtime.bus import MessageRefused, dead_letter, store
-from clusterra_runtime.client import BusUnavailable, Client
-from clusterra_runtime.direct import Stored, replay
+from clusterra_runtime.nats.bus import MessageRefused, dead_letter, store
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import Stored, replay
 
 log = structlog.get_logger(__name__)
 

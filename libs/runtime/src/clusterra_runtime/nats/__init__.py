@@ -1,0 +1,1 @@
+"""NATS: the connection, messages, requests, durable consumers."""

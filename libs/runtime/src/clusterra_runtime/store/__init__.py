@@ -1,0 +1,1 @@
+"""Versioned items with conditions and an outbox: a port, DynamoDB and memory behind it."""
