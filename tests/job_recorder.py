@@ -14,9 +14,9 @@ from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import start, until
 from clusterra_lab.slurm import CommandFailed, OwnedSlurmCluster, slurm_cluster
-from clusterra_proxy.connector import SlurmrestdConnector
-from clusterra_proxy.records import JobRecord
-from clusterra_proxy.versions import VERSIONS
+from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.versions import VERSIONS
 from job_cases import BUSY, UID, JobCase
 from job_site import ACCOUNTING, PLACEHOLDERS, SETTINGS
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.queue import PendingJobs
-from clusterra_proxy.job_table import JobTable
-from clusterra_proxy.snapshot import pending_jobs
-from clusterra_proxy.versions import VERSIONS
+from clusterra_proxy.cluster.job_table import JobTable
+from clusterra_proxy.slurmrestd.versions import VERSIONS
+from clusterra_proxy.watch.snapshot import pending_jobs
 from clusterra_scaler.planner.requests.demand import Demand, startable
 from job_cases import CASES, JobCase
 from job_recorder import FIRST_ID, RECORDED, SUBMITTED_AT, job_recorder

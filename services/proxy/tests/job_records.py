@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusterra_proxy.records import ExitCode, JobRecord, NodeRecord
+from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord, NodeRecord
 
 BEGIN = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 from clusterra_lab.process import until
-from clusterra_proxy.connector import SlurmrestdConnector
-from clusterra_proxy.versions import VERSIONS, Version
+from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
+from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 from slurm_world import SlurmWorld, slurm_world
 
 RECORDED = Path(__file__).parent / "recorded"

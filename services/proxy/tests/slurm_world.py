@@ -13,10 +13,10 @@ from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import Process, start, until
 from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
-from clusterra_proxy.controller import Controller
-from clusterra_proxy.errors import NotFound
-from clusterra_proxy.placeholders import PREFIX
-from clusterra_proxy.slurmrestd import Slurmrestd
+from clusterra_proxy.admission.placeholders import PREFIX
+from clusterra_proxy.slurmrestd.client import Slurmrestd
+from clusterra_proxy.slurmrestd.errors import NotFound
+from clusterra_proxy.slurmrestd.slurmctld import Controller
 
 SHAPES = (
     Shape(name="general-xlarge", family="general", size="xlarge", vcpu=64, memory_gib=256, usd_per_hour=1),

@@ -8,11 +8,11 @@ import pytest
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_lab.process import until
 from clusterra_lab.slurm import CommandFailed
-from clusterra_proxy.admission import Admission
-from clusterra_proxy.controller import Controller
-from clusterra_proxy.future_nodes import FutureRecords
-from clusterra_proxy.placeholders import PREFIX, Placeholder
-from clusterra_proxy.slurmrestd import Slurmrestd
+from clusterra_proxy.admission.keeper import Admission
+from clusterra_proxy.admission.placeholders import PREFIX, Placeholder
+from clusterra_proxy.slurmrestd.client import Slurmrestd
+from clusterra_proxy.slurmrestd.future_nodes import FutureRecords
+from clusterra_proxy.slurmrestd.slurmctld import Controller
 from slurm_world import SlurmWorld, placeholders, slurm_world
 
 SMALL = Placeholder("general-small", WorkerSpec(cpus=4, memory_mib=8000, features=("general", "general-small")), 4)

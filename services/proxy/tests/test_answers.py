@@ -8,10 +8,10 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import until
-from clusterra_proxy.answers import Answer
-from clusterra_proxy.connector import SlurmrestdConnector
-from clusterra_proxy.controller import Controller
-from clusterra_proxy.errors import (
+from clusterra_proxy.slurmrestd.answers import Answer
+from clusterra_proxy.slurmrestd.client import Slurmrestd
+from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
+from clusterra_proxy.slurmrestd.errors import (
     Conflict,
     Forbidden,
     Invalid,
@@ -20,8 +20,8 @@ from clusterra_proxy.errors import (
     Unauthenticated,
     Unreachable,
 )
-from clusterra_proxy.slurmrestd import Slurmrestd
-from clusterra_proxy.versions import VERSIONS, Version
+from clusterra_proxy.slurmrestd.slurmctld import Controller
+from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 from slurm_world import SlurmWorld
 
 SCRIPT = "#!/bin/sh\ntrue\n"
@@ -33,7 +33,7 @@ async def controller(
 ) -> AsyncIterator[Controller]:
     """A client that knows one version only."""
     version: Version = request.param
-    monkeypatch.setattr("clusterra_proxy.controller.VERSIONS", (version,))
+    monkeypatch.setattr("clusterra_proxy.slurmrestd.slurmctld.VERSIONS", (version,))
     async with slurm.controller() as controller:
         yield controller
         assert controller.api_version == version.name

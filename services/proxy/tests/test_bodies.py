@@ -1,10 +1,10 @@
 import orjson
 import pytest
-from clusterra_proxy import bodies
-from clusterra_proxy.accounting_records import AccountingJobs
-from clusterra_proxy.answers import Jobs
-from clusterra_proxy.errors import Unavailable
-from clusterra_proxy.versions import V42
+from clusterra_proxy.slurmrestd import bodies
+from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs
+from clusterra_proxy.slurmrestd.answers import Jobs
+from clusterra_proxy.slurmrestd.errors import Unavailable
+from clusterra_proxy.slurmrestd.versions import V42
 
 NUMBER = {"set": True, "infinite": False, "number": 1769860800}
 JOB = {

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from clusterra_proxy.answers import States
-from clusterra_proxy.errors import NotFound, Unreachable
-from clusterra_proxy.slurmrestd import Slurmrestd
+from clusterra_proxy.slurmrestd.answers import States
+from clusterra_proxy.slurmrestd.client import Slurmrestd
+from clusterra_proxy.slurmrestd.errors import NotFound, Unreachable
 
 BODY = b'{"jobs": [], "errors": [{"description": "Unable to query", "error_number": 2017}]}'
 TWO_ANSWERS = (

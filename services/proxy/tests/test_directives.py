@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.rpc.slurm import JobDescription
-from clusterra_proxy import directives
-from clusterra_proxy.errors import Invalid
-from clusterra_proxy.sbatch_options import LONG, SHORT
+from clusterra_proxy.sbatch import directives
+from clusterra_proxy.sbatch.options import LONG, SHORT
+from clusterra_proxy.slurmrestd.errors import Invalid
 from hypothesis import given
 from hypothesis import strategies as st
 

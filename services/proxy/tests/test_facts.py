@@ -1,8 +1,8 @@
 from collections.abc import Iterable
 
 from clusterra_contracts.events import JOB_ENDS
-from clusterra_proxy.facts import UNKNOWN_UID, Happening, Ledger, Occurrence, happenings, occurrence
-from clusterra_proxy.records import JobRecord
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.watch.job_facts import UNKNOWN_UID, Happening, Ledger, Occurrence, happenings, occurrence
 from hypothesis import given
 from hypothesis import strategies as st
 from job_records import at, job, task, waiting_array

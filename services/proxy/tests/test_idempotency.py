@@ -1,8 +1,8 @@
 import asyncio
 
 import pytest
-from clusterra_proxy.comment import Comment
-from clusterra_proxy.idempotency import MOST_KEYS, IdempotencyKeys, KnownJob
+from clusterra_proxy.cluster.idempotency import MOST_KEYS, IdempotencyKeys, KnownJob
+from clusterra_proxy.slurmrestd.comment import Comment
 from job_records import at, job, task
 
 

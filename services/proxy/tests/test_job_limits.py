@@ -7,8 +7,8 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_proxy.errors import Rejected
-from clusterra_proxy.job_limits import check, needed
+from clusterra_proxy.admission.job_limits import check, needed
+from clusterra_proxy.slurmrestd.errors import Rejected
 
 MOST = 10
 

@@ -1,7 +1,7 @@
 from clusterra_contracts.identity import now
-from clusterra_proxy.answers import StateRow
-from clusterra_proxy.job_table import JobTable
-from clusterra_proxy.records import JobRecord
+from clusterra_proxy.cluster.job_table import JobTable
+from clusterra_proxy.slurmrestd.answers import StateRow
+from clusterra_proxy.slurmrestd.records import JobRecord
 from hypothesis import given
 from hypothesis import strategies as st
 from job_records import at, job, task, waiting_array

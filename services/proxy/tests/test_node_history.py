@@ -1,5 +1,5 @@
-from clusterra_proxy.node_history import NodeHistory, NodeOccurrence
-from clusterra_proxy.records import NodeRecord
+from clusterra_proxy.slurmrestd.records import NodeRecord
+from clusterra_proxy.watch.node_facts import NodeHistory, NodeOccurrence
 from hypothesis import given
 from hypothesis import strategies as st
 from job_records import at, node

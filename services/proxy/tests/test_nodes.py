@@ -16,7 +16,7 @@ from clusterra_contracts.rpc.slurm import (
     Undrain,
 )
 from clusterra_lab.process import until
-from clusterra_proxy.placeholders import PREFIX
+from clusterra_proxy.admission.placeholders import PREFIX
 from proxy_world import ProxyWorld
 from slurm_world import SlurmWorld, placeholders
 

@@ -7,10 +7,18 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue, Family, Shape, Size, WorkerSpec
-from clusterra_proxy.admission import ROOM
-from clusterra_proxy.answers import FutureNode
-from clusterra_proxy.hostlist import expand
-from clusterra_proxy.placeholders import PER_CALL, Difference, Placeholder, difference, same_gres, sentinels, wanted
+from clusterra_proxy.admission.keeper import ROOM
+from clusterra_proxy.admission.placeholders import (
+    PER_CALL,
+    Difference,
+    Placeholder,
+    difference,
+    same_gres,
+    sentinels,
+    wanted,
+)
+from clusterra_proxy.slurmrestd.answers import FutureNode
+from clusterra_proxy.slurmrestd.hostlist import expand
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,9 +9,9 @@ import pytest
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_lab.slurm import CommandFailed
-from clusterra_proxy import directives
-from clusterra_proxy.errors import Invalid, Rejected
-from clusterra_proxy.versions import VERSIONS
+from clusterra_proxy.sbatch import directives
+from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
+from clusterra_proxy.slurmrestd.versions import VERSIONS
 from slurm_world import SlurmWorld
 
 LINES = (

@@ -1,6 +1,6 @@
 import pytest
-from clusterra_proxy.answers import ErrorEntry
-from clusterra_proxy.slurm_errors import by_number, failure
+from clusterra_proxy.slurmrestd.answers import ErrorEntry
+from clusterra_proxy.slurmrestd.error_codes import by_number, failure
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot
-from clusterra_proxy.job_table import JobTable
-from clusterra_proxy.records import JobRecord
-from clusterra_proxy.snapshot import node_states, pending_jobs, restless, running_jobs, same_queue
+from clusterra_proxy.cluster.job_table import JobTable
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.watch.snapshot import node_states, pending_jobs, restless, running_jobs, same_queue
 from hypothesis import given
 from hypothesis import strategies as st
 from job_records import BEGIN, at, job, node, task, waiting_array

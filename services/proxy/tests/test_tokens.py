@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_proxy.errors import SlurmFailed, Unauthenticated, Unavailable
-from clusterra_proxy.tokens import LIFETIME_SECONDS, Names, TokenMint
+from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unauthenticated, Unavailable
+from clusterra_proxy.slurmrestd.tokens import LIFETIME_SECONDS, Names, TokenMint
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt

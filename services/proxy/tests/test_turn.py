@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from clusterra_proxy.turn import Turn
+from clusterra_proxy.leader import Turn
 from clusterra_runtime.nats.lease import Lease
 
 LEASE = Lease(partition=0, fence=1)

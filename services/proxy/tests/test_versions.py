@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusterra_proxy.accounting_records import AccountingJobs
-from clusterra_proxy.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer, Users
-from clusterra_proxy.facts import happenings, occurrence
-from clusterra_proxy.records import JobRecord
-from clusterra_proxy.slurm_errors import failure
-from clusterra_proxy.versions import VERSIONS, Version
+from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs
+from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer, Users
+from clusterra_proxy.slurmrestd.error_codes import failure
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
+from clusterra_proxy.watch.job_facts import happenings, occurrence
 
 RECORDED = Path(__file__).parent / "recorded"
 

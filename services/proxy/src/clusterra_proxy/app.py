@@ -9,8 +9,8 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service, run
 
 from clusterra_proxy.clusters import Clusters
+from clusterra_proxy.leader import Turn
 from clusterra_proxy.settings import Settings
-from clusterra_proxy.turn import Turn
 
 
 @asynccontextmanager

@@ -10,11 +10,11 @@ from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service
 
-from clusterra_proxy import handlers
-from clusterra_proxy.cluster import Cluster, open_cluster
+from clusterra_proxy.cluster.cluster import Cluster, open_cluster
+from clusterra_proxy.leader import Turn
+from clusterra_proxy.requests import handlers
 from clusterra_proxy.settings import Settings
-from clusterra_proxy.turn import Turn
-from clusterra_proxy.watcher import Watcher
+from clusterra_proxy.watch.watcher import Watcher
 
 log = structlog.get_logger(__name__)
 

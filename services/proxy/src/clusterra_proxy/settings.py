@@ -5,7 +5,7 @@ from typing import Annotated
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field
 
-from clusterra_proxy.admission import ROOM
+from clusterra_proxy.admission.keeper import ROOM
 
 
 class Settings(ServiceSettings):

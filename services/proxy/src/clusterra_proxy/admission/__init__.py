@@ -1,0 +1,1 @@
+"""What Slurm admits while no worker is there."""

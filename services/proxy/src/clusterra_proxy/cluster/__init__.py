@@ -1,0 +1,1 @@
+"""What the proxy holds of one cluster."""

@@ -1,0 +1,1 @@
+"""The requests that a cluster's proxy answers."""

@@ -1,0 +1,87 @@
+"""The requests that a cluster's proxy answers: subject → cluster → use case → reply."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import nats.errors
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.identity import Wire
+from clusterra_contracts.rpc.slurm import (
+    Cancel,
+    DeleteNode,
+    Diagnose,
+    Down,
+    Drain,
+    GetJob,
+    ListJobs,
+    ListNodes,
+    Operation,
+    SetExtra,
+    Submit,
+    Undrain,
+)
+from clusterra_runtime.nats import rpc
+from clusterra_runtime.nats.bus import Client
+from nats.aio.subscription import Subscription
+
+from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.cancel import cancel
+from clusterra_proxy.requests.diagnosis import diagnose
+from clusterra_proxy.requests.in_flight import Running
+from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
+from clusterra_proxy.requests.query import get, list_jobs
+from clusterra_proxy.requests.submit import submit
+
+QUEUE = "proxy"
+"""Replicas that serve the same cluster share its requests."""
+
+
+@dataclass(frozen=True)
+class Route[M: Wire, T: Wire]:
+    """One operation: what is asked and what answers it."""
+
+    operation: Operation
+    request: type[M]
+    use_case: Callable[[Cluster, M], Awaitable[T]]
+
+    async def serve(self, client: Client, cluster: Cluster, running: Running) -> Subscription:
+        """Answer this operation for a cluster."""
+
+        async def handle(_subject: Subject, request: M) -> T:
+            with running:
+                return await self.use_case(cluster, request)
+
+        subject = subjects.slurm(cluster.ref, self.operation)
+        return await rpc.serve(client, subject, self.request, handle, queue=QUEUE)
+
+
+@asynccontextmanager
+async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
+    """Answer all operations for a cluster within the block, at whose end what was begun is finished."""
+    running = Running()
+    subscriptions = (
+        await Route("submit", Submit, submit).serve(client, cluster, running),
+        await Route("get", GetJob, get).serve(client, cluster, running),
+        await Route("list", ListJobs, list_jobs).serve(client, cluster, running),
+        await Route("cancel", Cancel, cancel).serve(client, cluster, running),
+        await Route("nodes", ListNodes, list_nodes).serve(client, cluster, running),
+        await Route("drain", Drain, drain).serve(client, cluster, running),
+        await Route("undrain", Undrain, undrain).serve(client, cluster, running),
+        await Route("down", Down, down).serve(client, cluster, running),
+        await Route("delete-node", DeleteNode, delete_node).serve(client, cluster, running),
+        await Route("set-extra", SetExtra, set_extra).serve(client, cluster, running),
+        await Route("diag", Diagnose, diagnose).serve(client, cluster, running),
+    )
+    try:
+        yield
+    finally:
+        for subscription in subscriptions:
+            # Without a connection nothing more comes in anyway.
+            with suppress(nats.errors.Error):
+                await subscription.drain()  # type: ignore[no-untyped-call]
+        # What came in before is begun in the next turn of the loop.
+        await asyncio.sleep(0)
+        await running.wait_for_none()

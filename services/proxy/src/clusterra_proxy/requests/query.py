@@ -1,0 +1,144 @@
+"""Reading jobs: from what was seen when that is fresh, else from slurmctld, and from slurmdbd what is older."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+
+from clusterra_contracts.identity import JobId, now
+from clusterra_contracts.job_states import LIVE
+from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs, Viewer
+
+from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.view import array_view, view
+from clusterra_proxy.slurmrestd import array_tasks
+from clusterra_proxy.slurmrestd.accounting import OLDEST
+from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
+from clusterra_proxy.slurmrestd.errors import Invalid, NotFound
+from clusterra_proxy.slurmrestd.records import JobRecord
+
+
+async def get(cluster: Cluster, request: GetJob) -> Job:
+    """One job, one task, or an array as a whole. Raises NotFound, also for somebody else's."""
+    records = await find(cluster, request.job_id)
+    if records and not may_see(request.viewer, records[0]):
+        records = ()
+    if not records:
+        uid = None if request.viewer.admin else request.viewer.user.uid
+        records = await _finished(cluster, request.job_id, uid)
+    whole = "_" not in request.job_id and records and records[0].array
+    job = array_view(cluster, request.job_id, records) if whole else view(cluster, records[0]) if records else None
+    if job is None:
+        raise NotFound(f"there is no job {request.job_id}")
+    if "_" in request.job_id and job.job_id != request.job_id:
+        # It has not started: its record stands for all tasks that have not.
+        job = job.model_copy(update={"job_id": request.job_id, "array_tasks": ""})
+    return job
+
+
+async def find(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]:
+    """The records of a job, a task or an array in slurmctld; nothing when it knows none."""
+    await cluster.own_changes_seen()
+    if cluster.jobs_fresh and (seen := cluster.jobs.job(job_id)):
+        return seen
+    asked_at = now()
+    try:
+        records = await cluster.controller.job(cluster.mint.operator(), job_id)
+    except NotFound:
+        return ()
+    cluster.saw_jobs(records, asked_at)
+    # slurmctld answers with the whole array when one of its tasks is asked for.
+    return _of(job_id, records)
+
+
+def may_see(viewer: Viewer, record: JobRecord) -> bool:
+    """Whether a job is the viewer's to see. Only the uid tells whose it is."""
+    return viewer.admin or record.user_id == viewer.user.uid
+
+
+async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
+    """One page of jobs, newest submit first: those that slurmctld knows, and older ones when a time is asked for."""
+    seen = await _seen(cluster)
+    records = {(record.id, record.submit_time): record for record in await _history(cluster, request)}
+    records |= {(record.id, record.submit_time): record for record in seen}
+    visible = (record for record in records.values() if may_see(request.viewer, record))
+    jobs = (job for record in visible if (job := view(cluster, record)) is not None)
+    matching = sorted((job for job in jobs if _matches(job, request)), key=_order, reverse=True)
+    after = _read_cursor(request.cursor) if request.cursor else None
+    rest = [job for job in matching if after is None or _order(job) < after]
+    page = rest[: request.limit]
+    cursor = _write_cursor(page[-1]) if len(rest) > len(page) else None
+    return JobPage(jobs=tuple(page), total=len(matching), cursor=cursor)
+
+
+async def _seen(cluster: Cluster) -> Iterable[JobRecord]:
+    await cluster.own_changes_seen()
+    if cluster.jobs_fresh:
+        return tuple(cluster.jobs)
+    listed = await cluster.controller.jobs(cluster.mint.operator())
+    return listed[1] if listed else ()
+
+
+async def _history(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
+    if request.submitted_after is None and request.submitted_before is None:
+        return ()
+    if request.states is not None and set(request.states) <= LIVE:
+        return ()
+    runs = await cluster.accounting.submitted(
+        cluster.mint.operator(),
+        after=request.submitted_after or OLDEST,
+        before=request.submitted_before,
+        uid=None if request.viewer.admin else request.viewer.user.uid,
+    )
+    return (run for run in runs if run.state != SUPERSEDED)
+
+
+async def _finished(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
+    """What accounting has of a job that slurmctld knows no more; of reused ids the last one."""
+    runs = await cluster.accounting.job(cluster.mint.operator(), job_id, uid=uid)
+    latest = {run.id: run for run in sorted(runs, key=lambda run: run.submit_time or now()) if run.state != SUPERSEDED}
+    if not latest:
+        return ()
+    newest = max(latest.values(), key=lambda run: run.submit_time or now())
+    return tuple(run for run in latest.values() if run.array == newest.array)
+
+
+def _of(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
+    if "_" not in job_id:
+        return records
+    task = int(job_id.partition("_")[2])
+    exact = tuple(record for record in records if record.id == job_id)
+    return exact or tuple(
+        record for record in records if record.waiting_tasks and task in array_tasks.expand(record.array_task_string)
+    )
+
+
+def _matches(job: Job, request: ListJobs) -> bool:
+    return (
+        (request.user is None or job.user == request.user)
+        and (request.states is None or job.state in request.states)
+        and (request.name is None or job.name == request.name)
+        and (request.submitted_after is None or job.submitted_at >= request.submitted_after)
+        and (request.submitted_before is None or job.submitted_at <= request.submitted_before)
+    )
+
+
+type _Place = tuple[int, int, int]
+"""Where a job stands in the order: submit time, job id, task."""
+
+
+def _order(job: Job) -> _Place:
+    whole, _, task = job.job_id.partition("_")
+    return int(job.submitted_at.timestamp()), int(whole), int(task or -1)
+
+
+def _write_cursor(job: Job) -> str:
+    return base64.urlsafe_b64encode(".".join(map(str, _order(job))).encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> _Place:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        submitted, whole, task = base64.urlsafe_b64decode(padded.encode()).decode().split(".")
+        return int(submitted), int(whole), int(task)
+    except (ValueError, binascii.Error) as error:
+        raise Invalid("the cursor is none of ours", hint="begin again without a cursor") from error

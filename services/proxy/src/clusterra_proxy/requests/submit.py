@@ -1,0 +1,151 @@
+"""Submitting jobs: the script's directives, what every job is given, and once only per idempotency key."""
+
+from datetime import timedelta
+from typing import Any
+
+from clusterra_contracts.identity import SlurmUser, now
+from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
+
+from clusterra_proxy.admission import job_limits
+from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.cluster.idempotency import KnownJob
+from clusterra_proxy.requests.cancel import look_again
+from clusterra_proxy.sbatch import directives
+from clusterra_proxy.sbatch.environment import DEFAULT_PATH
+from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.error_codes import ADMISSION
+from clusterra_proxy.slurmrestd.errors import Invalid, Rejected, Unavailable
+
+SHELL = "/bin/sh"
+REPEATS = timedelta(hours=1)
+"""How far back accounting is asked for the job of a key whose first submit had no answer."""
+ADMISSION_SECONDS = 10.0
+"""How long a submit waits for placeholders that are missing; making all of them takes some 3 s."""
+
+_NOT_YET = ("Required node not available", "Requested partition configuration not available now")
+"""Warnings that only say that no worker is there yet, which is how every job begins here."""
+
+
+async def submit(cluster: Cluster, request: Submit) -> Submitted:
+    """Submit a job as its user. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
+
+    Invalid names the line of what sbatch would not take, Rejected the limit of what no worker could run.
+    """
+    if request.idempotency_key is None:
+        return await _submit(cluster, request)
+    uid, key = request.user.uid, request.idempotency_key
+    async with cluster.keys.hold(uid, key):
+        if cluster.keys.doubtful(uid, key) or not cluster.jobs_fresh:
+            await _ask_for_keys(cluster, request.user)
+        if (known := cluster.keys.find(uid, key)) is not None:
+            return Submitted(job_id=known.job_id, accepted_at=known.submitted_at, repeated=True)
+        try:
+            submitted = await _submit(cluster, request)
+        except Unavailable:
+            cluster.keys.doubt(uid, key)
+            raise
+        cluster.keys.add(uid, key, KnownJob(submitted.job_id, submitted.accepted_at))
+        return submitted
+
+
+async def _submit(cluster: Cluster, request: Submit) -> Submitted:
+    token = await cluster.user_token(request.user)
+    _check_script(request.script)
+    job = directives.apply(request.script, request.job, now=now())
+    await _check_size(cluster, job)
+    described = describe(cluster, request, job)
+    try:
+        answer = await cluster.controller.submit(token, request.script, described)
+    except Rejected as error:
+        if error.error.code not in ADMISSION:
+            raise
+        await _await_admission(cluster, error)
+        answer = await cluster.controller.submit(token, request.script, described)
+    accepted_at = now()
+    job_id = str(answer.job_id)
+    cluster.soon(look_again(cluster, job_id))
+    warnings = (warning.description for warning in answer.warnings)
+    return Submitted(
+        job_id=job_id,
+        accepted_at=accepted_at,
+        warnings=tuple(text for text in warnings if not any(known in text for known in _NOT_YET)),
+    )
+
+
+async def _ask_for_keys(cluster: Cluster, user: SlurmUser) -> None:
+    token = cluster.mint.operator()
+    listed = await cluster.controller.jobs(token)
+    cluster.keys.learn(listed[1] if listed else ())
+    cluster.keys.learn(await cluster.accounting.submitted(token, after=now() - REPEATS, uid=user.uid))
+
+
+def describe(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:
+    """The job as slurmrestd takes it."""
+    shared = cluster.binding.shared_path
+    described = job.model_dump(mode="json", exclude_none=True)
+    described.setdefault("current_working_directory", shared)
+    described.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
+    described["environment"] = [*job.environment, *_missing(job.environment, request.user, shared)]
+    described["comment"] = str(
+        Comment(
+            user=request.user.name,
+            uid=str(request.user.uid),
+            user_email=request.email,
+            key=request.idempotency_key or "",
+        )
+    )
+    return described
+
+
+def _missing(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:
+    """There is no account in the job's `/etc/passwd`, so nothing else would set these."""
+    wanted = (
+        f"HOME={shared}/home/{user.name}",
+        f"USER={user.name}",
+        f"LOGNAME={user.name}",
+        f"SHELL={SHELL}",
+        DEFAULT_PATH,
+    )
+    given = {item.partition("=")[0] for item in environment}
+    return [item for item in wanted if item.partition("=")[0] not in given]
+
+
+def _check_script(script: str) -> None:
+    if not script.startswith("#!"):
+        raise Invalid(
+            "line 1 of the script: it must name an interpreter", hint="begin the script with a line such as #!/bin/bash"
+        )
+    if "\r\n" in script:
+        line = script[: script.index("\r\n")].count("\n") + 1
+        raise Invalid(f"line {line} of the script: it ends as on DOS", hint="write the script with plain line ends")
+    if "\0" in script:
+        raise Invalid("the script holds a zero byte", hint="a script is text")
+
+
+async def _check_size(cluster: Cluster, job: JobDescription) -> None:
+    """Refuse what no worker could run. Where there are nodes that are no workers of ours, Slurm decides alone."""
+    try:
+        job_limits.check(cluster.binding, job)
+    except Rejected:
+        shapes = {shape.name for shape in cluster.binding.catalogue.shapes}
+        listed = None if cluster.nodes_fresh else await cluster.controller.nodes(cluster.mint.operator())
+        nodes = listed[0] if listed else cluster.nodes.values()
+        if all(shapes & set(node.features) for node in nodes):
+            raise
+
+
+async def _await_admission(cluster: Cluster, refused: Rejected) -> None:
+    """Wait for the placeholders: without them Slurm refuses what it would take with them.
+
+    Raises the refusal itself when they are there, Unavailable when they do not come.
+    """
+    if await cluster.admission.sound():
+        refusal = refused.error
+        raise Rejected(
+            refusal.detail, hint=f"{refusal.hint}; {job_limits.largest(cluster.binding)}", code=refusal.code
+        ) from refused
+    if not await cluster.admission.becomes_sound(ADMISSION_SECONDS):
+        raise Unavailable(
+            "the cluster's Slurm cannot take jobs for workers to come yet",
+            hint="try again in a moment; an operator finds the reason in the proxy's log",
+        ) from refused

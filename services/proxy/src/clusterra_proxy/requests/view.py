@@ -1,0 +1,83 @@
+"""Jobs as their owners see them, made of records."""
+
+from collections.abc import Sequence
+
+from clusterra_contracts.identity import JobId
+from clusterra_contracts.rpc.slurm import Job
+
+from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.slurmrestd import array_tasks
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.watch.job_facts import UNKNOWN_UID
+
+_MOST_TELLING = (
+    "RUNNING",
+    "SUSPENDED",
+    "PENDING",
+    "FAILED",
+    "OUT_OF_MEMORY",
+    "NODE_FAIL",
+    "BOOT_FAIL",
+    "TIMEOUT",
+    "DEADLINE",
+    "PREEMPTED",
+    "CANCELLED",
+    "COMPLETED",
+)
+"""An array is in the first of these that one of its tasks is in."""
+
+
+def view(cluster: Cluster, record: JobRecord) -> Job | None:
+    """One record; None for one without a submit time, which Slurm shows while it loads its state."""
+    if record.submit_time is None:
+        return None
+    signal = record.exit_code.signal.id
+    waiting = cluster.jobs.waiting_tasks(record)
+    return Job(
+        job_id=record.id,
+        name=record.name,
+        user=cluster.owner(record),
+        uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+        state=record.state,
+        reason="" if record.state_reason == "None" else record.state_reason,
+        partition=record.partition,
+        nodes=record.hosts if record.started else (),
+        node_count=record.node_count or 1,
+        cpus=record.cpus or 1,
+        memory_per_node_mib=record.memory_per_node or None,
+        memory_per_cpu_mib=record.memory_per_cpu or None,
+        constraints=record.features,
+        time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
+        submitted_at=record.submit_time,
+        started_at=record.started,
+        ended_at=record.end_time if record.ended else None,
+        exit_code=record.exit_code.return_code if record.ended and record.started else None,
+        signal=signal or None,
+        array_tasks=array_tasks.spell(waiting) if waiting else record.array_task_string,
+        standard_output=record.standard_output if record.waiting_tasks else record.stdout_expanded,
+        standard_error="" if record.waiting_tasks else record.stderr_expanded,
+    )
+
+
+def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> Job | None:
+    """A whole array as one job: over when all its tasks are, and then as bad as the worst of them."""
+    tasks = [job for record in records if (job := view(cluster, record)) is not None]
+    if not tasks:
+        return None
+    if len(tasks) == 1:
+        return tasks[0].model_copy(update={"job_id": array})
+    telling = min(tasks, key=lambda job: _MOST_TELLING.index(job.state) if job.state in _MOST_TELLING else 0)
+    over = all(job.ended_at for job in tasks)
+    return telling.model_copy(
+        update={
+            "job_id": array,
+            "array_tasks": next((job.array_tasks for job in tasks if job.array_tasks), ""),
+            "nodes": tuple(sorted({node for job in tasks for node in job.nodes})),
+            "submitted_at": min(job.submitted_at for job in tasks),
+            "started_at": min((job.started_at for job in tasks if job.started_at), default=None),
+            "ended_at": max((job.ended_at for job in tasks if job.ended_at), default=None) if over else None,
+            "exit_code": max((job.exit_code or 0 for job in tasks), default=None) if over else None,
+            "standard_output": records[0].standard_output,
+            "standard_error": "",
+        }
+    )

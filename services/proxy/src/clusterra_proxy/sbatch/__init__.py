@@ -1,0 +1,1 @@
+"""`#SBATCH` lines, read as sbatch reads them."""

@@ -1,0 +1,1 @@
+"""What slurmrestd is asked and answers, in whatever version it speaks."""

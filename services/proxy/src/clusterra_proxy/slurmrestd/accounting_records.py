@@ -1,0 +1,109 @@
+"""slurmdbd's jobs, read in the shape of slurmctld's."""
+
+from typing import Any
+
+from pydantic import Field
+
+from clusterra_proxy.slurmrestd.answers import Answer
+from clusterra_proxy.slurmrestd.array_tasks import from_bitmap
+from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord, Many, Number, Record, Text, Time
+
+SUPERSEDED = "REQUEUED"
+"""The state of a run that was given up for another one. slurmdbd writes it next to what the run ended by."""
+
+
+class _Times(Record):
+    submission: Time = None
+    start: Time = None
+    end: Time = None
+    limit: Number = None
+
+
+class _Running(Record):
+    tasks: int = 0
+
+
+class _Max(Record):
+    running: _Running = _Running()
+
+
+class _Limits(Record):
+    max: _Max = _Max()
+
+
+class _Array(Record):
+    job_id: int = 0
+    task_id: Number = None
+    task: Text = ""
+    """The tasks that have not started, as a hexadecimal bit map: `0x17` is `0-2,4`."""
+    limits: _Limits = _Limits()
+
+
+class _State(Record):
+    current: tuple[str, ...] = ()
+    reason: Text = ""
+
+
+class _Required(Record):
+    cpus: int = Field(default=1, alias="CPUs")
+    memory_per_cpu: Number = None
+    memory_per_node: Number = None
+
+
+class _Comments(Record):
+    job: Text = ""
+
+
+class AccountingJob(Record):
+    """One run of a job as slurmdbd keeps it. A requeued job has one for each run."""
+
+    job_id: int
+    array: _Array = _Array()
+    name: Text = ""
+    user: Text = ""
+    comment: _Comments = _Comments()
+    state: _State
+    partition: Text = ""
+    nodes: Text = ""
+    allocation_nodes: int = 0
+    constraints: Text = ""
+    required: _Required = _Required()
+    time: _Times
+    restart_cnt: int = 0
+    exit_code: ExitCode = ExitCode()
+    stdout: Text = ""
+    stdout_expanded: Text = ""
+    stderr_expanded: Text = ""
+
+    def record(self, uid: int | None) -> JobRecord:
+        """The same as a record of slurmctld. `uid` is its owner's, where the question told."""
+        values: dict[str, Any] = {
+            "job_id": self.job_id,
+            "array_job_id": self.array.job_id,
+            "array_task_id": self.array.task_id,
+            "array_task_string": from_bitmap(self.array.task),
+            "array_max_tasks": self.array.limits.max.running.tasks,
+            "user_id": uid,
+            "user_name": self.user,
+            "comment": self.comment.job,
+            "job_state": (SUPERSEDED,) if SUPERSEDED in self.state.current else self.state.current,
+            "state_reason": self.state.reason,
+            "node_count": self.allocation_nodes or None,
+            "cpus": self.required.cpus,
+            "memory_per_node": self.required.memory_per_node,
+            "memory_per_cpu": self.required.memory_per_cpu,
+            "features": self.constraints,
+            "time_limit": self.time.limit,
+            "submit_time": self.time.submission,
+            "start_time": self.time.start,
+            "end_time": self.time.end,
+            "standard_output": self.stdout,
+        }
+        same = ("name", "partition", "nodes", "restart_cnt", "exit_code", "stdout_expanded", "stderr_expanded")
+        return JobRecord(**values, **{field: getattr(self, field) for field in same})
+
+
+class AccountingJobs(Answer):
+    """`GET slurmdb jobs/` and `job/{id}`."""
+
+    jobs: Many[AccountingJob] = ()

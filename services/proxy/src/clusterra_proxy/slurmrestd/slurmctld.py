@@ -1,0 +1,177 @@
+"""slurmctld, as slurmrestd shows it: typed questions and orders, in whatever version it speaks."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clusterra_contracts.identity import JobId, Moment, now
+
+from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer
+from clusterra_proxy.slurmrestd.client import Slurmrestd
+from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, by_number
+from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
+from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
+from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+class Controller:
+    """One cluster's slurmctld. Tokens are the caller's; at most one job list is in flight, shared by all who ask.
+
+    Every method raises the errors of `clusterra_proxy.slurmrestd.errors`.
+    """
+
+    def __init__(self, slurmrestd: Slurmrestd) -> None:
+        self._rest = slurmrestd
+        self._version: Version | None = None
+        self._listing: asyncio.Task[tuple[Moment, tuple[JobRecord, ...], int | None] | None] | None = None
+        self.slurm_version = ""
+        """The release that answered last, such as `26.05.5`."""
+        self.last_listed_at: Moment | None = None
+
+    @property
+    def api_version(self) -> str:
+        """The version spoken; empty before the first answer."""
+        return self._version.name if self._version else ""
+
+    async def version(self, token: str) -> Version:
+        """The newest version that this slurmrestd serves. Asked for once, and again after `forget_version`."""
+        if self._version is None:
+            for version in VERSIONS:
+                try:
+                    answer = await self._rest.read(version.slurm("ping/"), token, Pings, what="API version")
+                except NotFound:
+                    continue
+                self.slurm_version = answer.meta.slurm.release
+                self._version = version
+                return version
+            names = ", ".join(version.name for version in VERSIONS)
+            raise Unavailable(
+                "slurmrestd serves none of the API versions that we speak",
+                hint=f"let slurmrestd serve one of {names}",
+            )
+        return self._version
+
+    def forget_version(self) -> None:
+        """Find out again which version is served."""
+        self._version = None
+
+    async def ping(self, token: str) -> bool:
+        """Whether the controller answers; this also finds out a version that changed."""
+        self.forget_version()
+        version = await self.version(token)
+        answer = await self._rest.read(version.slurm("ping/"), token, Pings, what="controller")
+        return any(ping.responding for ping in answer.pings)
+
+    async def states(self, token: str) -> States:
+        """The states of all jobs of all users: cheap, whatever their number."""
+        version = await self.version(token)
+        return await self._rest.read(version.slurm("jobs/state/"), token, States, what="job")
+
+    async def job(self, token: str, job_id: JobId) -> tuple[JobRecord, ...]:
+        """The record of a job, or all records of the array that `job_id` or its first part names.
+
+        Raises NotFound, also for a job that this user may not see.
+        """
+        version = await self.version(token)
+        answer = await self._rest.read(version.slurm(f"job/{job_id}"), token, version.jobs, what="job")
+        if not answer.jobs:
+            raise NotFound(f"there is no job {job_id}")
+        return answer.jobs
+
+    async def jobs(
+        self, token: str, *, changed_after: int | None = None
+    ) -> tuple[Moment, tuple[JobRecord, ...], int | None] | None:
+        """All jobs, with when the reading began and what to pass as `changed_after` the next time.
+
+        None when nothing has changed since `changed_after`. Who asks while a list is under way gets that one.
+        """
+        if self._listing is None or self._listing.done():
+            self._listing = asyncio.create_task(self._list(token, changed_after))
+        return await asyncio.shield(self._listing)
+
+    async def _list(
+        self, token: str, changed_after: int | None
+    ) -> tuple[Moment, tuple[JobRecord, ...], int | None] | None:
+        began = now()
+        version = await self.version(token)
+        query = {"update_time": str(changed_after)} if changed_after else None
+        answer = await self._rest.read_list(version.slurm("jobs/"), token, version.jobs, what="job", query=query)
+        self.last_listed_at = began
+        if answer is None or (changed_after and not answer.jobs):
+            return None
+        return began, answer.jobs, answer.last_update
+
+    async def nodes(
+        self, token: str, *, changed_after: int | None = None
+    ) -> tuple[tuple[NodeRecord, ...], int | None] | None:
+        """All nodes, with what to pass as `changed_after` the next time; None when nothing has changed since."""
+        version = await self.version(token)
+        query = {"update_time": str(changed_after)} if changed_after else None
+        answer = await self._rest.read_list(version.slurm("nodes/"), token, Nodes, what="node", query=query)
+        return None if answer is None else (answer.nodes, answer.last_update)
+
+    async def node(self, token: str, name: str) -> NodeRecord:
+        """One node. Raises NotFound."""
+        version = await self.version(token)
+        answer = await self._rest.read(version.slurm(_node_path(name)), token, Nodes, what="node")
+        if not answer.nodes:
+            raise NotFound(f"there is no node {name}")
+        return answer.nodes[0]
+
+    async def submit(self, token: str, script: str, job: Mapping[str, Any]) -> SubmitAnswer:
+        """Submit a batch script with a `job_desc_msg`. Raises Rejected, also when it names what does not exist."""
+        version = await self.version(token)
+        body = {"script": script, "job": job}
+        try:
+            return await self._rest.write(
+                "POST", version.slurm("job/submit"), token, SubmitAnswer, what="job", body=body
+            )
+        except (NotFound, Conflict) as error:
+            raise Rejected(error.error.detail, code=error.error.code) from error
+
+    async def kill(self, token: str, job_id: JobId) -> None:
+        """Cancel a job, a task or a whole array.
+
+        Raises NotFound, Forbidden for somebody else's, and Conflict when it is over. `DELETE job/{id}` would not
+        tell: it answers 200 to everything.
+        """
+        version = await self.version(token)
+        answer = await self._rest.write(
+            "DELETE", version.slurm("jobs/"), token, KillAnswer, what="job", body={"jobs": [job_id]}
+        )
+        for status in answer.status:
+            if status.error.code:
+                raise by_number(status.error.code, f"job {job_id}: {status.error.message}")
+
+    async def update_node(self, token: str, name: str, states: Sequence[str], reason: str = "") -> None:
+        """Change a node's state. Raises NotFound."""
+        version = await self.version(token)
+        body = {"state": list(states)} | ({"reason": reason} if reason else {})
+        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, what="node", body=body)
+
+    async def set_extra(self, token: str, name: str, extra: str) -> None:
+        """Change what jobs are held against on a node; nothing takes it away. Raises NotFound, Rejected if no JSON."""
+        version = await self.version(token)
+        body = {"extra": extra}
+        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, what="node", body=body)
+
+    async def delete_node(self, token: str, name: str) -> bool:
+        """Delete a dynamic node's record; False when there is none. Raises Conflict while it is busy."""
+        version = await self.version(token)
+        try:
+            await self._rest.write("DELETE", version.slurm(_node_path(name)), token, Answer, what="node")
+        except NotFound as error:
+            if error.error.code != INVALID_NODE:
+                raise
+            return False
+        return True
+
+
+def _node_path(name: str) -> str:
+    # Slurm would take a hostlist expression for many nodes, and `/` or `?` would make another question of it.
+    if not _NODE_NAME.fullmatch(name):
+        raise Invalid(f"{name!r} is no name of one node")
+    return f"node/{name}"

@@ -1,0 +1,1 @@
+"""Watching a cluster: polls, facts, events and snapshots."""

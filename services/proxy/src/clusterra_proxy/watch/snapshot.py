@@ -1,0 +1,160 @@
+"""The queue of a cluster as the scaler sees it, made of job and node records."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from clusterra_contracts.identity import JobId
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+
+from clusterra_proxy.slurmrestd import array_tasks, hostlist
+from clusterra_proxy.slurmrestd.gres import gres, gres_counts, gres_given, memory_per_gpu_mib
+from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
+from clusterra_proxy.slurmrestd.tres import memory_mib
+from clusterra_proxy.watch.job_facts import UNKNOWN_UID
+
+type Owner = Callable[[JobRecord], str]
+"""Names the owner of a job."""
+type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
+
+
+def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: datetime) -> tuple[PendingJobs, ...]:
+    """Pending jobs at a moment, identical ones as one, in the order in which Slurm looks at the first of each."""
+    pending: list[JobRecord] = []
+    started: Counter[int] = Counter()
+    for record in records:
+        if record.state == "PENDING" and not record.on_nodes and record.submit_time is not None:
+            pending.append(record)
+        elif record.array and record.on_nodes:
+            started[record.array] += 1
+    groups: dict[tuple[object, ...], list[JobRecord]] = {}
+    for record in sorted(pending, key=_turn):
+        groups.setdefault(_request(record, at), []).append(record)
+    return tuple(_group(alike, waiting_tasks, started, at) for alike in groups.values())
+
+
+def _request(record: JobRecord, at: datetime) -> tuple[object, ...]:
+    """What a job asks for and why it waits: equal for jobs that the scaler need not tell from each other."""
+    return (
+        *(record.cpus, record.cpus_per_task, record.minimum_cpus_per_node, record.tasks),
+        *(record.min_nodes, record.max_nodes, record.required_nodes, record.excluded_nodes),
+        *(record.memory_per_node, record.memory_per_cpu, record.memory_per_tres, record.features, gres(record)),
+        *(record.shared, record.partition, record.resv_name, record.het_job_id, record.het_job_offset),
+        *(record.user_id, record.state_reason, record.hold, record.priority == 0, bool(record.dependency)),
+        *(_begins_at(record, at), record.time_limit, record.extra),
+    )
+
+
+def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Counter[int], at: datetime) -> PendingJobs:
+    record = alike[0]
+    per_gpu = memory_per_gpu_mib(record)
+    return PendingJobs(
+        job_ids=tuple(each.id for each in alike),
+        count=sum(_count(each, waiting_tasks, started) for each in alike),
+        array_tasks={
+            each.id: array_tasks.rows(tasks) for each in alike if each.waiting_tasks and (tasks := waiting_tasks(each))
+        },
+        cpus=max(record.cpus or 1, 1),
+        cpus_per_task=max(record.cpus_per_task or 1, 1),
+        cpus_per_node=max(record.minimum_cpus_per_node or 1, 1),
+        tasks=record.tasks or None,
+        nodes=record.min_nodes,
+        max_nodes=record.max_nodes or None,
+        memory_per_node_mib=record.memory_per_node if per_gpu is None else None,
+        memory_per_cpu_mib=record.memory_per_cpu or None,
+        memory_per_gpu_mib=per_gpu,
+        features=record.features,
+        gres=gres(record),
+        exclusive=not {"none", "topo"}.isdisjoint(record.shared),
+        exclusive_user=not {"user", "mcs"}.isdisjoint(record.shared),
+        required_nodes=hostlist.expand(record.required_nodes),
+        excluded_nodes=hostlist.expand(record.excluded_nodes),
+        partition=record.partition,
+        reservation=record.resv_name,
+        het_job_id=str(record.het_job_id) if record.het_job_id else None,
+        het_offset=record.het_job_offset or 0,
+        uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+        reason=record.state_reason,
+        held=record.hold or record.priority == 0,
+        dependent=bool(record.dependency),
+        begins_at=_begins_at(record, at),
+        time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
+        first_submitted_at=min(each.submit_time for each in alike if each.submit_time is not None),
+        extra=record.extra,
+    )
+
+
+def _begins_at(record: JobRecord, at: datetime) -> datetime | None:
+    return record.eligible_time if record.eligible_time is not None and record.eligible_time > at else None
+
+
+def _count(record: JobRecord, waiting_tasks: WaitingTasks, started: Counter[int]) -> int:
+    if record.array is None or not record.waiting_tasks:
+        return 1
+    waiting = len(waiting_tasks(record)) or 1
+    throttle = record.array_max_tasks
+    return min(waiting, max(throttle - started[record.array], 0)) if throttle else waiting
+
+
+def running_jobs(records: Iterable[JobRecord], owner: Owner) -> tuple[RunningJob, ...]:
+    """Jobs that hold nodes, in the order of their ids."""
+    running = (
+        RunningJob(
+            job_id=record.id,
+            uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+            user=owner(record),
+            nodes=record.hosts,
+            cpus=record.cpus or 1,
+            started_at=record.start_time,
+            ends_by=None if record.time_limit is None else record.start_time + timedelta(minutes=record.time_limit),
+            memory_mib=memory_mib(record.tres_alloc_str),
+            gres=gres_given(record),
+            extra=record.extra,
+        )
+        for record in records
+        if record.on_nodes and record.start_time is not None
+    )
+    return tuple(sorted(running, key=lambda job: _order(job.job_id)))
+
+
+def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
+    """All nodes by name. `idle_since` is Slurm's own `last_busy`, which it sets when the last job is cleaned up."""
+    states = (
+        NodeState(
+            name=node.name,
+            states=node.state,
+            cpus=node.cpus,
+            cpus_allocated=node.alloc_cpus,
+            memory_mib=node.real_memory,
+            memory_allocated_mib=node.alloc_memory,
+            gres=gres_counts(node.gres),
+            gres_allocated=gres_counts(node.gres_used),
+            features=node.features,
+            reason=node.reason,
+            idle_since=None if node.busy else node.last_busy,
+            registered_at=node.slurmd_start_time,
+            extra=node.extra,
+        )
+        for node in nodes
+    )
+    return tuple(sorted(states, key=lambda node: node.name))
+
+
+def restless(snapshot: QueueSnapshot) -> bool:
+    """Whether the scaler decides on how fresh it is: something waits, or a node is to be seen idle."""
+    return bool(snapshot.pending) or any(node.draining for node in snapshot.nodes or ())
+
+
+def same_queue(one: QueueSnapshot | None, other: QueueSnapshot) -> bool:
+    """Whether both say the same, whenever it was."""
+    return one is not None and (one.pending, one.running, one.nodes) == (other.pending, other.running, other.nodes)
+
+
+def _turn(record: JobRecord) -> tuple[int, tuple[int, int]]:
+    """Of equal priority the older job comes first."""
+    return -(record.priority or 0), _order(record.id)
+
+
+def _order(job_id: JobId) -> tuple[int, int]:
+    whole, _, task = job_id.partition("_")
+    return int(whole), int(task or 0)

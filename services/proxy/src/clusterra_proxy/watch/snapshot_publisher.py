@@ -1,0 +1,103 @@
+"""Publishes a cluster's queue: at every change, and from time to time to say that it is still so."""
+
+import asyncio
+import time
+
+import structlog
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import JOB
+from clusterra_contracts.identity import now
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_runtime.clock import generation
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRefused
+from prometheus_client import Counter
+
+from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.watch.snapshot import node_states, pending_jobs, restless, running_jobs, same_queue
+
+log = structlog.get_logger(__name__)
+
+RESTLESS_SECONDS = 0.4
+"""The scaler decides on how fresh a snapshot is: while something waits or drains, every look is published."""
+RETRY_SECONDS = 1.0
+
+PUBLISHED = Counter("clusterra_snapshots_published_total", "Queue snapshots, by why they were published", ("why",))
+
+
+class SnapshotPublisher:
+    """One cluster's snapshots. Generations rise over restarts; wake-ups that come together make one snapshot."""
+
+    def __init__(self, cluster: Cluster, client: Client, *, quiet_seconds: float) -> None:
+        self._cluster = cluster
+        self._client = client
+        self._quiet_seconds = quiet_seconds
+        self._wake = asyncio.Event()
+        self._last: QueueSnapshot | None = None
+        self._last_at = 0.0
+
+    @property
+    def restless(self) -> bool:
+        """Whether the last snapshot is one whose freshness decides; True before there is one."""
+        return self._last is None or restless(self._last)
+
+    def wake(self) -> None:
+        """Look whether there is something to publish."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Publish, for ever."""
+        latest = await self._latest_generation()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            snapshot = self._take(generation(latest))
+            changed = not same_queue(self._last, snapshot)
+            pause = RESTLESS_SECONDS if restless(snapshot) else self._quiet_seconds
+            if not changed and time.monotonic() - self._last_at < pause:
+                continue
+            if await self._publish(snapshot):
+                latest, self._last, self._last_at = snapshot.generation, snapshot, time.monotonic()
+                PUBLISHED.labels("change" if changed else "time").inc()
+            else:
+                # Not this one again: by then there is a newer one.
+                await asyncio.sleep(RETRY_SECONDS)
+                self._wake.set()
+
+    def _take(self, number: int) -> QueueSnapshot:
+        cluster = self._cluster
+        read = [moment for moment in (cluster.jobs_seen_at, cluster.nodes_seen_at) if moment is not None]
+        jobs_known, nodes_known = cluster.jobs_seen_at is not None, cluster.nodes_seen_at is not None
+        return QueueSnapshot(
+            generation=number,
+            taken_at=min(read, default=now()),
+            pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, now()) if jobs_known else None,
+            running=running_jobs(cluster.jobs, cluster.owner) if jobs_known else None,
+            nodes=node_states(cluster.nodes.values()) if nodes_known else None,
+        )
+
+    async def _publish(self, snapshot: QueueSnapshot) -> bool:
+        ref = self._cluster.ref
+        message_id = f"{ref.key}:snapshot:{snapshot.generation}"
+        try:
+            await bus.publish_durable(self._client, subjects.job_pending(ref), snapshot, message_id=message_id)
+        except (BusUnavailable, MessageRefused) as error:
+            log.warning("snapshot_not_published", generation=snapshot.generation, reason=str(error))
+            return False
+        return True
+
+    async def _latest_generation(self) -> int:
+        while True:
+            try:
+                stored = await bus.last(
+                    self._client, JOB.name, subjects.job_partitioned(self._cluster.ref), QueueSnapshot
+                )
+            except BusUnavailable as error:
+                log.warning("last_snapshot_not_read", reason=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+            except InvalidMessage as error:
+                log.warning("last_snapshot_unreadable", reason=str(error))
+                return 0
+            else:
+                return stored[0].generation if stored else 0
