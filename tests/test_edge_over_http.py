@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from agent_process import REF
 from clusterra_contracts.agent_http import new_key
-from clusterra_gateway.directory import Directory
+from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
 from clusterra_lab.ports import free_port

@@ -11,8 +11,8 @@ import aiohttp
 from cluster_stand_in import ClusterStandIn
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_gateway.accounts.directory import ACCOUNTS, Directory
 from clusterra_gateway.app import gateway_on
-from clusterra_gateway.directory import ACCOUNTS, Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
 from clusterra_lab.process import until

@@ -5,10 +5,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.authentication import FRESH_SECONDS
-from clusterra_gateway.errors import Forbidden
-from clusterra_gateway.origin import refuse_cross_site
-from clusterra_gateway.route import PrivateRoute
+from clusterra_gateway.http.errors import Forbidden
+from clusterra_gateway.http.route import PrivateRoute
+from clusterra_gateway.identity.authentication import FRESH_SECONDS
+from clusterra_gateway.identity.origin import refuse_cross_site
 from clusterra_gateway.routes import ROUTES
 from gateway_world import World
 
@@ -93,7 +93,7 @@ async def test_what_another_replica_revoked_ends_here_soon(world: World, monkeyp
     world.store._tables["accounts"][f"member#{made['token'].split('_')[1]}"].pop(f"token#{made['id']}")
     assert await status(world, made["token"]) == 200
     later = asyncio.get_running_loop().time() + FRESH_SECONDS + 1
-    monkeypatch.setattr("clusterra_gateway.authentication.time.monotonic", lambda: later)
+    monkeypatch.setattr("clusterra_gateway.identity.authentication.time.monotonic", lambda: later)
     assert await status(world, made["token"]) == 401
 
 

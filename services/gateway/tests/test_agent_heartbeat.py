@@ -20,9 +20,9 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_gateway.agent_wire import version_of
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.agents.wire import version_of
 from clusterra_gateway.app import gateway_on
-from clusterra_gateway.directory import Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
 from clusterra_lab.declared_nats import declared_nats
@@ -134,7 +134,7 @@ async def queue(world: World, *busy: str) -> None:
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.agent_exchange.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.agents.exchange.EVERY_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from clusterra_contracts.heartbeat import Heartbeat, NodeClaim, Price, Worker
 from clusterra_contracts.queue import NodeState, QueueSnapshot, RunningJob
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_gateway.agent_wire import (
+from clusterra_gateway.agents.wire import (
     BELIEVED_SECONDS,
     Central,
     heartbeat_of,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from clusterra_gateway.budget import shared_out
+from clusterra_gateway.accounts.budget import shared_out
 from clusterra_gateway.provision import Given
 from gateway_world import provisioned
 from hypothesis import given

@@ -11,7 +11,7 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, NodeFact
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_gateway.feed import Subscription, Told, TooSlow
+from clusterra_gateway.bus.feed import Subscription, Told, TooSlow
 from clusterra_gateway.settings import Settings
 from clusterra_lab.nats import nats_server
 from clusterra_lab.process import until
@@ -152,7 +152,7 @@ async def test_what_people_do_to_their_account_is_told(world: World) -> None:
 
 
 async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.feed.QUEUE", 3)
+    monkeypatch.setattr("clusterra_gateway.bus.feed.QUEUE", 3)
     event = Event.model_validate(
         {
             "id": "x",
@@ -175,7 +175,7 @@ async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pyt
 
 
 async def test_pings_show_that_a_quiet_stream_lives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.sse.PING_SECONDS", 0.05)
+    monkeypatch.setattr("clusterra_gateway.http.sse.PING_SECONDS", 0.05)
     browser = await world.login("ada@acme.example")
     async with browser.get(STREAM) as answer:
         first = await answer.content.readline()

@@ -8,8 +8,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.jobs import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
-from clusterra_gateway.parameters import MAX_BODY_BYTES
+from clusterra_gateway.http.parameters import MAX_BODY_BYTES
+from clusterra_gateway.jobs.jobs import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
 from gateway_world import World
 
 SUBMIT = "/v1/clusters/main/jobs/submit"

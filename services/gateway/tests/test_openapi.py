@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 import jsonschema
-from clusterra_gateway.openapi import document
+from clusterra_gateway.http.openapi import document
+from clusterra_gateway.http.server import application
 from clusterra_gateway.routes import ROUTES
-from clusterra_gateway.server import application
 from gateway_world import World
 
 

@@ -6,7 +6,7 @@ import pytest
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
-from clusterra_gateway.follow import MAX_EVENT_BYTES, Text
+from clusterra_gateway.output.follow import MAX_EVENT_BYTES, Text
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World
 from hypothesis import given
@@ -160,7 +160,7 @@ async def test_an_edge_that_is_away_is_waited_for(world: World) -> None:
 
 
 async def test_the_stream_ends_with_the_sign_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.sse.PING_SECONDS", 0.1)
+    monkeypatch.setattr("clusterra_gateway.http.sse.PING_SECONDS", 0.1)
     browser = await world.login("ada@acme.example")
     world.acme.add("7")
     world.acme.write("7", b"one\n")

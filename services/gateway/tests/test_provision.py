@@ -9,9 +9,9 @@ import yaml
 from aiohttp.test_utils import make_mocked_request
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.agent_keys import AgentKey, AgentKeys
-from clusterra_gateway.directory import ACCOUNTS, Directory
-from clusterra_gateway.errors import Conflict, InvalidRequest, Refused, Unauthenticated
+from clusterra_gateway.accounts.directory import ACCOUNTS, Directory
+from clusterra_gateway.agents.keys import AgentKey, AgentKeys
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, Refused, Unauthenticated
 from clusterra_gateway.provision import Given, Provisioning, command, read
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox

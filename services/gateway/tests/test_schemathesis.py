@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import schemathesis
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
-from clusterra_gateway.agent_keys import AgentKey, hash_of, put_agent_key
-from clusterra_gateway.directory import Directory
-from clusterra_gateway.openapi import document
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.agents.keys import AgentKey, hash_of, put_agent_key
+from clusterra_gateway.http.openapi import document
 from clusterra_gateway.routes import ROUTES
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
@@ -48,7 +48,7 @@ def check(url: str, token: str, agent_key: str, route_name: str) -> None:
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.parametrize("name", [route.name for route in ROUTES if not route.stream])
 async def test_operation(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.agent_exchange.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.agents.exchange.EVERY_SECONDS", 0.0)
     world.acme.add("7")
     world.acme.write("7", b"hello\n")
     browser = await world.login("ada@acme.example")

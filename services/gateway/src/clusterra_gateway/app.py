@@ -15,21 +15,21 @@ from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Store
 
-from clusterra_gateway.agent_exchange import AgentExchange
-from clusterra_gateway.agent_keys import AgentKeys
-from clusterra_gateway.authentication import Authentication
-from clusterra_gateway.connections import Connections
+from clusterra_gateway.accounts.directory import ACCOUNTS, Directory
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.agents.exchange import AgentExchange
+from clusterra_gateway.agents.keys import AgentKeys
+from clusterra_gateway.bus.connections import Connections
+from clusterra_gateway.bus.feed import Feed
+from clusterra_gateway.bus.upstream import Upstream
 from clusterra_gateway.context import Gateway
-from clusterra_gateway.directory import ACCOUNTS, Directory
-from clusterra_gateway.feed import Feed
-from clusterra_gateway.idempotency import IDEMPOTENCY, IdempotencyKeys
-from clusterra_gateway.joining import Joining
-from clusterra_gateway.oidc import Issuer
-from clusterra_gateway.projection import Projection
-from clusterra_gateway.server import serving
-from clusterra_gateway.sessions import SessionKeys
+from clusterra_gateway.http.server import serving
+from clusterra_gateway.identity.authentication import Authentication
+from clusterra_gateway.identity.enrolment import Joining
+from clusterra_gateway.identity.oidc import Issuer
+from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.jobs.idempotency import IDEMPOTENCY, IdempotencyKeys
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.upstream import Upstream
 
 NAME = "gateway"
 

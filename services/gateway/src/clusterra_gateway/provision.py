@@ -26,15 +26,15 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import StoreError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from clusterra_gateway.admin_events import admin_event
-from clusterra_gateway.agent_keys import AgentKey, hash_of, put_agent_key
+from clusterra_gateway.accounts.admin_events import admin_event
+from clusterra_gateway.accounts.budget import shared_out
+from clusterra_gateway.accounts.directory import ACCOUNTS, Directory, domain_key, invitation_key, name_key, tenant_key
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, NameReservation, Tenant
+from clusterra_gateway.agents.keys import AgentKey, hash_of, put_agent_key
 from clusterra_gateway.app import connected, followed_registry
-from clusterra_gateway.budget import shared_out
-from clusterra_gateway.directory import ACCOUNTS, Directory, domain_key, invitation_key, name_key, tenant_key
-from clusterra_gateway.errors import Conflict, InvalidRequest, Refused
-from clusterra_gateway.joining import FIRST_UID
-from clusterra_gateway.projection import Projection
-from clusterra_gateway.records import OPERATOR, Domain, Invitation, NameReservation, Tenant
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, Refused
+from clusterra_gateway.identity.enrolment import FIRST_UID
 from clusterra_gateway.settings import RecordSettings
 
 ACTOR = "provision"

@@ -5,8 +5,15 @@ from clusterra_contracts.rpc.history import HistoryPage
 from clusterra_contracts.rpc.slurm import Job, JobPage, Submitted
 from clusterra_contracts.rpc.why import Explanation
 
-from clusterra_gateway import agent_heartbeat, clusters, description, events, jobs, login, logs, users
-from clusterra_gateway.route import AgentRoute, PrivateRoute, PublicRoute, Route
+from clusterra_gateway.agents import heartbeat as agent_heartbeat
+from clusterra_gateway.clusters import clusters
+from clusterra_gateway.events import events
+from clusterra_gateway.http import description
+from clusterra_gateway.http.route import AgentRoute, PrivateRoute, PublicRoute, Route
+from clusterra_gateway.identity import login
+from clusterra_gateway.identity import tokens as users
+from clusterra_gateway.jobs import jobs
+from clusterra_gateway.output import output as logs
 
 EVENT_STREAM = "text/event-stream"
 

@@ -1,0 +1,1 @@
+"""Edge-agents that speak HTTP."""

@@ -1,0 +1,119 @@
+"""An agent's heartbeat over HTTP: onto the bus, and back what the bus would have told it."""
+
+import asyncio
+import time
+from base64 import b64encode
+from hashlib import sha256
+
+import structlog
+from clusterra_contracts.agent_http import EVERY_SECONDS, AgentHeartbeat, AgentHeartbeatReply
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import JOB, SCALE
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.registry import SecretReference
+from clusterra_contracts.scale import DesiredState
+from clusterra_runtime.clock import generation
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets import SecretUnavailable, read_binary_secret
+
+from clusterra_gateway.agents import wire as agent_wire
+from clusterra_gateway.agents.keys import AgentKey
+from clusterra_gateway.agents.wire import Central
+from clusterra_gateway.http.errors import TooLarge, TooManyRequests, Unavailable
+
+log = structlog.get_logger()
+
+ANSWER_SECONDS = 8.0
+"""An agent waits 10 s."""
+
+
+class AgentExchange:
+    """Takes at most one heartbeat a second from each cluster."""
+
+    def __init__(self, client: bus.Client, registry: Registry) -> None:
+        self._client = client
+        self._registry = registry
+        self._taken: dict[ClusterRef, float] = {}
+        self._generations: dict[ClusterRef, int] = {}
+
+    def admit(self, ref: ClusterRef) -> None:
+        """Let one in, or raise TooManyRequests."""
+        at, before = time.monotonic(), self._taken.get(ref)
+        if before is not None and at - before < EVERY_SECONDS:
+            raise TooManyRequests("a heartbeat of this cluster came a moment ago", hint="send one a second at most")
+        self._taken[ref] = at
+
+    async def answer(self, holder: AgentKey, request: AgentHeartbeat) -> AgentHeartbeatReply:
+        """Store the heartbeat and answer it. Raises Unavailable, with nothing known of what was stored; TooLarge."""
+        ref = holder.ref
+        try:
+            if not self._client.is_connected:
+                raise _unavailable()
+            async with asyncio.timeout(ANSWER_SECONDS):
+                central = await self._central(ref)
+                heartbeat = agent_wire.heartbeat_of(request, central, self._next_generation(ref))
+                await bus.publish_durable(
+                    self._client,
+                    subjects.heartbeat(ref),
+                    heartbeat,
+                    message_id=f"{ref.key}:heartbeat:{heartbeat.generation}",
+                )
+        except (TimeoutError, bus.BusUnavailable) as error:
+            log.warning("agent_heartbeat_not_stored", reason=str(error) or "it took too long")
+            raise _unavailable() from error
+        except bus.MessageRefused as error:
+            raise TooLarge("this heartbeat is larger than any message may be", hint="send fewer prices") from error
+        reply = agent_wire.reply(request, central)
+        if central.desired is not None and agent_wire.version_of(central.desired) < request.last_applied_version:
+            log.warning("agent_is_ahead", version=request.last_applied_version, desired=central.desired.order)
+        return reply.model_copy(update={"slurm_key": _slurm_key(holder.slurm_key, request)})
+
+    async def _central(self, ref: ClusterRef) -> Central:
+        binding = self._registry.get(ref)
+        desired, snapshot = await asyncio.gather(self._desired(ref), self._snapshot(ref))
+        shapes = binding.catalogue.shapes if binding is not None else ()
+        return Central(desired, snapshot, {shape.name: shape.worker for shape in shapes}, now())
+
+    async def _desired(self, ref: ClusterRef) -> DesiredState | None:
+        try:
+            found = await bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)
+        except InvalidMessage as error:
+            log.warning("stored_desired_state_invalid", reason=str(error))
+            return None
+        return found[0] if found else None
+
+    async def _snapshot(self, ref: ClusterRef) -> QueueSnapshot | None:
+        try:
+            found = await bus.last(self._client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+        except (InvalidMessage, bus.BusUnavailable) as error:
+            log.warning("stored_snapshot_not_read", reason=str(error))
+            return None
+        return found[0] if found else None
+
+    def _next_generation(self, ref: ClusterRef) -> int:
+        self._generations[ref] = generation(self._generations.get(ref, 0))
+        return self._generations[ref]
+
+
+def _slurm_key(reference: SecretReference | None, request: AgentHeartbeat) -> str | None:
+    # Our own agent has no use for it: the workers it starts are given theirs by the site.
+    if reference is None or request.heartbeat is not None:
+        return None
+    try:
+        key = read_binary_secret(reference)
+    except SecretUnavailable as error:
+        log.warning("slurm_key_not_read", reason=str(error))
+        return None
+    if sha256(key).hexdigest() == request.slurm_key_hash.lower():
+        return None
+    log.info("slurm_key_sent")
+    return b64encode(key).decode()
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable(
+        "the bus does not answer, so this heartbeat reached nobody", hint="keep what there is; try again"
+    )

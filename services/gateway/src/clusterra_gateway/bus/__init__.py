@@ -1,0 +1,1 @@
+"""What the gateway asks and hears on NATS."""

@@ -1,0 +1,1 @@
+"""Serving HTTP: routes, requests, answers, problems, OpenAPI."""

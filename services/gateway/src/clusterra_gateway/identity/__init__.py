@@ -1,0 +1,1 @@
+"""Who makes a request, and how people sign in."""
