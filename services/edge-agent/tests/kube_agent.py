@@ -10,12 +10,12 @@ from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.controller import Controller
-from clusterra_edge_agent.desired import LatestDesired
-from clusterra_edge_agent.kubernetes.api import Api, connected
-from clusterra_edge_agent.kubernetes.lease import KubernetesLease, identity
-from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
-from clusterra_edge_agent.substrate import SubstrateUnavailable
+from clusterra_edge_agent.control.desired import LatestDesired
+from clusterra_edge_agent.control.loop import Controller
+from clusterra_edge_agent.kubernetes.client.api import Api, connected
+from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease, identity
+from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
+from clusterra_edge_agent.substrate.port import SubstrateUnavailable
 from clusterra_lab.process import until
 from kube_workers import SHAPE
 

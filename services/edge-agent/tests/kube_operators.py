@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
-from clusterra_edge_agent.kubernetes.nodesets import SlinkyPod, SlinkyPodMetadata
-from clusterra_edge_agent.kubernetes.parts import CONFIG
-from clusterra_edge_agent.kubernetes.refusals import Conflict, NotFound, Throttled
-from clusterra_edge_agent.kubernetes.resources import Pod
+from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.client.errors import Conflict, NotFound, Throttled
+from clusterra_edge_agent.kubernetes.client.interning import CONFIG
+from clusterra_edge_agent.kubernetes.client.nodesets import SlinkyPod, SlinkyPodMetadata
+from clusterra_edge_agent.kubernetes.client.resources import Pod
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 

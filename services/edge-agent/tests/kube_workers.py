@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
 from clusterra_lab.kubernetes import Kubernetes
 from pydantic import TypeAdapter
 

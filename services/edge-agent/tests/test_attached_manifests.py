@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from clusterra_edge_agent.kubernetes import lease
+from clusterra_edge_agent.kubernetes.election import lease
 from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kubernetes import ControlPlane
 from kube_account import LEASE, VERBS, Right, account

@@ -1,6 +1,6 @@
 """How long a shape that keeps failing has to wait."""
 
-from clusterra_edge_agent.backoff import BASE_SECONDS, LIMIT_SECONDS, STABLE_SECONDS, CrashBackoff
+from clusterra_edge_agent.substrate.backoff import BASE_SECONDS, LIMIT_SECONDS, STABLE_SECONDS, CrashBackoff
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,12 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from clusterra_edge_agent.kubernetes.calm import CALM_SECONDS, LONGEST_CALM_SECONDS, SAME_TROUBLE_SECONDS, Calm
+from clusterra_edge_agent.kubernetes.workers.stale_cache import (
+    CALM_SECONDS,
+    LONGEST_CALM_SECONDS,
+    SAME_TROUBLE_SECONDS,
+    Calm,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from clusterra_contracts.scale import DesiredState
-from clusterra_edge_agent.desired import LatestDesired
-from clusterra_edge_agent.state import StateUnreadable
+from clusterra_edge_agent.control.desired import LatestDesired
+from clusterra_edge_agent.substrate.state_files import StateUnreadable
 from hypothesis import given
 from hypothesis import strategies as st
 

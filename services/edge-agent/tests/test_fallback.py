@@ -12,9 +12,15 @@ from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
-from clusterra_edge_agent.desired import LatestDesired
-from clusterra_edge_agent.exchange import opened
-from clusterra_edge_agent.fallback import CONNECTED_SECONDS, LIMIT_SECONDS, ExchangeFailed, Fallback, _backoff_seconds
+from clusterra_edge_agent.control.desired import LatestDesired
+from clusterra_edge_agent.heartbeat.http_exchange import opened
+from clusterra_edge_agent.heartbeat.http_fallback import (
+    CONNECTED_SECONDS,
+    LIMIT_SECONDS,
+    ExchangeFailed,
+    Fallback,
+    _backoff_seconds,
+)
 from clusterra_lab.kube_certificates import Authority
 from clusterra_lab.process import until
 from clusterra_runtime.nats import bus
@@ -197,7 +203,7 @@ async def test_an_answer_counts_as_a_connection_for_a_while(tmp_path: Path, monk
     latest = LatestDesired(tmp_path)
     fallback = Fallback(bus.Client(), make, latest)
     seconds = 100.0
-    monkeypatch.setattr("clusterra_edge_agent.fallback.time.monotonic", lambda: seconds)
+    monkeypatch.setattr("clusterra_edge_agent.heartbeat.http_fallback.time.monotonic", lambda: seconds)
     assert not fallback.connected
     fallback._take(desired(1, generation=1))
     assert fallback.connected

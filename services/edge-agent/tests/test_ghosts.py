@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.ghosts import Ghosts
-from clusterra_edge_agent.kubernetes.machine_resources import Node, NodeClaim
+from clusterra_edge_agent.kubernetes.machines.idle_node_claims import Ghosts
+from clusterra_edge_agent.kubernetes.machines.resources import Node, NodeClaim
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from clusterra_contracts.events import WorkerFact
-from clusterra_edge_agent.kubernetes.karpenter import CPU_LABEL, FAMILY_LABEL, GPU_TAINT, WORKER_TAINT
-from clusterra_edge_agent.kubernetes.stuck import stuck
+from clusterra_edge_agent.kubernetes.machines.karpenter import CPU_LABEL, FAMILY_LABEL, GPU_TAINT, WORKER_TAINT
+from clusterra_edge_agent.kubernetes.machines.stuck import stuck
 from clusterra_lab.kube_edge import shared_volume
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane

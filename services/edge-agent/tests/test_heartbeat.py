@@ -13,9 +13,9 @@ from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState
-from clusterra_edge_agent.changes import Changes
-from clusterra_edge_agent.heartbeat import Heartbeats
-from clusterra_edge_agent.substrate import News
+from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
+from clusterra_edge_agent.substrate.changes import Changes
+from clusterra_edge_agent.substrate.port import News
 from clusterra_lab.nats import nats_server
 from clusterra_lab.process import until
 from clusterra_runtime.nats import bus

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from clusterra_contracts.rpc.edge import ReadLog
-from clusterra_edge_agent import job_output
-from clusterra_edge_agent.job_output import NoSuchOutput, Place
+from clusterra_edge_agent.logs import job_output
+from clusterra_edge_agent.logs.job_output import NoSuchOutput, Place
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError

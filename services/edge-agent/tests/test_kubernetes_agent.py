@@ -16,9 +16,9 @@ from clusterra_contracts.heartbeat import Heartbeat, Stuck
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.kubernetes.api import Collection, connected
-from clusterra_edge_agent.kubernetes.reflector import Reflector
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
+from clusterra_edge_agent.kubernetes.client.api import Collection, connected
+from clusterra_edge_agent.kubernetes.client.reflector import Reflector
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.nats import nats_server

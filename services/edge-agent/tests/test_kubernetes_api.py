@@ -8,10 +8,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
-from clusterra_edge_agent.kubernetes.reflector import Reflector
-from clusterra_edge_agent.kubernetes.refusals import ApiError, Conflict, Expired, Invalid, NotFound, Unavailable
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Deployment, Pod
+from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, Expired, Invalid, NotFound, Unavailable
+from clusterra_edge_agent.kubernetes.client.reflector import Reflector
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
 from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.process import until
 from kube_plane import plane_or_skip

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.events import WorkerFact
-from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
-from clusterra_edge_agent.kubernetes.calm import LONGEST_CALM_SECONDS
-from clusterra_edge_agent.kubernetes.reflector import Reflector
-from clusterra_edge_agent.kubernetes.refusals import Throttled, Unavailable
-from clusterra_edge_agent.kubernetes.replicas import VICTIM_COST
-from clusterra_edge_agent.kubernetes.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
+from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.client.errors import Throttled, Unavailable
+from clusterra_edge_agent.kubernetes.client.reflector import Reflector
+from clusterra_edge_agent.kubernetes.client.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
+from clusterra_edge_agent.kubernetes.workers.replicas import VICTIM_COST
+from clusterra_edge_agent.kubernetes.workers.stale_cache import LONGEST_CALM_SECONDS
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until

@@ -20,11 +20,11 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.scale import DesiredState, ShapeTarget
-from clusterra_edge_agent.kubernetes.api import Collection, connected
-from clusterra_edge_agent.kubernetes.lease import NAME, KubernetesLease, identity
-from clusterra_edge_agent.kubernetes.refusals import NotHolder
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
-from clusterra_edge_agent.kubernetes.tenure import HOLD_SECONDS, LEASE_SECONDS
+from clusterra_edge_agent.kubernetes.client.api import Collection, connected
+from clusterra_edge_agent.kubernetes.client.errors import NotHolder
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
+from clusterra_edge_agent.kubernetes.election.lease import NAME, KubernetesLease, identity
+from clusterra_edge_agent.kubernetes.election.record import HOLD_SECONDS, LEASE_SECONDS
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane
 from clusterra_lab.nats import NatsServer, nats_server

@@ -11,8 +11,8 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.reply import Reply
-from clusterra_edge_agent import logs as logs_module
-from clusterra_edge_agent.logs import Logs
+from clusterra_edge_agent.logs import log_reads as logs_module
+from clusterra_edge_agent.logs.log_reads import Logs
 from clusterra_runtime.nats.rpc import RpcFailed
 
 ABOUT = Subject("edge", ClusterRef(tenant="acme", cluster="c1"), "log")

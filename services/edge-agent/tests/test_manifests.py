@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import yaml
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_edge_agent.kubernetes import karpenter, lease, manifests
-from clusterra_edge_agent.kubernetes.api import Api, Collection, connected
-from clusterra_edge_agent.kubernetes.guard import Guard, askable
-from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Pod
+from clusterra_edge_agent.kubernetes import manifests
+from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connected
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
+from clusterra_edge_agent.kubernetes.election import lease
+from clusterra_edge_agent.kubernetes.machines import karpenter
+from clusterra_edge_agent.kubernetes.workers.deletion_policy import Guard, askable
+from clusterra_edge_agent.kubernetes.workers.replicas import SURPLUS_COST, VICTIM_COST
 from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import structlog
 from clusterra_contracts.heartbeat import Node, NodeClaim
-from clusterra_edge_agent.facts import Facts
-from clusterra_edge_agent.kubernetes.api import connected
-from clusterra_edge_agent.kubernetes.node_facts import NodeFacts
-from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
-from clusterra_edge_agent.substrate import SubstrateUnavailable
+from clusterra_edge_agent.heartbeat.edge_facts import Facts
+from clusterra_edge_agent.kubernetes.client.api import connected
+from clusterra_edge_agent.kubernetes.machines.node_facts import NodeFacts
+from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
+from clusterra_edge_agent.substrate.port import SubstrateUnavailable
 from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.process import until
 from kube_definitions import define, definitions

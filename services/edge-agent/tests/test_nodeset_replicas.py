@@ -4,8 +4,8 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.nodesets import SlinkyNodeSet, SlinkyPod
-from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST, Plan, plan
+from clusterra_edge_agent.kubernetes.client.nodesets import SlinkyNodeSet, SlinkyPod
+from clusterra_edge_agent.kubernetes.workers.replicas import SURPLUS_COST, VICTIM_COST, Plan, plan
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from clusterra_contracts.events import WorkerFact
 from clusterra_edge_agent.app import opened
-from clusterra_edge_agent.kubernetes.api import Api, connected
-from clusterra_edge_agent.kubernetes.lease import KubernetesLease
-from clusterra_edge_agent.kubernetes.power_states import PowerStateSubstrate
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
-from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
-from clusterra_edge_agent.kubernetes.targets import slinky
+from clusterra_edge_agent.kubernetes.client.api import Api, connected
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
+from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease
+from clusterra_edge_agent.kubernetes.workers.soperator import PowerStateSubstrate
+from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
+from clusterra_edge_agent.kubernetes.workers.targets import slinky
 from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kube_nodes import kwok_nodes
 from clusterra_lab.kubernetes import ControlPlane, KubectlFailed

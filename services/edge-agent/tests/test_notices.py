@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.machine_resources import Node, NodeClaim
-from clusterra_edge_agent.kubernetes.notices import NOTICE, notices
-from clusterra_edge_agent.kubernetes.resources import Pod
+from clusterra_edge_agent.kubernetes.client.resources import Pod
+from clusterra_edge_agent.kubernetes.machines.interruptions import NOTICE, notices
+from clusterra_edge_agent.kubernetes.machines.resources import Node, NodeClaim
 
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = BIRTH + timedelta(hours=1)

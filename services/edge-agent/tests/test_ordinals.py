@@ -3,9 +3,9 @@
 import random
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.nodesets import PowerState, SoperatorNodeSet
-from clusterra_edge_agent.kubernetes.ordinals import Ordinals, plan
-from clusterra_edge_agent.kubernetes.resources import Pod
+from clusterra_edge_agent.kubernetes.client.nodesets import PowerState, SoperatorNodeSet
+from clusterra_edge_agent.kubernetes.client.resources import Pod
+from clusterra_edge_agent.kubernetes.workers.soperator_ordinals import Ordinals, plan
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterra_contracts.events import MisclassifiedFact
-from clusterra_edge_agent.kubernetes.pod_records import PodRecords
-from clusterra_edge_agent.kubernetes.resources import Pod
+from clusterra_edge_agent.kubernetes.client.resources import Pod
+from clusterra_edge_agent.kubernetes.workers.pod_records import PodRecords
 from hypothesis import given
 from hypothesis import strategies as st
 

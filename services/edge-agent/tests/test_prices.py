@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 from clusterra_contracts.heartbeat import Price
-from clusterra_edge_agent.kubernetes.karpenter import INSTANCE_FAMILIES
-from clusterra_edge_agent.kubernetes.prices import METRIC, Prices, prices_of
+from clusterra_edge_agent.kubernetes.machines.karpenter import INSTANCE_FAMILIES
+from clusterra_edge_agent.kubernetes.machines.prices import METRIC, Prices, prices_of
 from clusterra_lab.process import until
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,7 +140,7 @@ async def test_an_old_price_is_not_told(karpenter: tuple[Karpenter, str], monkey
     running = asyncio.create_task(prices.run())
     try:
         await until(lambda: prices.current, seconds=60, what="the price")
-        monkeypatch.setattr("clusterra_edge_agent.kubernetes.prices.VALID_SECONDS", 0.0)
+        monkeypatch.setattr("clusterra_edge_agent.kubernetes.machines.prices.VALID_SECONDS", 0.0)
         assert prices.current is None
     finally:
         running.cancel()

@@ -12,11 +12,11 @@ import psutil
 import pytest
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.one_by_one import StartRefused
-from clusterra_edge_agent.process import ProcessSubstrate
-from clusterra_edge_agent.process_record import ProcessRecord
-from clusterra_edge_agent.slurmd import Slurmd
-from clusterra_edge_agent.state import StateUnreadable
+from clusterra_edge_agent.process.one_by_one import StartRefused
+from clusterra_edge_agent.process.record import ProcessRecord
+from clusterra_edge_agent.process.slurmd import Slurmd
+from clusterra_edge_agent.process.substrate import ProcessSubstrate
+from clusterra_edge_agent.substrate.state_files import StateUnreadable
 from clusterra_lab.ports import free_port, is_free
 from clusterra_lab.process import until
 from pydantic import TypeAdapter
@@ -227,8 +227,8 @@ KILLED_AGENTS = """
 import asyncio, os, random, signal, sys, time
 from pathlib import Path
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.process import ProcessSubstrate
-from clusterra_edge_agent.slurmd import Slurmd
+from clusterra_edge_agent.process.substrate import ProcessSubstrate
+from clusterra_edge_agent.process.slurmd import Slurmd
 
 async def agent(ready):
     folder, first = Path(sys.argv[1]), int(sys.argv[2])

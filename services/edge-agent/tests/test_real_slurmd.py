@@ -12,10 +12,10 @@ import pytest
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import SlurmUser, WorkerName
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent import job_output
-from clusterra_edge_agent.process import ProcessSubstrate
-from clusterra_edge_agent.process_record import ProcessRecord
-from clusterra_edge_agent.slurmd import Slurmd
+from clusterra_edge_agent.logs import job_output
+from clusterra_edge_agent.process.record import ProcessRecord
+from clusterra_edge_agent.process.slurmd import Slurmd
+from clusterra_edge_agent.process.substrate import ProcessSubstrate
 from clusterra_lab.ports import free_port
 from clusterra_lab.process import until
 from clusterra_lab.slurm import SlurmCluster, slurm_cluster

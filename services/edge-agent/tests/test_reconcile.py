@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.reconcile import Remove, Start, reconcile
+from clusterra_edge_agent.process.reconcile import Remove, Start, reconcile
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.replicas import SURPLUS_COST, VICTIM_COST, Plan, plan
-from clusterra_edge_agent.kubernetes.resources import DELETION_COST, Deployment, Pod
+from clusterra_edge_agent.kubernetes.client.resources import DELETION_COST, Deployment, Pod
+from clusterra_edge_agent.kubernetes.workers.replicas import SURPLUS_COST, VICTIM_COST, Plan, plan
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import pytest
 from clusterra_contracts.node_extra import OPEN, closed
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.slurmd import InvalidSpec, Slurmd, node_conf
+from clusterra_edge_agent.process.slurmd import InvalidSpec, Slurmd, node_conf
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from clusterra_edge_agent.state import StateInUse, locked
+from clusterra_edge_agent.substrate.state_files import StateInUse, locked
 
 
 def test_a_second_agent_is_refused_and_the_end_of_the_first_frees_the_folder(tmp_path: Path) -> None:
     program = f"""
 import pathlib, sys
-from clusterra_edge_agent.state import locked
+from clusterra_edge_agent.substrate.state_files import locked
 with locked(pathlib.Path({str(tmp_path)!r})):
     print("held", flush=True)
     sys.stdin.read()

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from clusterra_edge_agent.kubernetes.machine_resources import NodeClaim
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL, Deployment, Pod
-from clusterra_edge_agent.kubernetes.stuck import stuck
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
+from clusterra_edge_agent.kubernetes.machines.resources import NodeClaim
+from clusterra_edge_agent.kubernetes.machines.stuck import stuck
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_machines import INITIALIZED, LAUNCHED, NO_CAPACITY, claim_labels

@@ -8,12 +8,19 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusterra_edge_agent.kubernetes.api import CHANGE_SECONDS, Api, Collection
-from clusterra_edge_agent.kubernetes.lease import KubernetesLease
-from clusterra_edge_agent.kubernetes.parts import Metadata
-from clusterra_edge_agent.kubernetes.refusals import Conflict, NotFound, Unavailable
-from clusterra_edge_agent.kubernetes.resources import Object
-from clusterra_edge_agent.kubernetes.tenure import HOLD_SECONDS, LEASE_SECONDS, RENEW_SECONDS, Lease, LeaseSpec, Tenure
+from clusterra_edge_agent.kubernetes.client.api import CHANGE_SECONDS, Api, Collection
+from clusterra_edge_agent.kubernetes.client.errors import Conflict, NotFound, Unavailable
+from clusterra_edge_agent.kubernetes.client.interning import Metadata
+from clusterra_edge_agent.kubernetes.client.resources import Object
+from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease
+from clusterra_edge_agent.kubernetes.election.record import (
+    HOLD_SECONDS,
+    LEASE_SECONDS,
+    RENEW_SECONDS,
+    Lease,
+    LeaseSpec,
+    Tenure,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.reconcile import Remove, Start, reconcile
-from clusterra_edge_agent.unregistered import with_unregistered
+from clusterra_edge_agent.control.unregistered import with_unregistered
+from clusterra_edge_agent.process.reconcile import Remove, Start, reconcile
 
 SPEC = WorkerSpec(cpus=2, memory_mib=3072)
 

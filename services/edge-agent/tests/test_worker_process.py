@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_edge_agent.worker_process import ProcessIdentity, WorkerProcess
+from clusterra_edge_agent.process.worker_process import ProcessIdentity, WorkerProcess
 from clusterra_lab.process import until
 
 SLEEP = ["sleep", "1000"]
@@ -62,7 +62,7 @@ async def test_a_held_process_ends_without_its_program_when_its_starter_is_gone(
 async def test_a_released_process_outlives_its_killed_starter_and_is_found_again(tmp_path: Path) -> None:
     starter = f"""
 import os, signal
-from clusterra_edge_agent.worker_process import WorkerProcess
+from clusterra_edge_agent.process.worker_process import WorkerProcess
 process = WorkerProcess.start_held({SLEEP!r}, {str(tmp_path / "log")!r}, os.environ)
 process.release()
 print(process.identity.model_dump_json(), flush=True)

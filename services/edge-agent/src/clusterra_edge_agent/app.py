@@ -13,20 +13,20 @@ from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.events import EventPublisher
 from clusterra_runtime.service import Service, run
 
-from clusterra_edge_agent import state
-from clusterra_edge_agent.changes import Changes
-from clusterra_edge_agent.controller import Controller
-from clusterra_edge_agent.desired import LatestDesired, follow
-from clusterra_edge_agent.facts import Facts, FactSource
-from clusterra_edge_agent.fallback import Exchange, Fallback
-from clusterra_edge_agent.heartbeat import Heartbeats
-from clusterra_edge_agent.leadership import Leadership, Sole, while_speaking
-from clusterra_edge_agent.logs import MAX_READS, Logs
-from clusterra_edge_agent.news import tell_news
-from clusterra_edge_agent.process import ProcessSubstrate
+from clusterra_edge_agent.control.desired import LatestDesired, follow
+from clusterra_edge_agent.control.loop import Controller
+from clusterra_edge_agent.heartbeat.edge_facts import Facts, FactSource
+from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
+from clusterra_edge_agent.heartbeat.http_fallback import Exchange, Fallback
+from clusterra_edge_agent.heartbeat.worker_events import tell_news
+from clusterra_edge_agent.logs.log_reads import MAX_READS, Logs
+from clusterra_edge_agent.process.slurmd import Slurmd
+from clusterra_edge_agent.process.substrate import ProcessSubstrate
 from clusterra_edge_agent.settings import Settings
-from clusterra_edge_agent.slurmd import Slurmd
-from clusterra_edge_agent.substrate import Substrate
+from clusterra_edge_agent.substrate import state_files as state
+from clusterra_edge_agent.substrate.changes import Changes
+from clusterra_edge_agent.substrate.leadership import Leadership, Sole, while_speaking
+from clusterra_edge_agent.substrate.port import Substrate
 
 NAME = "edge-agent"
 
@@ -101,12 +101,12 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSourc
     """
     if settings.substrate == "kubernetes":
         # Only here: the other substrate shall not pay for what it does not use.
-        from clusterra_edge_agent.kubernetes.api import connected
-        from clusterra_edge_agent.kubernetes.lease import KubernetesLease, identity
-        from clusterra_edge_agent.kubernetes.node_facts import NodeFacts
-        from clusterra_edge_agent.kubernetes.power_states import PowerStateSubstrate
-        from clusterra_edge_agent.kubernetes.substrate import KubernetesSubstrate
-        from clusterra_edge_agent.kubernetes.targets import deployments, slinky
+        from clusterra_edge_agent.kubernetes.client.api import connected
+        from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease, identity
+        from clusterra_edge_agent.kubernetes.machines.node_facts import NodeFacts
+        from clusterra_edge_agent.kubernetes.workers.soperator import PowerStateSubstrate
+        from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
+        from clusterra_edge_agent.kubernetes.workers.targets import deployments, slinky
 
         async with connected(settings.kubernetes_namespace, settings.kubeconfig) as own:
             lease = KubernetesLease(own, identity(settings.state_dir))
@@ -142,7 +142,7 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSourc
 async def exchange_opened(settings: Settings) -> AsyncIterator[Exchange]:
     """The way to the gateway of these settings."""
     # Only here: an agent that has NATS shall not pay for HTTP.
-    from clusterra_edge_agent.exchange import opened
+    from clusterra_edge_agent.heartbeat.http_exchange import opened
 
     assert settings.gateway_url is not None  # noqa: S101 - nobody else calls it
     assert settings.agent_key_file is not None  # noqa: S101 - the settings take both or none

@@ -1,7 +1,7 @@
-"""`python -m clusterra_runtime.nats.topology apply|check`: make a NATS server's streams, consumers and buckets as declared.
+"""`python -m clusterra_runtime.nats.topology apply|check`: streams, consumers and buckets of a server as declared.
 
-The declaration is `clusterra_contracts.bus.topology`. Applying it twice changes nothing the second time; what the server
-has beyond the declaration is left alone, and nothing is ever deleted.
+The declaration is `clusterra_contracts.bus.topology`. Applying it twice changes nothing the second time. What the
+server has beyond the declaration stays, and nothing is ever deleted.
 """
 
 import argparse

@@ -14,7 +14,8 @@ from clusterra_contracts.shapes import Catalogue, Family, Shape
 from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
 
-from clusterra_edge_agent.kubernetes.karpenter import (
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
+from clusterra_edge_agent.kubernetes.machines.karpenter import (
     CPU_LABEL,
     FAMILY_LABEL,
     GPU_RESOURCE,
@@ -24,7 +25,6 @@ from clusterra_edge_agent.kubernetes.karpenter import (
     node_pool,
     worker_room,
 )
-from clusterra_edge_agent.kubernetes.resources import SHAPE_LABEL
 
 NAMESPACE = "slurm"
 NAME_LABEL = "app.kubernetes.io/name"

@@ -79,7 +79,7 @@ class Admission:
         return True
 
     async def becomes_sound(self, seconds: float) -> bool:
-        """Wait so long at most until they are; whether they are. Raises the errors of `clusterra_proxy.slurmrestd.errors`."""
+        """Wait so long at most until they are; whether they are. Raises the errors of `slurmrestd.errors`."""
         end = time.monotonic() + seconds
         while not await self.sound():
             if time.monotonic() > end:

@@ -66,7 +66,7 @@ class JobWatch:
                     self._teller.tell(occurrence(happening, record, self._cluster.owner(record)))
 
     async def look(self) -> None:
-        """Bring the table up to date. Raises the errors of `clusterra_proxy.slurmrestd.errors`; then the next look goes on."""
+        """Bring the table up to date. Raises the errors of `slurmrestd.errors`; then the next look goes on."""
         try:
             await self._look(self._cluster.mint.operator())
         except SlurmFailed:
@@ -88,7 +88,7 @@ class JobWatch:
     async def settle(self) -> None:
         """Ask accounting how the jobs ended that slurmctld forgot before we saw it.
 
-        Raises the errors of `clusterra_proxy.slurmrestd.errors`; then it is asked again.
+        Raises the errors of `slurmrestd.errors`; then it is asked again.
         """
         if self._told is None:
             return

@@ -1,0 +1,1 @@
+"""The control loop from the desired state to the workers."""

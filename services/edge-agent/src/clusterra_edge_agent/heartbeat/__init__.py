@@ -1,0 +1,1 @@
+"""What the agent tells: heartbeats and what happened to workers."""

@@ -1,0 +1,1 @@
+"""The API server: calls, answers, watches."""

@@ -1,0 +1,1 @@
+"""Leader election among the agents of one Kubernetes."""

@@ -1,0 +1,1 @@
+"""The machines under the workers: nodes, NodeClaims, prices."""

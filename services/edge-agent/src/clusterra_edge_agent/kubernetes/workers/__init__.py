@@ -1,0 +1,1 @@
+"""Workers as pods of Deployments and NodeSets."""

@@ -1,0 +1,57 @@
+"""The `kubernetes` substrate of a cluster that Soperator has made: a shape's workers are some nodes of its NodeSet."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+from clusterra_contracts.scale import ShapeTarget
+
+from clusterra_edge_agent.kubernetes.client.api import Api
+from clusterra_edge_agent.kubernetes.client.nodesets import PowerState, SoperatorNodeSet
+from clusterra_edge_agent.kubernetes.client.reflector import Reflector
+from clusterra_edge_agent.kubernetes.client.resources import Deployment
+from clusterra_edge_agent.kubernetes.workers import targets
+from clusterra_edge_agent.kubernetes.workers.soperator_ordinals import plan
+from clusterra_edge_agent.kubernetes.workers.substrate import RETRY_SECONDS, KubernetesSubstrate
+
+log = structlog.get_logger(__name__)
+
+MISSING_SECONDS = 10.0
+"""When to say again that workers are missing; a watch tells of the change that is needed."""
+
+
+class PowerStateSubstrate(KubernetesSubstrate):
+    """Keeps the active nodes of each NodeSet's NodeSetPowerState as desired; see `ordinals`."""
+
+    def __init__(self, api: Api, folder: Path) -> None:
+        super().__init__(api, folder, targets.soperator)
+        self._collection = targets.power_states(api.namespace)
+        self._power_states = Reflector[PowerState](api, self._collection, lambda old, new: None, self._deployments_told)
+        self._followed.append(self._power_states)
+
+    async def _converge(
+        self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]
+    ) -> float | None:
+        assert isinstance(deployment, SoperatorNodeSet)  # noqa: S101 - `targets.soperator` has no others
+        power_state = self._power_states.objects.get(deployment.name)
+        if power_state is None:
+            log.warning("no_power_state", nodeset=deployment.name)
+            return RETRY_SECONDS
+        if not is_current():
+            return 0.0
+        pods = list(self._by_shape[target.shape].values())
+        step = plan(deployment, power_state, pods, target.replicas, target.victims)
+        self._records.expect_to_go(pods, target.victims)
+        if step.active is not None:
+            spec = {"activeNodes": list(step.active)}
+            self._power_states.put(await self._api.replace(self._collection, power_state, spec))
+            log.info(
+                "active_nodes_changed",
+                nodeset=deployment.name,
+                active_before=power_state.spec.active_nodes,
+                active=step.active,
+            )
+        if step.missing:
+            log.warning("no_free_ordinal", nodeset=deployment.name, workers=step.missing)
+            return MISSING_SECONDS
+        return None

@@ -1,0 +1,1 @@
+"""The `process` substrate: slurmd processes of this host."""

@@ -1,0 +1,1 @@
+"""What every substrate shares: the port to it, records, leadership, change signals."""
