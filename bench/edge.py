@@ -24,12 +24,12 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Shape
-from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, control_plane
-from clusterra_lab.nats import nats_server
-from clusterra_lab.ports import reserved_ports
-from clusterra_lab.process import Process, start, until
-from clusterra_lab.progress import Progress, console_progress
+from clusterra_lab.kube.fake_nodes import kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
+from clusterra_lab.machine.ports import reserved_ports
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.machine.progress import Progress, console_progress
+from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime import catalogue
 from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.client import Client

@@ -17,15 +17,15 @@ from pathlib import Path
 from aiohttp import ClientSession
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_lab.observer import Observer, observe
-from clusterra_lab.process import until
-from clusterra_lab.progress import Progress, console_progress
-from clusterra_lab.registration import registered_at
-from clusterra_lab.scenario import GIB, Output, read_output
-from clusterra_lab.slurm import SlurmCluster, slurm_cluster
-from clusterra_lab.slurm_config import PowerSaving
-from clusterra_lab.stack import Stack, stack
-from clusterra_lab.user import User
+from clusterra_lab.demo.observer import Observer, observe
+from clusterra_lab.demo.scenario import GIB, Output, read_output
+from clusterra_lab.machine.process import until
+from clusterra_lab.machine.progress import Progress, console_progress
+from clusterra_lab.parts.user import User
+from clusterra_lab.slurm.config import PowerSaving
+from clusterra_lab.slurm.control_plane import SlurmCluster, slurm_cluster
+from clusterra_lab.slurm.registration import registered_at
+from clusterra_lab.stack.stack import Stack, stack
 
 SCRIPT = (
     '#!/bin/bash\necho "started=$(date +%s.%N) uid=$(id -u) gid=$(id -g) node=$SLURMD_NODENAME"\n'

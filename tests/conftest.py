@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_lab.observer import Observer, observe
-from clusterra_lab.process import until
-from clusterra_lab.stack import Stack, stack
-from clusterra_lab.user import User
+from clusterra_lab.demo.observer import Observer, observe
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack, stack
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from clusterra_lab.services import CATALOGUE
+from clusterra_lab.stack.services import CATALOGUE
 
 _SHAPES = (
     {"name": "l4-small", "vcpu": 4, "memory_gib": 16, "usd_per_hour": 0.8, "gpu_count": 1},

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import start, until
-from clusterra_lab.slurm import CommandFailed, OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import start, until
+from clusterra_lab.slurm.control_plane import CommandFailed, OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.versions import VERSIONS

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import psutil
-from clusterra_lab.stack import Stack
+from clusterra_lab.stack.stack import Stack
 
 DAEMONS = ("slurmd", "slurmstepd")
 STOP_SECONDS = 30.0

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from clusterra_lab.slurm_config import SHARED_PATH
+from clusterra_lab.slurm.config import SHARED_PATH
 from job_cases import CASES
 
 FILL = "fill"

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from clusterra_lab.user import UnavailableError
+from clusterra_lab.parts.user import UnavailableError
 
 UNAVAILABLE_SECONDS = 60.0
 """slurmctld was seen to be busy for ten seconds while other tests ran beside."""

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_lab.slurm import CommandFailed
-from clusterra_lab.stack import Stack
-from clusterra_lab.user import User
+from clusterra_lab.parts.user import User
+from clusterra_lab.slurm.control_plane import CommandFailed
+from clusterra_lab.stack.stack import Stack
 
 GREATEST = "240799 (memory-xlarge)"
 

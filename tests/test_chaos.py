@@ -7,11 +7,11 @@ from pathlib import Path
 
 import psutil
 from clusterra_contracts.events import Event, JobFact
-from clusterra_lab.observer import Observer
-from clusterra_lab.process import until
-from clusterra_lab.scenario import GIB
-from clusterra_lab.stack import Stack
-from clusterra_lab.user import SubmittedJob, UnavailableError, User
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.demo.scenario import GIB
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import SubmittedJob, UnavailableError, User
+from clusterra_lab.stack.stack import Stack
 
 JOBS = 30
 SCRIPT = '#!/bin/bash\necho "began $SLURM_JOB_ID"\nsleep 6\necho "ended $SLURM_JOB_ID"\n'

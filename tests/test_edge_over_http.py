@@ -13,8 +13,8 @@ from clusterra_contracts.agent_http import new_key
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import until
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from edge_process import running_edge

@@ -7,10 +7,10 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.scale import DesiredState
-from clusterra_lab.observer import observe
-from clusterra_lab.process import until
-from clusterra_lab.stack import Stack
-from clusterra_lab.user import User
+from clusterra_lab.demo.observer import observe
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats import bus
 from nats.js.errors import NotFoundError
 from patience import patiently

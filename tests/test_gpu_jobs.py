@@ -10,11 +10,11 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import closed
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_lab.observer import Observer, observe
-from clusterra_lab.process import until
-from clusterra_lab.slurm import CommandFailed
-from clusterra_lab.stack import Stack, stack
-from clusterra_lab.user import UnexpectedAnswerError, User
+from clusterra_lab.demo.observer import Observer, observe
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import UnexpectedAnswerError, User
+from clusterra_lab.slurm.control_plane import CommandFailed
+from clusterra_lab.stack.stack import Stack, stack
 from gpu_shapes import catalogue_with_gpus
 
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)

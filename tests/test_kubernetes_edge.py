@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from clusterra_contracts.events import MisclassifiedFact
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_lab.debian_root import RootNotBuilt
-from clusterra_lab.kube_binaries import BINARIES, can_have_binaries
-from clusterra_lab.kube_edge import NAMESPACE, KubernetesEdge
-from clusterra_lab.kube_node import NodeNotPossible
-from clusterra_lab.kubernetes import KubectlFailed
-from clusterra_lab.observer import Observer
-from clusterra_lab.process import until
-from clusterra_lab.stack import Stack, stack
-from clusterra_lab.user import User
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.kube.binaries import BINARIES, can_have_binaries
+from clusterra_lab.kube.edge import NAMESPACE, KubernetesEdge
+from clusterra_lab.kube.kubernetes import KubectlFailed
+from clusterra_lab.kube.node import NodeNotPossible
+from clusterra_lab.machine.debian_root import RootNotBuilt
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack, stack
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a real node mounts, and makes cgroups: it needs root"),

@@ -14,11 +14,11 @@ from clusterra_contracts.events import JOB_ENDS, Event
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.rpc.why import Explanation
-from clusterra_lab.observer import Observer, observe
-from clusterra_lab.process import until
-from clusterra_lab.slurm import CommandFailed
-from clusterra_lab.stack import Stack, stack
-from clusterra_lab.user import UnavailableError, UnexpectedAnswerError, User
+from clusterra_lab.demo.observer import Observer, observe
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import UnavailableError, UnexpectedAnswerError, User
+from clusterra_lab.slurm.control_plane import CommandFailed
+from clusterra_lab.stack.stack import Stack, stack
 from gpu_shapes import catalogue_with_gpus
 from job_cases import CASES
 from job_site import ACCOUNTING, LIMITS, member

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_lab.observer import Observer
-from clusterra_lab.process import until
-from clusterra_lab.stack import Stack
-from clusterra_lab.user import User
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
 
 SECONDS = 60.0
 POLICY = ScalingPolicy(idle_seconds=2.0)

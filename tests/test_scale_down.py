@@ -7,11 +7,11 @@ from datetime import datetime
 from functools import partial
 
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact, ScaleFact, WorkerFact
-from clusterra_lab.observer import Observer
-from clusterra_lab.process import until
-from clusterra_lab.scenario import GIB
-from clusterra_lab.stack import Stack
-from clusterra_lab.user import User
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.demo.scenario import GIB
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
 from patience import patiently
 
 HISTORIES = int(os.environ.get("HISTORIES", "20"))

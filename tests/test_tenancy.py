@@ -4,10 +4,10 @@ import re
 
 import pytest
 from aiohttp import ClientSession
-from clusterra_lab.observer import Observer
-from clusterra_lab.process import until
-from clusterra_lab.stack import Stack
-from clusterra_lab.user import User
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
 
 
 async def test_the_whole_api_walked_as_another_tenant(lab: Stack, ada: User, observer: Observer) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.rpc.why import Explanation
-from clusterra_lab.observer import Observer
-from clusterra_lab.process import until
-from clusterra_lab.scenario import GIB
-from clusterra_lab.stack import Stack
-from clusterra_lab.user import UnexpectedAnswerError, User
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.demo.scenario import GIB
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import UnexpectedAnswerError, User
+from clusterra_lab.stack.stack import Stack
 
 JOB = {"name": "why", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
 SCRIPT = "#!/bin/bash\nsleep 300\n"

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterra_lab.fleet import Command, fleet
-from clusterra_lab.home import Home, Summary
-from clusterra_lab.problem import LabProblem
-from clusterra_lab.up import opened, stay_up
+from clusterra_lab.machine.problem import LabProblem
+from clusterra_lab.stack.fleet import Command, fleet
+from clusterra_lab.stack.home import Home, Summary
+from clusterra_lab.stack.up import opened, stay_up
 
 
 @dataclass

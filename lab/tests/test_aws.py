@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import psutil
 import pytest
-from clusterra_lab.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws, aws_emulator
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 from clusterra_lab.cli import app
-from clusterra_lab.fleet import Command, SetupFailed, fleet, run_setup
-from clusterra_lab.home import Home, LabIsUp
-from clusterra_lab.ledger import Entry, Ledger
-from clusterra_lab.leftovers import processes
-from clusterra_lab.process import Process, ProcessDied, run, start, until
+from clusterra_lab.machine.process import Process, ProcessDied, run, start, until
+from clusterra_lab.stack.fleet import Command, SetupFailed, fleet, run_setup
+from clusterra_lab.stack.home import Home, LabIsUp
+from clusterra_lab.stack.ledger import Entry, Ledger
+from clusterra_lab.stack.leftovers import processes
 from typer.testing import CliRunner
 
 HERE = Path(__file__).parent

@@ -5,13 +5,13 @@ from pathlib import Path
 import aiohttp
 import nats
 import pytest
-from clusterra_lab.aws import aws_container
-from clusterra_lab.container import Image, NoContainerEngine, container, engine, engine_answers, remove_marked
-from clusterra_lab.nats import IMAGE as NATS_IMAGE
-from clusterra_lab.nats import nats_container
-from clusterra_lab.oidc import IMAGE as OIDC_IMAGE
-from clusterra_lab.oidc import Person, oidc_container
-from clusterra_lab.process import Register, registered
+from clusterra_lab.machine.container import Image, NoContainerEngine, container, engine, engine_answers, remove_marked
+from clusterra_lab.machine.process import Register, registered
+from clusterra_lab.parts.aws import aws_container
+from clusterra_lab.parts.nats import IMAGE as NATS_IMAGE
+from clusterra_lab.parts.nats import nats_container
+from clusterra_lab.parts.oidc import IMAGE as OIDC_IMAGE
+from clusterra_lab.parts.oidc import Person, oidc_container
 from docker.errors import DockerException  # type: ignore[import-untyped]
 
 

@@ -5,8 +5,8 @@ import ssl
 from pathlib import Path
 
 import pytest
-from clusterra_lab.kube_certificates import Authority, Pair
-from clusterra_lab.secret_file import write_secret
+from clusterra_lab.kube.certificates import Authority, Pair
+from clusterra_lab.machine.secret_file import write_secret
 
 
 def context(purpose: ssl.Purpose, authority: Authority, pair: Pair, folder: Path) -> ssl.SSLContext:

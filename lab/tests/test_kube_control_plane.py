@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.kube_binaries import CONTROL_PLANE, can_have_binaries
-from clusterra_lab.kube_certificates import Authority
-from clusterra_lab.kube_config import certificate_user, write_kubeconfig
-from clusterra_lab.kubernetes import GIVEN, ControlPlane, KubectlFailed, NoKubeconfig, control_plane, kubernetes
-from clusterra_lab.process import until
+from clusterra_lab.kube.binaries import CONTROL_PLANE, can_have_binaries
+from clusterra_lab.kube.certificates import Authority
+from clusterra_lab.kube.kubeconfig import certificate_user, write_kubeconfig
+from clusterra_lab.kube.kubernetes import GIVEN, ControlPlane, KubectlFailed, NoKubeconfig, control_plane, kubernetes
+from clusterra_lab.machine.process import until
 
 pytestmark = pytest.mark.skipif(
     not can_have_binaries(CONTROL_PLANE),
@@ -57,9 +57,9 @@ COMPONENTS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-schedul
 
 HOLD = """
 import asyncio, pathlib, sys
-from clusterra_lab.kube_certificates import Authority
-from clusterra_lab.kube_config import certificate_user, write_kubeconfig
-from clusterra_lab.kubernetes import control_plane
+from clusterra_lab.kube.certificates import Authority
+from clusterra_lab.kube.kubeconfig import certificate_user, write_kubeconfig
+from clusterra_lab.kube.kubernetes import control_plane
 async def main():
     async with control_plane(pathlib.Path(sys.argv[1])) as plane:
         print(await plane.kubectl("create", "namespace", "only-once"), end="", flush=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.kube_binaries import BINARIES, can_have_binaries, ensure_node_binaries
-from clusterra_lab.kube_image import write_image
-from clusterra_lab.kube_node import PAUSE_IMAGE, NodeNotPossible, RealNode, real_node, remove_leftovers
-from clusterra_lab.kubernetes import ControlPlane, control_plane
-from clusterra_lab.process import ProcessDied, until
+from clusterra_lab.kube.binaries import BINARIES, can_have_binaries, ensure_node_binaries
+from clusterra_lab.kube.image import write_image
+from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kube.node import PAUSE_IMAGE, NodeNotPossible, RealNode, real_node, remove_leftovers
+from clusterra_lab.machine.process import ProcessDied, until
 
 pytestmark = pytest.mark.skipif(
     not can_have_binaries(BINARIES),
@@ -44,8 +44,8 @@ spec:
 
 HOLD = """
 import asyncio, pathlib, sys
-from clusterra_lab.kube_node import real_node
-from clusterra_lab.kubernetes import control_plane
+from clusterra_lab.kube.node import real_node
+from clusterra_lab.kube.kubernetes import control_plane
 async def main():
     async with control_plane(pathlib.Path(sys.argv[1])) as plane, real_node(plane) as node:
         await plane.kubectl("run", "worker", "--image=lab.clusterra.dev/pause:1", "--image-pull-policy=Never")

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import psutil
 import pytest
-from clusterra_lab.kube_binaries import BINARIES, can_have_binaries
-from clusterra_lab.kube_nodes import PrefixTaken, kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, control_plane
-from clusterra_lab.process import until
+from clusterra_lab.kube.binaries import BINARIES, can_have_binaries
+from clusterra_lab.kube.fake_nodes import PrefixTaken, kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
+from clusterra_lab.machine.process import until
 
 pytestmark = pytest.mark.skipif(
     not can_have_binaries(BINARIES),

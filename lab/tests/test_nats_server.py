@@ -9,8 +9,8 @@ from pathlib import Path
 import nats
 import pytest
 from clusterra_contracts.bus.permissions import Permissions, control_plane
-from clusterra_lab.nats import MAX_PAYLOAD_BYTES, Listen, NatsServer, ServerNotOurs, nats_server, server_config
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.nats import MAX_PAYLOAD_BYTES, Listen, NatsServer, ServerNotOurs, nats_server, server_config
 from clusterra_runtime.settings import ServiceSettings
 from hypothesis import given
 from hypothesis import strategies as st

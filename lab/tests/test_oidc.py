@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_lab.login import LoginRefused, log_in
-from clusterra_lab.oidc import Oidc, Person, oidc_provider
+from clusterra_lab.parts.login import LoginRefused, log_in
+from clusterra_lab.parts.oidc import Oidc, Person, oidc_provider
 from joserfc import jwt
 from joserfc.jwk import KeySet
 from yarl import URL

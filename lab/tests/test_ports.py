@@ -4,8 +4,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from clusterra_lab import ports
-from clusterra_lab.ports import NoPortsLeft, free_port, kept_port, reserved_ports
+from clusterra_lab.machine import ports
+from clusterra_lab.machine.ports import NoPortsLeft, free_port, kept_port, reserved_ports
 
 
 def test_free_ports_can_be_listened_on_and_are_never_given_to_outgoing_connections() -> None:

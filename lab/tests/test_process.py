@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.process import Process, ProcessDied, Register, registered, start, until
+from clusterra_lab.machine.process import Process, ProcessDied, Register, registered, start, until
 
 SLEEP = ["sleep", "60"]
 
@@ -45,7 +45,7 @@ async def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     parent_program = f"""
 import asyncio, os, pathlib
-from clusterra_lab.process import start
+from clusterra_lab.machine.process import start
 async def main():
     child = await start("child", ["sleep", "60"], log=pathlib.Path({str(tmp_path / "child.log")!r}))
     part = pathlib.Path({str(pid_file)!r} + ".part")

@@ -5,8 +5,8 @@ import io
 import re
 
 import pytest
-from clusterra_lab.process import until
-from clusterra_lab.progress import console_progress
+from clusterra_lab.machine.process import until
+from clusterra_lab.machine.progress import console_progress
 from rich.console import Console
 
 

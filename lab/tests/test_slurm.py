@@ -16,10 +16,11 @@ import psutil
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
-from clusterra_lab.container import engine_answers
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, start, until
-from clusterra_lab.slurm import (
+from clusterra_lab.machine.container import engine_answers
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.slurm.config import PowerSaving
+from clusterra_lab.slurm.control_plane import (
     CommandFailed,
     OwnedSlurmCluster,
     SlurmCluster,
@@ -27,9 +28,8 @@ from clusterra_lab.slurm import (
     attach,
     slurm_cluster,
 )
-from clusterra_lab.slurm_config import PowerSaving
-from clusterra_lab.slurm_daemon import listening
-from clusterra_lab.slurm_provider import in_container, native
+from clusterra_lab.slurm.daemon import listening
+from clusterra_lab.slurm.provider import in_container, native
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
@@ -305,8 +305,8 @@ async def test_power_saving_notes_when_slurm_calls_its_resume_program(tmp_path: 
 HOLDER = """
 import asyncio, pathlib, sys
 from clusterra_contracts.node_extra import OPEN
-from clusterra_lab.process import start
-from clusterra_lab.slurm import slurm_cluster
+from clusterra_lab.machine.process import start
+from clusterra_lab.slurm.control_plane import slurm_cluster
 
 async def main():
     async with slurm_cluster(pathlib.Path(sys.argv[1])) as cluster:

@@ -1,7 +1,7 @@
 """What Slurm is told: pure text."""
 
 import pytest
-from clusterra_lab.slurm_config import InvalidConfig, PowerSaving, SlurmConfig, slurm_conf, slurmdbd_conf
+from clusterra_lab.slurm.config import InvalidConfig, PowerSaving, SlurmConfig, slurm_conf, slurmdbd_conf
 from hypothesis import given
 from hypothesis import strategies as st
 

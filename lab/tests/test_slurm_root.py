@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.debian_root import RootNotBuilt
-from clusterra_lab.process import until
-from clusterra_lab.slurm_root import DATABASE, GIVEN, ensure_root
+from clusterra_lab.machine.debian_root import RootNotBuilt
+from clusterra_lab.machine.process import until
+from clusterra_lab.slurm.root import DATABASE, GIVEN, ensure_root
 
 BUILD = """
 import asyncio
-from clusterra_lab.slurm_root import ensure_root
+from clusterra_lab.slurm.root import ensure_root
 asyncio.run(ensure_root())
 """
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from clusterra_lab import tools
-from clusterra_lab.cache import cache_dir
-from clusterra_lab.process import run
-from clusterra_lab.tools import ToolsNotInstalled, tools_python
+from clusterra_lab.machine.cache import cache_dir
+from clusterra_lab.machine.process import run
+from clusterra_lab.parts import tools
+from clusterra_lab.parts.tools import ToolsNotInstalled, tools_python
 
 
 @pytest.fixture

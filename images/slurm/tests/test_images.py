@@ -9,8 +9,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from clusterra_lab.container import engine_answers
-from clusterra_lab.process import until
+from clusterra_lab.machine.container import engine_answers
+from clusterra_lab.machine.process import until
 from worker_site import ALICE, SCRIPTS, SECONDS, Site, worker_site
 
 SLURM_UID = 64030

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 from clusterra_contracts.node_extra import job_class
-from clusterra_lab.process import until
-from clusterra_lab.slurm import CommandFailed, OwnedSlurmCluster, slurm_cluster
-from clusterra_lab.slurm_config import JOB_SUBMIT
+from clusterra_lab.machine.process import until
+from clusterra_lab.slurm.config import JOB_SUBMIT
+from clusterra_lab.slurm.control_plane import CommandFailed, OwnedSlurmCluster, slurm_cluster
 from worker_site import ALICE, BOB, SCRIPTS, SECONDS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import psutil
 import pytest
 from clusterra_contracts.node_extra import OPEN
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import Process, start, until
 from worker_pod import ended, pod, termination
 from worker_site import ALICE, BOB, INSIDE, SECONDS, Site, worker_site
 

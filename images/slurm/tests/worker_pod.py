@@ -9,8 +9,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import psutil
-from clusterra_lab.process import Process, start, until
-from clusterra_lab.slurm_namespace import PATH
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.slurm.namespace import PATH
 from worker_site import INSIDE, SECONDS, Site
 
 CAPABILITIES = ("--bounding-set=-all,+chown,+kill,+setgid,+setuid", "--inh-caps=-all", "--no-new-privs")

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from clusterra_contracts.identity import SlurmUser
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import until
-from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import until
+from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
 
 SCRIPTS = Path(__file__).parent.parent
 INSIDE = "/mnt/efs/clusterra"

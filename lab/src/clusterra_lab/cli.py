@@ -17,12 +17,12 @@ from clusterra_contracts.identity import now
 from rich.console import Console
 from rich.table import Column, Table
 
-from clusterra_lab.down import take_down
-from clusterra_lab.home import Home, Summary
-from clusterra_lab.problem import LabProblem
-from clusterra_lab.progress import console_progress
-from clusterra_lab.status import LabStatus, lab_status
-from clusterra_lab.up import stay_up, until_signalled
+from clusterra_lab.machine.problem import LabProblem
+from clusterra_lab.machine.progress import console_progress
+from clusterra_lab.stack.down import take_down
+from clusterra_lab.stack.home import Home, Summary
+from clusterra_lab.stack.status import LabStatus, lab_status
+from clusterra_lab.stack.up import stay_up, until_signalled
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
@@ -57,7 +57,7 @@ def up(directory: Dir = DIR, substrate: Substrate = "process") -> None:
     # Here, for it takes in the clients of everything, and `lab status` should answer at once.
     from clusterra_runtime.logs import configure as configure_logs
 
-    from clusterra_lab.stack import Stack, stack
+    from clusterra_lab.stack.stack import Stack, stack
 
     # Of this process only what is wrong; the services have logs of their own.
     configure_logs("lab", "ERROR")
@@ -88,9 +88,9 @@ def demo(
 
     Exit code 0 only when every job ran as its user, printed what it should, and no worker is left.
     """
-    from clusterra_lab.demo import run_demo
-    from clusterra_lab.demo_view import summary, view
-    from clusterra_lab.stack import stack
+    from clusterra_lab.demo.demo import run_demo
+    from clusterra_lab.demo.view import summary, view
+    from clusterra_lab.stack.stack import stack
 
     began = now()
 
@@ -118,8 +118,8 @@ def prepare(
     kubernetes: Annotated[bool, typer.Option(help="Also build the programs of Kubernetes (some 14 minutes).")] = False,
 ) -> None:
     """Download and build what the lab needs, once, into the cache."""
-    from clusterra_lab.kube_binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
-    from clusterra_lab.stack import prepared
+    from clusterra_lab.kube.binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
+    from clusterra_lab.stack.stack import prepared
 
     async def build() -> None:
         with console_progress(err) as progress:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from clusterra_lab.aws import aws_emulator
-from clusterra_lab.nats import NatsServer, nats_server
+from clusterra_lab.parts.aws import aws_emulator
+from clusterra_lab.parts.nats import NatsServer, nats_server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

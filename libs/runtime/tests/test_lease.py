@@ -16,8 +16,8 @@ from typing import Any
 import nats.errors
 import nats.js.api
 import pytest
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.lease import Lease, Leases, Pace

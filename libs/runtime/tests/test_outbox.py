@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 from clusterra_contracts.bus.envelope import MESSAGE_ID
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings

@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.process import Process, start, until
 from clusterra_runtime.service import App, Service
 from clusterra_runtime.settings import ServiceSettings
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from clusterra_contracts.bus import permissions
 from clusterra_contracts.identity import ClusterRef
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import Process, start
+from clusterra_lab.machine.process import Process, start
+from clusterra_lab.parts.nats import NatsServer
 
 REF = ClusterRef(tenant="acme", cluster="c1")
 USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}

@@ -14,9 +14,9 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, until
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import Process, until
+from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus, direct, topology
 from clusterra_runtime.nats.client import Client
 

@@ -16,7 +16,7 @@ from clusterra_edge_agent.kubernetes.client.api import Api, connected
 from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.substrate.port import SubstrateUnavailable
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from kube_workers import SHAPE
 
 SPEC = WorkerSpec(cpus=2, memory_mib=8192)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from clusterra_lab.kubernetes import KubectlFailed, Kubernetes
-from clusterra_lab.process import until
+from clusterra_lab.kube.kubernetes import KubectlFailed, Kubernetes
+from clusterra_lab.machine.process import until
 
 FOLDER = Path(
     os.environ.get("CLUSTERRA_CRDS", Path(__file__).parents[3].parent / "shared" / "data" / "crds"),

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from clusterra_lab.kubernetes import Kubernetes
+from clusterra_lab.kube.kubernetes import Kubernetes
 
 
 def provider_id(name: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
-from clusterra_lab.kubernetes import Kubernetes
+from clusterra_lab.kube.kubernetes import Kubernetes
 from pydantic import TypeAdapter
 
 SHAPE = "general-xs"

@@ -12,7 +12,7 @@ import pytest
 from agent_process import REF
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import rpc
 from edge_process import Edge, running_edge
 

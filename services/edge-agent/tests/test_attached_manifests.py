@@ -9,7 +9,7 @@ import pytest
 import yaml
 from clusterra_edge_agent.kubernetes.election import lease
 from clusterra_edge_agent.settings import Settings
-from clusterra_lab.kubernetes import ControlPlane
+from clusterra_lab.kube.kubernetes import ControlPlane
 from kube_account import LEASE, VERBS, Right, account
 from kube_definitions import define, definitions
 from kube_plane import plane_or_skip

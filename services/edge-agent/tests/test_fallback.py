@@ -21,8 +21,8 @@ from clusterra_edge_agent.heartbeat.http_fallback import (
     Fallback,
     _backoff_seconds,
 )
-from clusterra_lab.kube_certificates import Authority
-from clusterra_lab.process import until
+from clusterra_lab.kube.certificates import Authority
+from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from edge_process import SHAPE, SPEC, Edge, running_edge
 from gateway_stand_in import GatewayStandIn, Trouble, gateway_stand_in

@@ -11,10 +11,10 @@ import yaml
 from clusterra_contracts.events import WorkerFact
 from clusterra_edge_agent.kubernetes.machines.karpenter import CPU_LABEL, FAMILY_LABEL, GPU_TAINT, WORKER_TAINT
 from clusterra_edge_agent.kubernetes.machines.stuck import stuck
-from clusterra_lab.kube_edge import shared_volume
-from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane
-from clusterra_lab.process import until
+from clusterra_lab.kube.edge import shared_volume
+from clusterra_lab.kube.fake_nodes import kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane
+from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent
 from kube_plane import plane_or_skip
 from kube_workers import Workers

@@ -16,8 +16,8 @@ from clusterra_contracts.scale import DesiredState
 from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
 from clusterra_edge_agent.substrate.changes import Changes
 from clusterra_edge_agent.substrate.port import News
-from clusterra_lab.nats import nats_server
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus
 from edge_process import SHAPE
 from nats.aio.msg import Msg

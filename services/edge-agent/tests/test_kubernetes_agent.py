@@ -19,10 +19,10 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.kubernetes.client.api import Collection, connected
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
-from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane
-from clusterra_lab.nats import nats_server
-from clusterra_lab.process import Process, until
+from clusterra_lab.kube.fake_nodes import kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane
+from clusterra_lab.machine.process import Process, until
+from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.client import Client
 from kube_plane import agent_environment, plane_or_skip

@@ -12,8 +12,8 @@ from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connecte
 from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, Expired, Invalid, NotFound, Unavailable
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
-from clusterra_lab.kubernetes import ControlPlane
-from clusterra_lab.process import until
+from clusterra_lab.kube.kubernetes import ControlPlane
+from clusterra_lab.machine.process import until
 from kube_plane import plane_or_skip
 from kube_workers import Workers
 

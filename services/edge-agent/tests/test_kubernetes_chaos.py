@@ -19,9 +19,9 @@ from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
 from clusterra_edge_agent.kubernetes.workers.replicas import VICTIM_COST
 from clusterra_edge_agent.kubernetes.workers.stale_cache import LONGEST_CALM_SECONDS
-from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
-from clusterra_lab.process import until
+from clusterra_lab.kube.fake_nodes import kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
+from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent
 from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from clusterra_contracts.events import MachineSize, MisclassifiedFact, WorkerFact
-from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane
-from clusterra_lab.process import until
+from clusterra_lab.kube.fake_nodes import kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane
+from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent
 from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers

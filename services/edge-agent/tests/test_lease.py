@@ -25,11 +25,11 @@ from clusterra_edge_agent.kubernetes.client.errors import NotHolder
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.election.lease import NAME, KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.election.record import HOLD_SECONDS, LEASE_SECONDS
-from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane
-from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, until
+from clusterra_lab.kube.fake_nodes import kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import Process, until
+from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus, rpc, topology
 from clusterra_runtime.nats.client import Client
 from kube_agent import SPEC, Agent, agent

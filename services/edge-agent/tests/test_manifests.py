@@ -21,8 +21,8 @@ from clusterra_edge_agent.kubernetes.machines import karpenter
 from clusterra_edge_agent.kubernetes.workers.deletion_policy import Guard, askable
 from clusterra_edge_agent.kubernetes.workers.replicas import SURPLUS_COST, VICTIM_COST
 from clusterra_edge_agent.settings import Settings
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
-from clusterra_lab.process import until
+from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
+from clusterra_lab.machine.process import until
 from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
 from kube_account import LEASE, VERBS, account

@@ -16,8 +16,8 @@ from clusterra_edge_agent.kubernetes.client.api import connected
 from clusterra_edge_agent.kubernetes.machines.node_facts import NodeFacts
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.substrate.port import SubstrateUnavailable
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
-from clusterra_lab.process import until
+from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
+from clusterra_lab.machine.process import until
 from kube_definitions import define, definitions
 from kube_machines import INITIALIZED, LAUNCHED, NO_CAPACITY, KubeMachines, provider_id
 from kube_plane import RIGHTS, plane_or_skip

@@ -23,9 +23,9 @@ from clusterra_edge_agent.kubernetes.workers.soperator import PowerStateSubstrat
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.kubernetes.workers.targets import slinky
 from clusterra_edge_agent.settings import Settings
-from clusterra_lab.kube_nodes import kwok_nodes
-from clusterra_lab.kubernetes import ControlPlane, KubectlFailed
-from clusterra_lab.process import until
+from clusterra_lab.kube.fake_nodes import kwok_nodes
+from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
+from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent
 from kube_definitions import define, definitions
 from kube_operators import NodeSetOperator, Operator, SlinkyOperator, Soperator, operator

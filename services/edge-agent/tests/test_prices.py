@@ -9,7 +9,7 @@ from aiohttp import web
 from clusterra_contracts.heartbeat import Price
 from clusterra_edge_agent.kubernetes.machines.karpenter import INSTANCE_FAMILIES
 from clusterra_edge_agent.kubernetes.machines.prices import METRIC, Prices, prices_of
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, generate_latest

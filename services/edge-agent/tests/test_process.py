@@ -17,8 +17,8 @@ from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import Slurmd
 from clusterra_edge_agent.process.substrate import ProcessSubstrate
 from clusterra_edge_agent.substrate.state_files import StateUnreadable
-from clusterra_lab.ports import free_port, is_free
-from clusterra_lab.process import until
+from clusterra_lab.machine.ports import free_port, is_free
+from clusterra_lab.machine.process import until
 from pydantic import TypeAdapter
 
 SPEC = WorkerSpec(cpus=1, memory_mib=512, features=("compute",))

@@ -16,10 +16,10 @@ from clusterra_edge_agent.logs import job_output
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import Slurmd
 from clusterra_edge_agent.process.substrate import ProcessSubstrate
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import until
-from clusterra_lab.slurm import SlurmCluster, slurm_cluster
-from clusterra_lab.slurm_config import ETC
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import until
+from clusterra_lab.slurm.config import ETC
+from clusterra_lab.slurm.control_plane import SlurmCluster, slurm_cluster
 from pydantic import TypeAdapter
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from clusterra_edge_agent.process.worker_process import ProcessIdentity, WorkerProcess
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 
 SLEEP = ["sleep", "1000"]
 

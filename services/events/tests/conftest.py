@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from clusterra_lab.aws import Aws, aws_emulator
-from clusterra_lab.declared_nats import declared_nats
-from clusterra_lab.nats import NatsServer
+from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.nats import NatsServer
 
 
 @pytest.fixture

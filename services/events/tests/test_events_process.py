@@ -13,8 +13,8 @@ from clusterra_contracts.bus.topology import CONSUMERS, DLQ, EVENTS_ARCHIVE
 from clusterra_contracts.events import Event, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client, publish_durable
 from clusterra_runtime.nats.events import EventPublisher

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from clusterra_gateway.settings import Settings
-from clusterra_lab.declared_nats import declared_nats
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.ports import free_port
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.nats import NatsServer
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
 

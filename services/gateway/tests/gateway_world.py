@@ -15,7 +15,7 @@ from clusterra_gateway.accounts.directory import ACCOUNTS, Directory
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.service import Service

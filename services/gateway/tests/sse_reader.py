@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
-from clusterra_lab.sse import ServerSentEvent, events
+from clusterra_lab.parts.sse import ServerSentEvent, events
 
 FIRST_SIGN_IN = re.compile(r'"id":"[^"]+:2\d{4}:user\.created"')
 """The id of the event (its version is the uid) that a test's own login causes, before or after the stream opens."""

@@ -25,9 +25,9 @@ from clusterra_gateway.agents.wire import version_of
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
-from clusterra_lab.declared_nats import declared_nats
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import until
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_runtime.nats import bus
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.outbox import Outbox

@@ -13,8 +13,8 @@ from clusterra_contracts.events import AdminFact, Event, NodeFact
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.bus.feed import Subscription, Told, TooSlow
 from clusterra_gateway.settings import Settings
-from clusterra_lab.nats import nats_server
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World, running

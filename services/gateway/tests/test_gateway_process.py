@@ -15,11 +15,11 @@ from cluster_stand_in import ClusterStandIn
 from clusterra_contracts.bus.topology import REGISTRY
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_lab.aws import aws_emulator
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.oidc import Oidc, Person, oidc_provider
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.parts.aws import aws_emulator
+from clusterra_lab.parts.nats import NatsServer
+from clusterra_lab.parts.oidc import Oidc, Person, oidc_provider
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.direct import last

@@ -25,8 +25,8 @@ from clusterra_contracts.rpc.slurm import (
     Submitted,
     Viewer,
 )
-from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus, rpc, topology
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.direct import replay

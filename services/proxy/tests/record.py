@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 from slurm_world import SlurmWorld, slurm_world

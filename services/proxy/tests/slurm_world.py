@@ -10,9 +10,9 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, start, until
-from clusterra_lab.slurm import OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.admission.placeholders import PREFIX
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import NotFound

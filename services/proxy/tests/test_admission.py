@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_lab.process import until
-from clusterra_lab.slurm import CommandFailed
+from clusterra_lab.machine.process import until
+from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_proxy.admission.keeper import Admission
 from clusterra_proxy.admission.placeholders import PREFIX, Placeholder
 from clusterra_proxy.slurmrestd.client import Slurmrestd

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import until
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import until
 from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector

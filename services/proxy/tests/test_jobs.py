@@ -11,7 +11,7 @@ from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, ListJobs, Viewer
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 from clusterra_runtime.nats.direct import replay

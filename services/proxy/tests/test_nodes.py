@@ -15,7 +15,7 @@ from clusterra_contracts.rpc.slurm import (
     SetExtra,
     Undrain,
 )
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_proxy.admission.placeholders import PREFIX
 from proxy_world import ProxyWorld
 from slurm_world import SlurmWorld, placeholders

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from clusterra_contracts.identity import now
-from clusterra_lab.process import start, until
+from clusterra_lab.machine.process import start, until
 from proxy_world import proxy_world
 from slurm_world import SlurmWorld
 

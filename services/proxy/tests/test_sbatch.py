@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
-from clusterra_lab.slurm import CommandFailed
+from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_proxy.sbatch import directives
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.versions import VERSIONS

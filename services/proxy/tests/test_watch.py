@@ -8,7 +8,7 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel, Submitted, Viewer
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 from proxy_world import ProxyWorld, proxy_world, submission
 from slurm_world import SlurmWorld

@@ -17,8 +17,8 @@ from clusterra_contracts.rpc.slurm import DeleteNode, Drain, Undrain, Viewer
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_contracts.scale import DesiredState
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.nats.rpc import RpcFailed, call

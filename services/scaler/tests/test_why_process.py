@@ -12,7 +12,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.slurm import Drain, Viewer
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.process import Process, start, until
 from clusterra_planner_tools.cli import command
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import put_binding

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
-from clusterra_lab.declared_nats import declared_nats
-from clusterra_lab.nats import NatsServer
+from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings

@@ -13,7 +13,7 @@ from clusterra_contracts.events import Event, NodeFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot
 from clusterra_contracts.scale import DesiredState
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_runtime import trace
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import BusUnavailable, Client

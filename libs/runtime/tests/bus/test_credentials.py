@@ -14,8 +14,8 @@ from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
 import pytest
-from clusterra_lab.ports import free_port
-from clusterra_lab.process import Process, start, until
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import Process, start, until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings

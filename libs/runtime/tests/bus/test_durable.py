@@ -9,8 +9,8 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import CONSUMERS, Consumer
 from clusterra_contracts.events import Event, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime import trace
 from clusterra_runtime.metrics import UNSERVED_PULLS
 from clusterra_runtime.nats import broker as broker_module

@@ -7,8 +7,8 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import DeleteNode
 from clusterra_contracts.scale import DesiredState
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last, replay

@@ -4,8 +4,8 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_lab.nats import NatsServer
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.nats.registry import Registry, delete_binding, put_binding

@@ -9,7 +9,7 @@ from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.rpc.reply import Done, RpcError
 from clusterra_contracts.rpc.slurm import DeleteNode, Drain
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
-from clusterra_lab.process import until
+from clusterra_lab.machine.process import until
 from clusterra_runtime import trace
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.client import Client

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import ClusterRef
-from clusterra_lab.nats import NatsServer, nats_server
-from clusterra_lab.process import start, until
+from clusterra_lab.machine.process import start, until
+from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import topology
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.topology import TopologyConflict

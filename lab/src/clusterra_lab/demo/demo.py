@@ -1,0 +1,223 @@
+"""`lab demo`: real jobs of two users go the whole way, and the fleet returns to zero."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from clusterra_contracts.identity import now
+from clusterra_contracts.job_states import ENDED
+
+from clusterra_lab.demo.observer import Observer, observe
+from clusterra_lab.demo.scenario import ORDERS, Order, Output, read_output
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import SubmittedJob, User
+from clusterra_lab.slurm.control_plane import SlurmCluster
+from clusterra_lab.slurm.registration import registered_at
+from clusterra_lab.stack.stack import Stack
+
+EMAILS = ("ada@acme.example", "grace@acme.example")
+JOBS_SECONDS = 120.0
+ZERO_SECONDS = 60.0
+STAGES = ("accepted", "snapshot", "decided", "published", "applied", "registered", "running", "ended")
+
+
+@dataclass
+class Run:
+    """One run of the demo: an order's job or one task of its array."""
+
+    order: Order
+    user: User
+    submitted: SubmittedJob
+    job_id: str
+    state: str = "PENDING"
+    output: Output | None = None
+    stages: dict[str, float | None] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether Slurm says that it is over."""
+        return self.state in ENDED
+
+    @property
+    def verified(self) -> bool:
+        """Whether it printed exactly what it should, as the user who submitted it."""
+        return (
+            self.output is not None
+            and self.output.lines == self.order.expected(self.job_id)
+            and self.output.uid == self.user.profile.uid
+        )
+
+
+@dataclass
+class Board:
+    """All that the live view shows."""
+
+    observer: Observer
+    began: datetime
+    runs: list[Run] = field(default_factory=list)
+    followed: str = ""
+    log: list[str] = field(default_factory=list)
+    activity: list[str] = field(default_factory=list)
+    phase: str = "logging in"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What demo.json holds."""
+
+    ok: bool
+    problems: tuple[str, ...]
+    jobs: tuple[dict[str, Any], ...]
+    workers: dict[str, int | None]
+    by_shape: dict[str, int]
+    seconds_total: float
+
+    def write(self, file: Path) -> None:
+        """Write it as JSON."""
+        content = {
+            "ok": self.ok,
+            "problems": self.problems,
+            "jobs": self.jobs,
+            "workers": self.workers,
+            "by_shape": self.by_shape,
+            "seconds_total": round(self.seconds_total, 3),
+        }
+        file.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+async def run_demo(stack: Stack, show: Callable[[Board], None], *, began: datetime) -> Report:
+    """Submit everything at once, follow it to its end, wait for the workers to go, and judge.
+
+    `show` is called whenever something changed. `began` is when the user started the demo.
+    """
+    async with AsyncExitStack() as opened:
+        observer = await opened.enter_async_context(observe(stack.bus, stack.cluster))
+        board = Board(observer, began)
+        show(board)
+        await until(lambda: observer.workers is not None, seconds=20, what="the edge-agent's first heartbeat")
+        before = sum((observer.workers or {}).values())
+        users = [await opened.enter_async_context(stack.user(email)) for email in EMAILS]
+        await opened.enter_async_context(_task(_keep_activity(board, users[0])))
+
+        board.phase = "submitting"
+        submitted = await asyncio.gather(*(users[o.user].submit(o.script, {"name": o.name, **o.job}) for o in ORDERS))
+        for order, job in zip(ORDERS, submitted, strict=True):
+            board.runs += [Run(order, users[order.user], job, job_id) for job_id in order.job_ids(job.job_id)]
+        await opened.enter_async_context(_task(_keep_log(board, board.runs[0])))
+
+        board.phase = "running the jobs"
+        problems = await _follow(
+            board, show, lambda: all(run.ended for run in board.runs), JOBS_SECONDS, "all jobs to end"
+        )
+        for run in board.runs:
+            run.output = read_output(await run.user.output(run.job_id)) if run.state == "COMPLETED" else None
+            run.stages = _stages(run, observer, stack.slurm)
+        board.phase = "waiting for the workers to go"
+        problems += await _follow(
+            board, show, lambda: observer.workers == {}, ZERO_SECONDS, "the workers to go to zero"
+        )
+        board.phase = "done"
+        show(board)
+        return _report(board, before, problems)
+
+
+@asynccontextmanager
+async def _task(work: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _keep_activity(board: Board, user: User) -> None:
+    async for event in user.activity():
+        if event.event != "reset":
+            fact = orjson.loads(event.data)
+            board.activity.append(f"{event.id:>5}  {fact['type'].removeprefix('cloud.clusterra.')}  {fact['subject']}")
+
+
+async def _keep_log(board: Board, run: Run) -> None:
+    board.followed = run.job_id
+    async for event in run.user.follow(run.job_id):
+        if event.event == "end":
+            board.log.append("(end of the job)")
+            return
+        board.log += event.data.splitlines()
+
+
+async def _follow(
+    board: Board, show: Callable[[Board], None], finished: Callable[[], bool], seconds: float, what: str
+) -> list[str]:
+    """Refresh until `finished`; a problem in words when it takes longer than `seconds`."""
+
+    async def refresh() -> bool:
+        for run in board.runs:
+            run.state = board.observer.states.get(run.job_id, "PENDING")
+        show(board)
+        return finished()
+
+    try:
+        await until(refresh, seconds=seconds, what=what, every=0.1)
+    except TimeoutError as error:
+        return [str(error)]
+    return []
+
+
+def _stages(run: Run, observer: Observer, slurm: SlurmCluster) -> dict[str, float | None]:
+    accepted = run.submitted.accepted_at
+    moments: dict[str, datetime | None] = {"accepted": accepted}
+    if run.output is not None:
+        running = observer.facts.get((run.job_id, "job.running"))
+        nodes = tuple(getattr(running.data, "nodes", ())) if running else (run.output.node,)
+        seen = observer.stages(run.job_id, accepted, run.output.started_at)
+        seen_at = (registered_at(slurm, node) or observer.registered.get(node) for node in nodes)
+        registered = max(filter(None, seen_at), default=None)
+        moments |= vars(seen) | {"running": run.output.started_at, "ended": run.output.ended_at}
+        if registered is not None and registered >= accepted:
+            moments["registered"] = registered
+    return {
+        name: round((moment - accepted).total_seconds(), 3) if (moment := moments.get(name)) else None
+        for name in STAGES
+    }
+
+
+def _report(board: Board, before: int, problems: Sequence[str]) -> Report:
+    found = list(problems)
+    for run in board.runs:
+        if run.state != "COMPLETED":
+            found.append(f"job {run.job_id} ({run.order.name}) is {run.state}")
+        elif not run.verified:
+            found.append(f"job {run.job_id} ({run.order.name}) did not print what it should: {run.output}")
+    after = sum(board.observer.workers.values()) if board.observer.workers is not None else None
+    if board.observer.total_peak == 0:
+        found.append("no worker was ever seen")
+    if not board.log or board.log[-1] != "(end of the job)":
+        found.append(f"the log stream of job {board.followed} never ended")
+    if not board.activity:
+        found.append("the event stream told nothing")
+    return Report(
+        ok=not found and before == 0 and after == 0,
+        problems=tuple(found),
+        jobs=tuple(
+            {
+                "id": run.job_id,
+                "name": run.order.name,
+                "user": run.user.profile.name,
+                "uid_in_job": run.output.uid if run.output else None,
+                "state": run.state,
+                "output_verified": run.verified,
+                "stages": run.stages,
+            }
+            for run in board.runs
+        ),
+        workers={"before": before, "peak": board.observer.total_peak, "after": after},
+        by_shape=dict(sorted(board.observer.workers_peak.items())),
+        seconds_total=(now() - board.began).total_seconds(),
+    )

@@ -1,0 +1,1 @@
+"""Kubernetes on this machine: control plane, real and fake nodes, a customer's edge."""

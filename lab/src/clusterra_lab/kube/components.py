@@ -1,0 +1,192 @@
+"""The processes of a control plane: where each listens, what it reads, and its command line."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_lab.kube.certificates import Authority, Pair, signing_keys
+from clusterra_lab.kube.kubeconfig import certificate_user, write_kubeconfig
+from clusterra_lab.machine.secret_file import write_secret
+
+HOST = "127.0.0.1"
+NODE_GRACE_SECONDS = 120
+"""How long a node may be silent until it counts as lost. KWOK is late by more than ten seconds on a busy machine, and
+never makes the pods of a node ready again that was lost."""
+
+_UNTHROTTLED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
+"""By default the controllers make twenty pods a second."""
+
+_SERVICES = "10.96.0.0/16"
+_API_SERVER_NAMES = (HOST, "10.96.0.1", "localhost", "kubernetes.default.svc", "kubernetes.default", "kubernetes")
+_CONTROLLERS = (
+    "clusterrole-aggregation-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "persistentvolume-binder-controller",
+    "pod-garbage-collector-controller",
+    "replicaset-controller",
+    "resourcequota-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "taint-eviction-controller",
+)
+"""Those that a lab needs: each takes memory, and time at the start."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Of 127.0.0.1."""
+
+    api_server: int
+    etcd: int
+    etcd_peer: int
+    scheduler: int
+
+
+@dataclass(frozen=True)
+class Components:
+    """The command lines of one control plane; they name files that `prepare` writes."""
+
+    programs: Path
+    directory: Path
+    ports: Ports
+
+    @property
+    def url(self) -> str:
+        """Of the API server."""
+        return f"https://{HOST}:{self.ports.api_server}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of the administrator."""
+        return self.directory / "admin.kubeconfig"
+
+    def prepare(self) -> Authority:
+        """Forget the state of earlier runs, and write new certificates and keys; returns whom the API server trusts.
+
+        No key of an authority is written. etcd has one of its own: whoever may talk to it may do everything.
+        """
+        shutil.rmtree(self._state, ignore_errors=True)
+        authority, of_etcd = Authority.new("kubernetes"), Authority.new("etcd")
+        write_secret(self._file("authority.crt"), authority.certificate)
+        write_secret(self._file("etcd-authority.crt"), of_etcd.certificate)
+        self._write("etcd", of_etcd.server("etcd", [HOST]))
+        self._write("etcd-client", of_etcd.client("kube-apiserver"))
+        self._write("api-server", authority.server("kube-apiserver", _API_SERVER_NAMES))
+        self._write("scheduler", authority.server("kube-scheduler", [HOST]))
+        self._write("kubelet-client", authority.client("kube-apiserver-kubelet-client", "system:masters"))
+        private, public = signing_keys()
+        write_secret(self._file("tokens.key"), private)
+        write_secret(self._file("tokens.pub"), public)
+        administrator = authority.client("administrator", "system:masters")
+        scheduler = authority.client("system:kube-scheduler")
+        for path, pair in ((self.kubeconfig, administrator), (self._scheduler_kubeconfig, scheduler)):
+            write_kubeconfig(path, url=self.url, authority=authority.certificate, user=certificate_user(pair))
+        return authority
+
+    def etcd(self) -> Sequence[str]:
+        """Never waits for the disk: its state is worth nothing after the run."""
+        clients, peers = f"https://{HOST}:{self.ports.etcd}", f"https://{HOST}:{self.ports.etcd_peer}"
+        return (
+            str(self.programs / "etcd"),
+            f"--data-dir={self._state}",
+            f"--listen-client-urls={clients}",
+            f"--advertise-client-urls={clients}",
+            f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}",
+            *(
+                flag
+                for listener in ("", "peer-")
+                for flag in (
+                    f"--{listener}cert-file={self._file('etcd.crt')}",
+                    f"--{listener}key-file={self._file('etcd.key')}",
+                    f"--{listener}trusted-ca-file={self._file('etcd-authority.crt')}",
+                    f"--{listener}client-cert-auth",
+                )
+            ),
+            "--unsafe-no-fsync",
+            # Its gateway would call it with the certificate of a server, and log that it is refused.
+            "--enable-grpc-gateway=false",
+            "--log-level=warn",
+        )
+
+    def api_server(self) -> Sequence[str]:
+        """With the admission plugins that are on by default, which enforce PodSecurity's labels and quotas."""
+        return (
+            str(self.programs / "kube-apiserver"),
+            f"--bind-address={HOST}",
+            f"--secure-port={self.ports.api_server}",
+            f"--advertise-address={HOST}",
+            # An API server on loopback cannot be an endpoint of the Service `kubernetes`.
+            "--endpoint-reconciler-type=none",
+            f"--service-cluster-ip-range={_SERVICES}",
+            f"--etcd-servers=https://{HOST}:{self.ports.etcd}",
+            f"--etcd-cafile={self._file('etcd-authority.crt')}",
+            f"--etcd-certfile={self._file('etcd-client.crt')}",
+            f"--etcd-keyfile={self._file('etcd-client.key')}",
+            # Controllers that stream their lists were seen to hear nothing for minutes after an API server's restart.
+            "--feature-gates=WatchList=false",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--allow-privileged=true",
+            "--delete-collection-workers=8",
+            f"--client-ca-file={self._file('authority.crt')}",
+            f"--tls-cert-file={self._file('api-server.crt')}",
+            f"--tls-private-key-file={self._file('api-server.key')}",
+            f"--kubelet-certificate-authority={self._file('authority.crt')}",
+            f"--kubelet-client-certificate={self._file('kubelet-client.crt')}",
+            f"--kubelet-client-key={self._file('kubelet-client.key')}",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self._file('tokens.pub')}",
+            f"--service-account-signing-key-file={self._file('tokens.key')}",
+        )
+
+    def controller_manager(self) -> Sequence[str]:
+        """As the administrator: with credentials for each controller it starts five seconds later. Listens nowhere."""
+        return (
+            str(self.programs / "kube-controller-manager"),
+            "--secure-port=0",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--controllers={','.join(_CONTROLLERS)}",
+            f"--root-ca-file={self._file('authority.crt')}",
+            f"--service-account-private-key-file={self._file('tokens.key')}",
+            "--node-monitor-period=1s",
+            *_UNTHROTTLED,
+            f"--node-monitor-grace-period={NODE_GRACE_SECONDS}s",
+            "--leader-elect=false",
+        )
+
+    def scheduler(self) -> Sequence[str]:
+        """Its port is for `/readyz`."""
+        return (
+            str(self.programs / "kube-scheduler"),
+            f"--bind-address={HOST}",
+            f"--secure-port={self.ports.scheduler}",
+            f"--tls-cert-file={self._file('scheduler.crt')}",
+            f"--tls-private-key-file={self._file('scheduler.key')}",
+            f"--kubeconfig={self._scheduler_kubeconfig}",
+            *_UNTHROTTLED,
+            "--leader-elect=false",
+        )
+
+    @property
+    def _state(self) -> Path:
+        return self.directory / "etcd"
+
+    @property
+    def _scheduler_kubeconfig(self) -> Path:
+        return self.directory / "scheduler.kubeconfig"
+
+    def _file(self, name: str) -> Path:
+        return self.directory / "certificates" / name
+
+    def _write(self, name: str, pair: Pair) -> None:
+        write_secret(self._file(f"{name}.crt"), pair.certificate)
+        write_secret(self._file(f"{name}.key"), pair.key)

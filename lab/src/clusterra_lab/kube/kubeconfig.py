@@ -1,0 +1,42 @@
+"""Kubeconfig files, which kubectl, the clients and the components of Kubernetes read."""
+
+import base64
+import json
+from pathlib import Path
+
+from clusterra_lab.kube.certificates import Pair
+from clusterra_lab.machine.secret_file import write_secret
+
+_NAME = "lab"
+
+type User = dict[str, str]
+"""The `user` of a kubeconfig: who its bearer is."""
+
+
+def certificate_user(pair: Pair) -> User:
+    """Whoever the certificate names."""
+    return {"client-certificate-data": _base64(pair.certificate), "client-key-data": _base64(pair.key)}
+
+
+def token_user(token: str) -> User:
+    """Whoever the bearer token belongs to."""
+    return {"token": token}
+
+
+def write_kubeconfig(path: Path, *, url: str, authority: str, user: User) -> Path:
+    """Put a kubeconfig with mode 0600 there, for the API server at `url` that the `authority` (PEM) has signed."""
+    cluster = {"server": url, "certificate-authority-data": _base64(authority)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": _NAME,
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+        "users": [{"name": _NAME, "user": user}],
+    }
+    write_secret(path, json.dumps(config, indent=2))
+    return path
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,1 @@
+"""Processes, ports, locks and folders of this machine."""

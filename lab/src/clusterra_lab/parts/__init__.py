@@ -1,0 +1,1 @@
+"""NATS, DynamoDB, OIDC, and a person who uses them."""

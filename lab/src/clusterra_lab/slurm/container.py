@@ -1,0 +1,118 @@
+"""Slurm's namespaces as a container, for machines whose root has a container engine but no Debian packages.
+
+The engine only makes them: commands enter from this machine (`Namespace.launcher`), so that everything else is as it
+is in the namespaces over the Debian root, and the image has the same packages.
+"""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from docker.errors import DockerException  # type: ignore[import-untyped]
+
+from clusterra_lab.machine.container import Image, container, engine
+from clusterra_lab.machine.orphans import adopt_orphans
+from clusterra_lab.machine.problem import LabProblem
+from clusterra_lab.machine.process import until
+from clusterra_lab.machine.progress import Progress, silent
+from clusterra_lab.slurm.config import HOST, MY_CNF
+from clusterra_lab.slurm.namespace import INIT, INSIDE, SCRATCH, Namespace, command_line, reap_orphans
+from clusterra_lab.slurm.root import EMPTY_DATABASE, PACKAGES, SUITE
+
+_OPEN_SECONDS = 20.0
+_REAP_SECONDS = 0.05
+
+_DOCKERFILE = f"""\
+FROM debian:{SUITE}-slim
+RUN printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d \\
+ && chmod 755 /usr/sbin/policy-rc.d \\
+ && apt-get update --quiet \\
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends {" ".join(PACKAGES)} \\
+ && rm -rf /var/lib/apt/lists/*
+COPY my.cnf empty-database /usr/share/clusterra/
+RUN MY_CNF="$(cat /usr/share/clusterra/my.cnf)" sh /usr/share/clusterra/empty-database
+"""
+
+
+class ImageNotBuilt(LabProblem):
+    """The engine could not build the image; the text carries what it said."""
+
+
+class EngineElsewhere(LabProblem):
+    """The engine runs containers on another machine."""
+
+
+async def ensure_image(progress: Progress = silent) -> str:
+    """The name of the image with Slurm and an empty database, built when the engine does not have it.
+
+    Raises NoContainerEngine, ImageNotBuilt.
+    """
+    recipe = "\0".join((_DOCKERFILE, MY_CNF, EMPTY_DATABASE))
+    name = f"clusterra-lab-slurm:{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+    if not await asyncio.to_thread(_is_built, name):
+        progress(f"an image with {', '.join(PACKAGES[:3])} and more (a minute or two, once)")
+        await asyncio.to_thread(_build, name)
+    return name
+
+
+def _is_built(name: str) -> bool:
+    with engine() as client:
+        return bool(client.images.list(name=name))
+
+
+def _build(name: str) -> None:
+    with engine() as client, tempfile.TemporaryDirectory() as folder:
+        for file, content in {"Dockerfile": _DOCKERFILE, "my.cnf": MY_CNF, "empty-database": EMPTY_DATABASE}.items():
+            Path(folder, file).write_text(content)
+        try:
+            client.images.build(path=folder, tag=name, rm=True)
+        except DockerException as error:
+            raise ImageNotBuilt(f"the container engine could not build {name}: {error}") from error
+
+
+@asynccontextmanager
+async def contained(image: str, folders: Mapping[Path, str]) -> AsyncIterator[Namespace]:
+    """The same as `slurm_namespace.namespace`, over an image, read-only.
+
+    Raises NoContainerEngine, EngineElsewhere, TimeoutError.
+    """
+    adopt_orphans()
+    described = Image(
+        image,
+        volumes=folders,
+        scratch=SCRATCH,
+        command=["sh", "-c", INSIDE],
+        options={
+            "network_mode": "host",
+            "hostname": HOST,
+            "read_only": True,
+        },
+    )
+    async with container(described) as server:
+        init_pid = await server.pid()
+
+        def opened() -> bool:
+            return command_line(init_pid)[:1] == [INIT]
+
+        try:
+            await until(opened, seconds=_OPEN_SECONDS, what=f"the container of Slurm (pid {init_pid})")
+        except TimeoutError as error:
+            raise EngineElsewhere(
+                f"{error}. Its container must run on this machine and in sight of it, not behind a remote DOCKER_HOST"
+            ) from error
+        reaping = asyncio.create_task(_reap())
+        try:
+            yield Namespace(init_pid)
+            await server.kill()
+        finally:
+            reaping.cancel()
+
+
+async def _reap() -> None:
+    """As long as an orphan of inside waits for us, the kernel keeps the first process, and the engine the container."""
+    while True:
+        reap_orphans()
+        await asyncio.sleep(_REAP_SECONDS)

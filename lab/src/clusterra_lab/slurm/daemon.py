@@ -1,0 +1,110 @@
+"""The daemons of a control plane, each a process of this machine inside the cluster's namespaces."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.slurm.namespace import PATH
+
+DaemonName = Literal["mariadbd", "slurmdbd", "slurmctld", "slurmrestd"]
+
+READY_SECONDS = 60.0
+_STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """What to run, as which user of the inside (a number where it needs no account), and how it shows to be ready."""
+
+    name: DaemonName
+    argv: Sequence[str]
+    user: str
+    ready: Callable[[], Awaitable[bool]]
+    environment: Sequence[str] = ()
+    prepare: Callable[[], None] | None = None
+    """What is done before each start."""
+    settle: Callable[[], Awaitable[None]] | None = None
+    """What is done after each start, when it is ready."""
+
+    def command(self, launcher: Sequence[str]) -> list[str]:
+        """The whole command line. The daemon sees nothing of our own environment and dies with its launcher."""
+        groups = "--clear-groups" if self.user.isdecimal() else "--init-groups"
+        return [
+            *(*launcher, "setpriv", f"--reuid={self.user}", f"--regid={self.user}", groups, "--pdeathsig=KILL"),
+            *("env", "--ignore-environment", f"PATH={PATH}", *self.environment, *self.argv),
+        ]
+
+
+class RunningDaemon:
+    """A daemon that can be killed, stopped and started again; it keeps its port."""
+
+    def __init__(self, daemon: Daemon, process: Process) -> None:
+        self._daemon = daemon
+        self._process = process
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.alive
+
+    async def ready(self) -> None:
+        """Wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
+        daemon, process = self._daemon, self._process
+        await until(daemon.ready, seconds=READY_SECONDS, what=f"{daemon.name} to be ready", every=0.05, process=process)
+        if daemon.settle:
+            await daemon.settle()
+
+    async def kill(self) -> None:
+        """SIGKILL it and wait until it is gone."""
+        daemons: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            # Not its launcher, whose end would not wait for the daemon's.
+            daemons = psutil.Process(self._process.pid).children()
+            for daemon in daemons:
+                daemon.kill()
+        if not daemons:
+            self._process.kill()
+        await self._process.wait()
+
+    async def stop(self) -> None:
+        """SIGTERM it, as a shutdown of the machine would, and wait until it is gone."""
+        await self._process.stop(_STOP_SECONDS)
+
+    async def start(self) -> None:
+        """Start it again after `kill` or `stop`, and wait until it serves."""
+        if self._daemon.prepare:
+            self._daemon.prepare()
+        self._process = await self._process.again()
+        await self.ready()
+
+    async def restart(self) -> None:
+        """Stop it if it runs, start it and wait until it serves."""
+        await self.stop()
+        await self.start()
+
+
+async def launch(daemon: Daemon, launcher: Sequence[str], logs: Path) -> RunningDaemon:
+    """Start a daemon and wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
+    if daemon.prepare:
+        daemon.prepare()
+    process = await start(daemon.name, daemon.command(launcher), log=logs / f"{daemon.name}.log")
+    running = RunningDaemon(daemon, process)
+    try:
+        await running.ready()
+    except BaseException:
+        await running.kill()
+        raise
+    return running
+
+
+def listening(port: int) -> bool:
+    """Whether anybody listens on a TCP port of this machine. Asking by a connection would leave an error in a log."""
+    return any(
+        connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
+        for connection in psutil.net_connections("tcp4")
+    )

@@ -1,0 +1,148 @@
+"""What one cluster keeps on disk. It survives the cluster: one that is started in the same folder goes on with it."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_lab.machine.secret_file import secret
+from clusterra_lab.slurm import config as slurm_config
+from clusterra_lab.slurm.config import (
+    GPU,
+    HOMES,
+    HOST,
+    JOB_SUBMIT,
+    JWT_KEY,
+    MOST_GPUS,
+    RESUME_LOG,
+    SCRIPTS,
+    SHARED_PATH,
+    SLURM_KEY,
+    SlurmConfig,
+)
+
+SLURM_UID = 64030
+"""The account `slurm` of Debian's packages, by Debian policy the same everywhere."""
+
+IMAGES = Path(__file__).parents[4] / "images" / "slurm"
+"""The sources of the images, with the scripts."""
+
+_SLURM_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class SlurmDirectory:
+    """The folder of a cluster on this machine."""
+
+    path: Path
+
+    @property
+    def etc(self) -> Path:
+        """Configuration and keys."""
+        return self.path / "etc"
+
+    @property
+    def shared(self) -> Path:
+        """The folder that all nodes share; anybody may write."""
+        return self.path / "shared"
+
+    @property
+    def spool(self) -> Path:
+        """A folder for each slurmd, by its node's name: its own state, and the scripts of its jobs."""
+        return self.path / "spool"
+
+    @property
+    def logs(self) -> Path:
+        """Of the daemons, and of each slurmd by its node's name."""
+        return self.path / "log"
+
+    @property
+    def _scripts(self) -> Path:
+        """Prolog and epilog: a copy, for root of the cluster may write there."""
+        return self.path / "scripts"
+
+    @property
+    def _hosts(self) -> Path:
+        """slurmctld listens where its host's name leads."""
+        return self.path / "hosts"
+
+    @property
+    def description(self) -> Path:
+        """How other processes find the running cluster."""
+        return self.path / "slurm.json"
+
+    @property
+    def _state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def _database(self) -> Path:
+        return self.path / "database"
+
+    @property
+    def mounts(self) -> dict[Path, str]:
+        """Where each folder, and a file, is for the processes of the cluster."""
+        return {
+            self.etc: slurm_config.ETC,
+            self._state: slurm_config.STATE,
+            self.spool: slurm_config.SPOOL,
+            self.logs: slurm_config.LOG,
+            self._database: "/var/lib/mysql",
+            self.shared: SHARED_PATH,
+            self._scripts: SCRIPTS,
+            self._hosts: "/etc/hosts",
+        }
+
+    def prepare(self, config: SlurmConfig) -> None:
+        """Make what is missing, and write the configuration."""
+        for folder in self.mounts.keys() - {self._hosts}:
+            folder.mkdir(parents=True, exist_ok=True)
+        self.shared.chmod(0o1777)
+        # Root's: whoever could write here would take another's home.
+        (self.shared / HOMES).mkdir(exist_ok=True)
+        os.chown(self._state, SLURM_UID, SLURM_UID)
+        self._hosts.write_text(f"127.0.0.1 localhost\n{config.address} {HOST}\n")
+        self._write_keys()
+        self._write_config(config)
+        shutil.copytree(IMAGES, self._scripts, ignore=shutil.ignore_patterns("tests"), dirs_exist_ok=True)
+        self.description.unlink(missing_ok=True)
+
+    def mend_state(self) -> None:
+        """Finish a save of slurmctld that a SIGKILL has cut short; call it while slurmctld does not run.
+
+        slurmctld replaces a state file in steps: `X` is linked as `X.old`, unlinked, and `X.new`, complete by then,
+        linked as `X`. Killed before the last one it refuses to start again.
+        """
+        for new in self._state.glob("*.new"):
+            file = new.with_suffix("")
+            if not file.exists() and file.with_suffix(".old").exists():
+                new.rename(file)
+
+    def _write_keys(self) -> None:
+        slurm_key, jwt_key = self.etc / SLURM_KEY, self.etc / JWT_KEY
+        if not slurm_key.exists():
+            slurm_key.touch(mode=0o600)
+            slurm_key.write_bytes(os.urandom(_SLURM_KEY_BYTES))
+        secret(jwt_key)
+        for key in (slurm_key, jwt_key):
+            os.chown(key, SLURM_UID, SLURM_UID)
+
+    def _write_config(self, config: SlurmConfig) -> None:
+        for name, content in config.files().items():
+            file = self.etc / name
+            file.write_text(content)
+            file.chmod(0o755 if content.startswith("#!") else 0o644)
+        for number in range(MOST_GPUS):
+            device = self.etc / f"{GPU}{number}"
+            device.unlink(missing_ok=True)
+            device.symlink_to("/dev/null")
+        if config.power_saving:
+            resumed = self.logs / RESUME_LOG
+            resumed.touch()
+            os.chown(resumed, SLURM_UID, SLURM_UID)
+        else:
+            shutil.copy(IMAGES / JOB_SUBMIT, self.etc)
+            # slurmdbd refuses a configuration that others can read.
+            slurmdbd_conf = self.etc / "slurmdbd.conf"
+            slurmdbd_conf.chmod(0o600)
+            os.chown(slurmdbd_conf, SLURM_UID, SLURM_UID)

@@ -1,0 +1,160 @@
+"""Where one Slurm cluster lives: private pid, mount and host name namespaces over the shared root.
+
+All processes in them end with the first one, and that one with whoever opened them, also when it is killed. The mounts
+are seen from nowhere else, so none can be left behind.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from clusterra_lab.machine.debian_root import PRIVATE
+from clusterra_lab.machine.orphans import adopt_orphans, reap
+from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.slurm.config import HOST
+from clusterra_lab.slurm.root import DATABASE
+
+INIT = "tini"
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+SCRATCH = ("/dev/shm", "/run", "/tmp", "/var/tmp")
+"""Folders that are empty and writable in each cluster."""
+
+_OPEN_SECONDS = 20.0
+_CLOSE_SECONDS = 20.0
+
+INSIDE = f"""\
+set -eu
+chmod 755 /run
+install --directory /run/slurm
+install --directory --owner=slurm --group=slurm /run/slurmctld /run/slurmdbd
+install --directory --owner=mysql --group=mysql /run/mysqld
+cd /var/lib/mysql
+if [ -e .copying ] || [ ! -e mysql ]; then
+  find . -mindepth 1 -delete
+  touch .copying
+  cp -a /{DATABASE}/. .
+  rm .copying
+fi
+cd /
+exec {INIT} -- sleep infinity
+"""
+"""The first process of the namespaces, as root: prepares what the daemons need and then lasts."""
+
+_OPEN = f"""\
+set -eu
+root=$1; inside=$2; shift 2
+mount --bind "$root" "$root"
+mount -o remount,bind,ro "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --bind /sys "$root/sys"
+for scratch in {" ".join(SCRATCH)}; do
+  mount -t tmpfs -o mode=1777 tmpfs "$root$scratch"
+done
+while [ $# -gt 0 ]; do
+  mount --bind "$1" "$root$2"
+  shift 2
+done
+hostname {HOST}
+exec chroot "$root" sh -c "$inside"
+"""
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """Open namespaces."""
+
+    init_pid: int
+    """Their first process, as this machine counts."""
+
+    @property
+    def launcher(self) -> tuple[str, ...]:
+        """Put before a command, runs it inside as root, with its environment and a PATH of the inside.
+
+        The launched process waits for the command, passes signals on and ends with its exit code. When it is killed,
+        the command is, too, unless the command changes its user.
+        """
+        return (
+            *(shutil.which("nsenter") or "nsenter", f"--target={self.init_pid}", "--mount", "--uts", "--pid"),
+            # Without a fork of nsenter itself: tini, still a process of the outside, then has the command as its child.
+            *("--no-fork", "--root", "--wd", "--", "/usr/bin/tini", "-s", "--"),
+            *("/usr/bin/setpriv", "--pdeathsig=KILL", "/usr/bin/env", f"PATH={PATH}"),
+        )
+
+
+@asynccontextmanager
+async def namespace(root: Path, folders: Mapping[Path, str], log: Path) -> AsyncIterator[Namespace]:
+    """Open namespaces over `root`, read-only, with folders of this machine at absolute paths in it.
+
+    /run, /tmp, /var/tmp and /dev/shm are empty and writable. Everything inside has ended when the block has. Raises
+    ProcessDied when the namespaces cannot be made, as without root.
+    """
+    adopt_orphans()
+    mounts = [str(part) for folder, path in folders.items() for part in (folder, path)]
+    # PATH as in the root: its programs are what the script calls after it has changed into it.
+    holder = await start(
+        "slurm", [*PRIVATE, "--uts", "sh", "-c", _OPEN, "open", str(root), INSIDE, *mounts], log=log, env={"PATH": PATH}
+    )
+    try:
+        init = await until(lambda: _init(holder), seconds=_OPEN_SECONDS, what="the namespaces of Slurm", process=holder)
+        yield Namespace(init.pid)
+    finally:
+        await _close(holder)
+
+
+async def _close(holder: Process) -> None:
+    """End the first process inside, which is seen to be gone only when all the others are."""
+    inside = _children(holder.pid)
+    for process in inside:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    if not inside:
+        holder.kill()
+
+    def closed() -> bool:
+        reap_orphans()
+        return not holder.alive
+
+    await until(closed, seconds=_CLOSE_SECONDS, what="the end of Slurm's namespaces")
+
+
+def reap_orphans() -> None:
+    """Wait for those of inside that became our children because their launchers were killed.
+
+    As long as nobody does, the kernel keeps the first process inside.
+    """
+    for child in _children(os.getpid()):
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
+            if child.status() == psutil.STATUS_ZOMBIE and _is_inside(child.pid):
+                reap(child.pid)
+
+
+def _is_inside(pid: int) -> bool:
+    """Whether a process is in a pid namespace below ours; our own children that others wait for are not."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
+    return len(numbers.split()) > 2
+
+
+def command_line(pid: int) -> list[str]:
+    """Of a process of this machine; empty when it has ended."""
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _init(holder: Process) -> psutil.Process | None:
+    return next((child for child in _children(holder.pid) if child.name() == INIT), None)
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children()
+    except psutil.NoSuchProcess:
+        return []

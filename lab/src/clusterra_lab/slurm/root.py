@@ -1,0 +1,116 @@
+"""The Debian root with Slurm that all clusters of this machine share, read-only."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from clusterra_lab.machine import debian_root
+from clusterra_lab.machine.cache import cache_dir
+from clusterra_lab.machine.debian_root import PRIVATE, RootNotBuilt, Workshop
+from clusterra_lab.machine.file_lock import alone
+from clusterra_lab.machine.progress import Progress, silent
+from clusterra_lab.slurm.config import HOST, MY_CNF
+
+GIVEN = "CLUSTERRA_SLURM_ROOT"
+"""Environment variable: the path of a root that was built before, on this machine or another."""
+
+DATABASE = "usr/share/clusterra/mariadb"
+"""In the root: an initialised data folder of MariaDB, to be copied for each cluster."""
+
+SUITE = "forky"
+PACKAGES = (
+    "slurmctld",
+    "slurmdbd",
+    "slurmrestd",
+    "slurmd",
+    "slurm-client",
+    "slurm-wlm-basic-plugins",
+    "slurm-wlm-jwt-plugin",
+    "slurm-wlm-mysql-plugin",
+    "mariadb-server",
+    "python3-minimal",
+    "tini",
+)
+_BUILD_SECONDS = 1800.0
+
+EMPTY_DATABASE = f"""\
+set -eu
+rm -rf /etc/mysql /var/lib/mariadb /var/lib/mysql
+mkdir /etc/mysql
+printf '%s' "$MY_CNF" > /etc/mysql/my.cnf
+install --directory --owner=mysql --group=mysql --mode=0700 /run/mysqld /var/lib/mysql
+mariadb-install-db --skip-test-db --auth-root-authentication-method=socket
+mariadbd --bootstrap <<'SQL'
+  FLUSH PRIVILEGES;
+  CREATE DATABASE slurm;
+  CREATE USER slurm@localhost IDENTIFIED VIA unix_socket;
+  GRANT ALL ON slurm.* TO slurm@localhost;
+SQL
+mkdir -p /usr/share/clusterra
+mv /var/lib/mysql /{DATABASE}
+mkdir -p /mnt/efs /etc/slurm /usr/lib/clusterra /var/lib/mysql /var/spool/slurmctld /var/spool/slurmd /var/log/slurm
+rm -rf /run/mysqld
+"""
+"""Run inside a root with the `PACKAGES`, $MY_CNF being MariaDB's configuration: makes `DATABASE` and empty folders."""
+
+_FINISH = f"""\
+set -eu
+cd "$1"
+mount -t proc proc proc
+echo '127.0.0.1 localhost {HOST}' > etc/hosts
+export MY_CNF="$2"
+exec chroot . sh -c "$3"
+"""
+
+
+async def ensure_root(progress: Progress = silent) -> Path:
+    """The root of $CLUSTERRA_SLURM_ROOT, else the one in the cache, built when missing (about a minute).
+
+    Needs root, apt-get and util-linux to build. Raises RootNotBuilt.
+    """
+    if given := os.environ.get(GIVEN):
+        return _given(Path(given))
+    root = cache_dir() / f"slurm-root-{_recipe()}"
+    if not root.exists():
+        lock = root.with_suffix(".lock")
+        async with alone(lock, seconds=_BUILD_SECONDS, what="the same Debian root", progress=progress):
+            # The other builder may have finished while we waited.
+            if not root.exists():
+                await _build(root, progress)
+    return root
+
+
+def can_have_root() -> bool:
+    """Whether `ensure_root` has one, or what it takes to build one."""
+    given = os.environ.get(GIVEN)
+    return bool(given) or (cache_dir() / f"slurm-root-{_recipe()}").exists() or debian_root.can_build()
+
+
+def _given(root: Path) -> Path:
+    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", "usr/lib/clusterra", DATABASE):
+        if not (root / needed).exists():
+            raise RootNotBuilt(
+                f"{GIVEN}={root} is no root for Slurm: it has no {needed}. Unset {GIVEN} to have one built in "
+                f"{cache_dir()}, then give that one"
+            )
+    return root.resolve()
+
+
+def _recipe() -> str:
+    recipe = "\0".join((SUITE, *PACKAGES, _FINISH, EMPTY_DATABASE, MY_CNF, *debian_root.RECIPE))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:12]
+
+
+async def _build(root: Path, progress: Progress) -> None:
+    workshop = Workshop(root.with_suffix(".building"), root.with_suffix(".log"))
+    # Only a builder that was killed leaves one, and we hold its lock.
+    shutil.rmtree(workshop.folder, ignore_errors=True)
+    workshop.log.unlink(missing_ok=True)
+    try:
+        await debian_root.build(workshop, SUITE, PACKAGES, progress)
+        progress("the empty database into it")
+        await workshop.step([*PRIVATE, "sh", "-c", _FINISH, "finish", str(workshop.root), MY_CNF, EMPTY_DATABASE])
+        workshop.root.rename(root)
+    finally:
+        shutil.rmtree(workshop.folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Everything together: services, life and state of a lab."""

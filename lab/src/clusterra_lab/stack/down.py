@@ -1,0 +1,39 @@
+"""`lab down`: end a lab whatever became of it, and make sure that it has ended."""
+
+import os
+import signal
+from pathlib import Path
+
+from clusterra_lab.machine.process import until
+from clusterra_lab.stack.home import Home
+from clusterra_lab.stack.leftovers import NotRemoved, mounts, processes
+from clusterra_lab.stack.up import clear
+
+STOP_SECONDS = 90.0
+
+
+async def take_down(directory: Path) -> list[str]:
+    """End the lab of a folder; what was found, in words, nothing when nothing of it was there.
+
+    A running `lab up` is asked to end and waited for; it is killed when it does not. Then nothing of the lab is
+    there any more, or NotRemoved is raised.
+    """
+    home = Home(directory)
+    found: list[str] = []
+    owner = home.last_owner()
+    if owner is not None and not owner.running:
+        found.append(f"lab up (pid {owner.pid}), which was killed")
+    elif owner is not None:
+        found.append(f"lab up (pid {owner.pid})")
+        os.kill(owner.pid, signal.SIGTERM)
+        try:
+            await until(lambda: not owner.running, seconds=STOP_SECONDS, what="the end of lab up", every=0.05)
+        except TimeoutError:
+            found.append(f"it had not ended after {STOP_SECONDS:.0f} s and was killed")
+            os.kill(owner.pid, signal.SIGKILL)
+            await until(lambda: not owner.running, seconds=5, what=f"the end of pid {owner.pid}")
+    with home.claim():
+        found += await clear(home)
+        if left := [*map(str, processes(home.directory)), *map(str, mounts(home.directory))]:
+            raise NotRemoved(f"still there: {', '.join(left)}")
+    return found

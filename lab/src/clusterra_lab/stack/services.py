@@ -1,0 +1,130 @@
+"""The five services as they run in the lab: one table, and what must be done before they start."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_contracts.agent_http import new_key
+from clusterra_contracts.bus.permissions import Permissions, control_plane, edge_agent
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ScalingPolicy
+
+from clusterra_lab.machine.secret_file import secret, write_secret
+from clusterra_lab.parts.aws import Aws
+from clusterra_lab.parts.nats import NatsServer
+from clusterra_lab.parts.oidc import Oidc, Person
+from clusterra_lab.slurm.control_plane import SlurmCluster
+from clusterra_lab.stack.fleet import Command
+
+CLUSTER = ClusterRef(tenant="acme", cluster="main")
+EMAIL_DOMAIN = "acme.example"
+PEOPLE = (
+    Person(subject="ada", email=f"ada@{EMAIL_DOMAIN}", name="Ada Lovelace"),
+    Person(subject="grace", email=f"grace@{EMAIL_DOMAIN}", name="Grace Hopper"),
+    Person(subject="eve", email="eve@globex.example", name="Eve of another tenant"),
+)
+CATALOGUE = Path(__file__).parents[4] / "catalog" / "shapes.yaml"
+POLICY = ScalingPolicy(idle_seconds=5.0)
+"""In the lab nobody pays for workers, but everybody waits for them to go."""
+
+OTHER_TENANT = {"id": "globex", "name": "Globex", "domains": ["globex.example"]}
+"""Somebody else, who must not see anything of ours."""
+
+NATS_USERS: Mapping[str, Permissions] = {
+    **{name: control_plane() for name in ("gateway", "proxy", "scaler", "events", "setup", "lab")},
+    "edge-agent": edge_agent(CLUSTER),
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the services are wired to."""
+
+    directory: Path
+    nats: NatsServer
+    aws: Aws
+    oidc: Oidc
+    slurm: SlurmCluster
+    edge: Mapping[str, str]
+    """What the edge-agent is told of its substrate."""
+    gateway_url: str
+    catalogue: Path = CATALOGUE
+    """The shapes that there may be."""
+
+    @property
+    def agent_key_file(self) -> Path:
+        """The key by which the edge-agent may speak to the gateway."""
+        return self.directory / "agent-key"
+
+
+def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
+    """What is run to its end beside the start of the services; running it again changes nothing."""
+    if not parts.agent_key_file.exists():
+        write_secret(parts.agent_key_file, new_key())
+    file = parts.directory / "tenants.json"
+    file.write_text(json.dumps({"tenants": [_tenant(parts, policy), OTHER_TENANT]}, indent=2))
+    environment = {
+        **parts.nats.environment("setup"),
+        **parts.aws.environment(),
+        "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
+    }
+    return [Command("tenants and clusters", "clusterra_gateway.provision", environment, ["apply", str(file)])]
+
+
+def services(parts: Parts) -> list[Command]:
+    """The services; each finds the ports for its health routes in its environment beside this."""
+    session_key = parts.directory / "session-key"
+    secret(session_key)
+    own = {
+        "gateway": {
+            **parts.aws.environment(),
+            **parts.oidc.environment(),
+            "CLUSTERRA_HTTP_PORT": parts.gateway_url.rpartition(":")[2],
+            "CLUSTERRA_PUBLIC_URL": parts.gateway_url,
+            "CLUSTERRA_SESSION_KEY_FILE": str(session_key),
+            "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
+        },
+        "proxy": {},
+        "scaler": parts.aws.environment(),
+        "events": parts.aws.environment(),
+        "edge-agent": _edge_agent(parts),
+    }
+    return [
+        Command(name, f"clusterra_{name.replace('-', '_')}", {**parts.nats.environment(name), **environment})
+        for name, environment in own.items()
+    ]
+
+
+def _edge_agent(parts: Parts) -> dict[str, str]:
+    return {
+        "CLUSTERRA_TENANT": CLUSTER.tenant,
+        "CLUSTERRA_CLUSTER": CLUSTER.cluster,
+        "CLUSTERRA_SHARED_DIR": str(parts.slurm.shared_dir),
+        "CLUSTERRA_STATE_DIR": str(parts.directory / "edge-agent"),
+        "CLUSTERRA_GATEWAY_URL": parts.gateway_url,
+        "CLUSTERRA_AGENT_KEY_FILE": str(parts.agent_key_file),
+        **parts.edge,
+    }
+
+
+def _tenant(parts: Parts, policy: ScalingPolicy) -> dict[str, object]:
+    slurm = parts.slurm
+    return {
+        "id": CLUSTER.tenant,
+        "name": "Acme",
+        "domains": [EMAIL_DOMAIN],
+        "admins": [PEOPLE[0].email],
+        "clusters": [
+            {
+                "id": CLUSTER.cluster,
+                "name": "Main",
+                "slurmrestd_url": slurm.slurmrestd_url,
+                "jwt_key": f"file:{slurm.jwt_key_file}",
+                "operator": slurm.operator.model_dump(mode="json"),
+                "shared_path": slurm.shared_path,
+                "policy": policy.model_dump(mode="json"),
+                "agent_key": f"file:{parts.agent_key_file}",
+            }
+        ],
+    }
