@@ -60,14 +60,14 @@ def compared(trace: Trace, catalogue: Catalogue) -> dict[str, object]:
     print(COLUMNS.format("policy", "part", "ratio", "wait p50", "wait p99", "longest", "starts", "took"), flush=True)
     found: dict[str, object] = {}
     for policy, options in RUNS.items():
-        seen: dict[str, tuple[Figures, float]] = {}
+        observation: dict[str, tuple[Figures, float]] = {}
         for part, jobs in parts.items():
-            seen[part] = measured(f"{policy}, {part}", jobs, catalogue, options)
-            print(row(policy, part, *seen[part]), flush=True)
-        whole, seconds = seen["whole"]
+            observation[part] = measured(f"{policy}, {part}", jobs, catalogue, options)
+            print(row(policy, part, *observation[part]), flush=True)
+        whole, seconds = observation["whole"]
         found[policy] = {
             "ratio": round(whole.ratio, 4),
-            "halves": [round(seen[half][0].ratio, 4) for half in ("first half", "second half")],
+            "halves": [round(observation[half][0].ratio, 4) for half in ("first half", "second half")],
             "cost_usd": round(whole.cost_usd, 2),
             "wait_p50": whole.wait_p50,
             "wait_p99": whole.wait_p99,

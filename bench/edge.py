@@ -172,14 +172,14 @@ async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
             "CLUSTERRA_STATE_DIR": str(folder / "state"),
             "CLUSTERRA_HEALTH_PORT": str(health_port),
         }
-        seen = Edge(plane, centre, shapes)
-        seen.metrics_url = f"http://127.0.0.1:{health_port}/metrics"
+        observation = Edge(plane, centre, shapes)
+        observation.metrics_url = f"http://127.0.0.1:{health_port}/metrics"
         argv = [sys.executable, "-m", "clusterra_edge_agent"]
-        seen.agent = await start("edge-agent", argv, log=folder / "agent.log", env=environment)
-        running.push_async_callback(seen.agent.stop)
-        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, seen.take)
-        await seen.followed(0)
-        yield seen
+        observation.agent = await start("edge-agent", argv, log=folder / "agent.log", env=environment)
+        running.push_async_callback(observation.agent.stop)
+        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, observation.take)
+        await observation.followed(0)
+        yield observation
 
 
 def deployment(shape: str) -> dict[str, object]:

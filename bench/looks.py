@@ -12,7 +12,7 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, Run
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Family, Shape
-from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.packing.items import Group
 from queues import HOUR, OFFERINGS, queue
@@ -66,13 +66,13 @@ class LongQueue:
         """As many jobs of as many different vectors."""
         return cls(_pending(queue("job", vectors, jobs, chance), 1, chance), chance, most_workers=2 * jobs)
 
-    def seen(self) -> Seen:
+    def observation(self) -> Observation:
         """What is seen now."""
         now = START + timedelta(seconds=self.generation)
         snapshot = QueueSnapshot(
             generation=self.generation, taken_at=now, pending=self.pending, running=self.running, nodes=self.nodes
         )
-        return Seen(self._binding(), snapshot, self.edge, now)
+        return Observation(self._binding(), snapshot, self.edge, now)
 
     def works(self, workers: int) -> FleetState:
         """So many workers of one shape run a job each, which leaves a quarter of their CPUs free, and what was decided
@@ -112,7 +112,7 @@ class LongQueue:
         self._told(state, "running")
         return state
 
-    def boots(self, state: FleetState) -> None:
+    def latency(self, state: FleetState) -> None:
         """All workers that are desired boot from now on."""
         self._told(state, "booting")
 
@@ -133,15 +133,20 @@ class LongQueue:
         )
         self.edge = self.edge.hears(heartbeat, now)
 
-    def with_more(self, vectors: int, jobs: int) -> Seen:
+    def with_more(self, vectors: int, jobs: int) -> Observation:
         """What is seen if more jobs come now. They are not kept."""
         self.generation += 1
-        seen = self.seen()
+        observation = self.observation()
         first = 1 + sum(len(group.job_ids) for group in self.pending)
         more = _pending(queue("more", vectors, jobs, self.chance), first, self.chance)
         # A snapshot comes over the wire: nothing of the one before is in it.
-        snapshot = seen.snapshot.model_copy(update={"pending": (*self.pending, *more)})
-        return Seen(seen.binding, QueueSnapshot.model_validate_json(snapshot.model_dump_json()), seen.edge, seen.now)
+        snapshot = observation.snapshot.model_copy(update={"pending": (*self.pending, *more)})
+        return Observation(
+            observation.binding,
+            QueueSnapshot.model_validate_json(snapshot.model_dump_json()),
+            observation.edge,
+            observation.now,
+        )
 
     def _binding(self) -> ClusterBinding:
         return ClusterBinding(

@@ -37,11 +37,11 @@ def optimum(jobs: Sequence[tuple[int, float]], offerings: Sequence[Offering], mo
         opened = program.qsum(opens[first])
         program.addConstr(opened + program.qsum(joins[other, first] for other in range(first)) == 1)
         for what in (0, 1):
-            room = program.qsum(
+            bin_ = program.qsum(
                 (each.cpus, each.memory_gib)[what] * opens[first][shape] for shape, each in enumerate(offerings)
             )
             others = program.qsum(ordered[other][what] * joins[first, other] for other in numbers if other > first)
-            program.addConstr(ordered[first][what] * opened + others <= room)
+            program.addConstr(ordered[first][what] * opened + others <= bin_)
         for other in numbers[first + 1 :]:
             program.addConstr(joins[first, other] <= opened)
     program.minimize()

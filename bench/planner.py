@@ -37,10 +37,10 @@ from clusterra_contracts.shapes import Catalogue
 from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.planner.decide import decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Edge, Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
@@ -91,11 +91,11 @@ def incremental(runs: int) -> dict[str, object]:
     groups = queue("job", VECTORS, JOBS, chance)
     packing = pack(groups, [], OFFERINGS, Settings())
     jobs = {job_id: group for group in groups for job_id in group.job_ids}
-    rooms = {each.id: Room.of(each.id, each.offering) for each in packing.purchases}
+    fleet_bins = {each.id: Bin.of(each.id, each.offering) for each in packing.purchases}
     for placement in packing.placements:
         for room_id in placement.room_ids:
-            rooms[room_id].put(jobs[placement.job_id])
-    coming = list(rooms.values())
+            fleet_bins[room_id].put(jobs[placement.job_id])
+    coming = list(fleet_bins.values())
     clock = Clock()
     for run in range(runs):
         new = queue(f"new-{run}", NEW_VECTORS, NEW_JOBS, chance)
@@ -109,11 +109,11 @@ def decide_cold(runs: int) -> dict[str, object]:
     clock = Clock()
     for run in range(runs):
         if run % 10 == 0:
-            seen = LongQueue.of(VECTORS, JOBS, random.Random(run)).seen()
+            observation = LongQueue.of(VECTORS, JOBS, random.Random(run)).observation()
             history = RunHistory()
-            history.see(seen.snapshot)
+            history.see(observation.snapshot)
         with clock():
-            decision = decide(seen, FleetState.undecided(START), Sightings(), history)
+            decision = decide(observation, FleetState.undecided(START), ObservationHistory(), history)
     bought = 0 if decision.plan is None else sum(decision.plan.new.values())
     return {**clock.figures(), "peak_mib": peak_mib(), "workers": bought, "loop_ms": loop_ms()}
 
@@ -121,20 +121,20 @@ def decide_cold(runs: int) -> dict[str, object]:
 def decide_again(runs: int) -> dict[str, object]:
     """The whole decision while all workers boot: `same` where nothing has changed, `more` with a few more jobs."""
     long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
-    first, history = long_queue.seen(), RunHistory()
+    first, history = long_queue.observation(), RunHistory()
     history.see(first.snapshot)
-    decided = decide(first, FleetState.undecided(START), Sightings(), history)
-    long_queue.boots(decided.state)
-    seen = long_queue.seen()
-    decided = decide(seen, decided.state, decided.sightings, history)
+    decided = decide(first, FleetState.undecided(START), ObservationHistory(), history)
+    long_queue.latency(decided.state)
+    observation = long_queue.observation()
+    decided = decide(observation, decided.state, decided.observation_history, history)
     same, more = Clock(), Clock()
     for _ in range(runs):
         with same():
-            decide(seen, decided.state, decided.sightings, history)
+            decide(observation, decided.state, decided.observation_history, history)
         later = long_queue.with_more(NEW_VECTORS, NEW_JOBS)
         history.see(later.snapshot)
         with more():
-            decide(later, decided.state, decided.sightings, history)
+            decide(later, decided.state, decided.observation_history, history)
     return {"same": same.figures(), "more": more.figures(), "peak_mib": peak_mib(), "loop_ms": loop_ms()}
 
 
@@ -142,12 +142,12 @@ def decide_beside(runs: int) -> dict[str, object]:
     """The whole decision where all jobs are new and many workers have room for a few of them."""
     long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
     state, history = long_queue.works(WORKERS), RunHistory()
-    seen = long_queue.seen()
-    history.see(seen.snapshot)
+    observation = long_queue.observation()
+    history.see(observation.snapshot)
     clock = Clock()
     for _ in range(runs):
         with clock():
-            decision = decide(seen, state, Sightings(), history)
+            decision = decide(observation, state, ObservationHistory(), history)
     closed = sum(isinstance(action, SetExtra) for action in decision.actions)
     return {**clock.figures(), "peak_mib": peak_mib(), "workers": WORKERS, "closed": closed, "loop_ms": loop_ms()}
 
@@ -163,19 +163,19 @@ def clusters(rounds: int) -> dict[str, object]:
         operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
         catalogue=catalogue,
     )
-    fleets = [(fleet(catalogue, chance), Sightings()) for _ in range(CLUSTERS)]
+    fleets = [(fleet(catalogue, chance), ObservationHistory()) for _ in range(CLUSTERS)]
     clock = Clock()
     sizes: list[int] = []
     for number in range(1, rounds + 1):
         now = START + timedelta(seconds=number * SNAPSHOT_SECONDS)
-        for index, (state, sightings) in enumerate(fleets):
+        for index, (state, observation_history) in enumerate(fleets):
             message = snapshot(state, number, now, catalogue, chance).model_dump_json().encode()
             edge = edge_of(state, number, now)
 
             with clock():
-                seen = Seen(binding, QueueSnapshot.model_validate_json(message), edge, now)
-                decision = decide(seen, state, sightings)
-            fleets[index] = decision.state, decision.sightings
+                observation = Observation(binding, QueueSnapshot.model_validate_json(message), edge, now)
+                decision = decide(observation, state, observation_history)
+            fleets[index] = decision.state, decision.observation_history
             sizes.append(len(message))
     share = clock.total_ms / rounds / (SNAPSHOT_SECONDS * 1e3)
     return {

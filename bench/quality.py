@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from clusterra_scaler.planner.estimates.remaining_time import certain
-from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
@@ -54,14 +54,14 @@ def usd_per_hour(bought: Sequence[Offering]) -> float:
 
 def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Offering]:
     """The workers bought when each job takes the first that has room, else the cheapest new one; the biggest first."""
-    rooms: list[Room] = []
+    bins: list[Bin] = []
     for group in sorted(groups, key=lambda each: -each.cpus):
-        found = next((room for room in rooms if room.takes(group)), None)
+        found = next((bin_ for bin_ in bins if bin_.takes(group)), None)
         if found is None:
             new = cheapest_new(group, offerings, Settings(credit=0.0))
             if new is None:
                 raise ValueError(f"no shape holds job {group.job_ids[0]}")
-            found = Room.of("", new[1])
-            rooms.append(found)
+            found = Bin.of("", new[1])
+            bins.append(found)
         found.put(group)
-    return [room.offering for room in rooms]
+    return [bin_.offering for bin_ in bins]

@@ -68,7 +68,7 @@ def _replay_line(number: int, line: bytes, done: Replay, different: Callable[[Di
 
 
 def _differences(record: DecisionRecord) -> Iterator[tuple[str, str, Any, Any]]:
-    at = record.given.seen.now.isoformat()
+    at = record.given.observation.now.isoformat()
     try:
         again = Decided.of(record.given.decide())
     except Exception as error:  # whatever it is, it is what this planner makes of what it was given

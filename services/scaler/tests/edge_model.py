@@ -50,7 +50,7 @@ class Pod:
     started: int
     launched_from: int
     """When its machine is bought, if there is one."""
-    boots: int | None
+    latency: int | None
     """For how long it boots on it."""
     machine: int | None = None
     """Since when it has one, and costs."""
@@ -65,7 +65,7 @@ class Pod:
 
     @property
     def serves(self) -> int | None:
-        return None if self.machine is None or self.boots is None else self.machine + self.boots
+        return None if self.machine is None or self.latency is None else self.machine + self.latency
 
 
 class EdgeModel:
@@ -187,10 +187,10 @@ class EdgeModel:
         self.starts.append((second, shape))
         name = f"{shape}-{self.started}"
         late = self._random.random() < faults.late
-        boots = self._random.randint(*(faults.late_seconds if late else self._boots_seconds))
+        latency = self._random.randint(*(faults.late_seconds if late else self._boots_seconds))
         never, deaf = self._random.random() < faults.never, self._random.random() < faults.deaf
         launched_from = second if self.outages is None else second + self._random.randint(0, LAUNCH_SECONDS)
         machine = second if self.outages is None else None
         self.pods[name] = Pod(
-            name, shape, spec, second, launched_from, None if never else boots, machine=machine, deaf=deaf
+            name, shape, spec, second, launched_from, None if never else latency, machine=machine, deaf=deaf
         )

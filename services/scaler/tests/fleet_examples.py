@@ -10,7 +10,7 @@ from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_scaler.planner.observed.observation import Edge, Seen
+from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.state import FleetState
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -157,15 +157,15 @@ def edge(
     return Edge().hears(heartbeat, at(heard))
 
 
-def seen(
+def observation(
     shot: QueueSnapshot,
     there: Edge | None = None,
     *,
     now: float = NOW,
     catalogue: Catalogue = CATALOGUE,
     **policy: Any,
-) -> Seen:
-    return Seen(binding(catalogue, **policy), shot, there if there is not None else edge(), at(now))
+) -> Observation:
+    return Observation(binding(catalogue, **policy), shot, there if there is not None else edge(), at(now))
 
 
 def state(*targets: ShapeTarget, **fields: Any) -> FleetState:

@@ -1,9 +1,9 @@
 """Offerings, groups and rooms for the tests of the packing."""
 
 from clusterra_scaler.planner.estimates.remaining_time import MIDDLES, Remaining, certain, expected
-from clusterra_scaler.planner.packing.bins import Room
+from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group, Offering
-from clusterra_scaler.planner.packing.limits import Bounds
+from clusterra_scaler.planner.packing.limits import Limits
 from hypothesis import strategies as st
 
 HOUR = 3600.0
@@ -47,19 +47,19 @@ def any_groups(draw: st.DrawFn) -> list[Group]:
 
 
 @st.composite
-def any_rooms(draw: st.DrawFn) -> list[Room]:
-    rooms = []
+def any_rooms(draw: st.DrawFn) -> list[Bin]:
+    bins = []
     for number in range(draw(st.integers(0, 5))):
-        room = Room.of(f"open-{number}", draw(st.sampled_from(OFFERINGS)))
+        bin_ = Bin.of(f"open-{number}", draw(st.sampled_from(OFFERINGS)))
         for job in draw(any_groups()):
-            if room.takes(job):
-                room.put(job)
-        rooms.append(room)
-    return rooms
+            if bin_.takes(job):
+                bin_.put(job)
+        bins.append(bin_)
+    return bins
 
 
 any_bounds = st.builds(
-    Bounds,
+    Limits,
     workers=st.one_of(st.none(), st.integers(0, 12)),
     of_shape=st.dictionaries(st.sampled_from([each.shape for each in OFFERINGS]), st.integers(0, 3)),
     usd_per_hour=st.one_of(st.none(), st.floats(0.0, 8.0)),

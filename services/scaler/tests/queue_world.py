@@ -11,8 +11,8 @@ from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Und
 from clusterra_contracts.scale import DesiredState
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Edge, Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.scale_down.drain import Action
 from edge_model import BootFaults, EdgeModel, Outage
@@ -40,7 +40,7 @@ class Faults:
     crash: float = 0.0
     notice: float = 0.0
     """A worker's machine is taken away, soon after that was announced."""
-    boots: BootFaults = field(default_factory=BootFaults)
+    latency: BootFaults = field(default_factory=BootFaults)
     takeover: float = 0.0
 
 
@@ -76,7 +76,7 @@ class World:
         self.state = self.stored = FleetState.undecided(at(0)).model_copy(update={"boot_p99_seconds": learned})
         self.takeovers = 0
         self._on_the_way: list[tuple[int, DesiredState]] = []
-        self._sightings = Sightings.after_takeover(self.state)
+        self._sightings = ObservationHistory.after_takeover(self.state)
         self._history = RunHistory()
         self._snapshot: QueueSnapshot | None = None
         self._heard = Edge()
@@ -156,13 +156,13 @@ class World:
     def _decide(self, snapshot: QueueSnapshot) -> None:
         if self._happens(self.faults.takeover):
             self._take_over()
-        seen = Seen(self.binding, snapshot, self._heard, at(self.second))
+        observation = Observation(self.binding, snapshot, self._heard, at(self.second))
         self._history.see(snapshot)
-        decision = decide(seen, self.state, self._sightings, self._history)
-        promised(seen, self.state, decision, self._history)
+        decision = decide(observation, self.state, self._sightings, self._history)
+        promised(observation, self.state, decision, self._history)
         for breaker in decision.state.breakers:
             self.opened.setdefault(breaker.shape, self.second)
-        self.state, self._sightings, self._last = decision.state, decision.sightings, decision
+        self.state, self._sightings, self._last = decision.state, decision.observation_history, decision
         if decision.changes or decision.state.committed != self.stored.committed:
             self._record()
         if not self._calls:
@@ -174,7 +174,7 @@ class World:
         self._calls = []
         self.takeovers += 1
         self.state = self.stored.taken_over(self.stored.fence + 1, at(self.second))
-        self._sightings = Sightings.after_takeover(self.state)
+        self._sightings = ObservationHistory.after_takeover(self.state)
         self._history = RunHistory(self._history.counts)
         self._record()
 
@@ -224,7 +224,7 @@ class World:
         self._on_the_way = [each for each in self._on_the_way if each[0] > self.second]
         if self.stored.generation and self.random.random() < 0.2:
             self.edge.received = self.stored.desired()  # it reads the last one again from time to time
-        for pod in self.edge.apply(self.second, self.faults.boots):
+        for pod in self.edge.apply(self.second, self.faults.latency):
             on_it = self.slurm.jobs_on(pod.name)
             assert not on_it, f"{pod.name} is removed under the running jobs {on_it}"
             self.removed += 1
@@ -254,19 +254,19 @@ class World:
         return self.random.random() < probability
 
 
-def promised(seen: Seen, before: FleetState, decision: Decision, history: RunHistory) -> None:
+def promised(observation: Observation, before: FleetState, decision: Decision, history: RunHistory) -> None:
     """What holds of every single decision."""
     after = decision.state
     assert after.generation == before.generation + bool(decision.changes)
-    again = decide(replace(seen), after, decision.sightings, history)
-    if seen.binding.policy.name == "packing" or after.breakers:
+    again = decide(replace(observation), after, decision.observation_history, history)
+    if observation.binding.policy.name == "packing" or after.breakers:
         # At a bound, or when a shape is tried again, the answer may make room for a better one; then it stands.
         more = 0
         while again.changes and more < SETTLED_AFTER:
-            again = decide(replace(seen), again.state, again.sightings, history)
+            again = decide(replace(observation), again.state, again.observation_history, history)
             more += 1
     assert not again.changes, f"the same inputs gave another generation: {again.changes}"
-    if not seen.whole:
+    if not observation.whole:
         assert after.victims <= before.victims, "something may be removed although a list could not be read"
         assert not [action for action in decision.actions if isinstance(action, Drain)]
         for target in before.targets:

@@ -6,8 +6,8 @@ from clusterra_scaler.planner.estimates.provisioning_latency import (
     MARGIN,
     RELEARNED,
     REMEMBERED,
-    Boots,
-    BootTimes,
+    ProvisioningLatency,
+    ShapeLatency,
     p99,
 )
 from fleet_examples import binding
@@ -19,8 +19,8 @@ SHAPE = "compute-xs"
 seconds = st.floats(0, 2000)
 
 
-def boots(*ended: float, recorded: float | None = None) -> Boots:
-    learned = Boots(recorded={} if recorded is None else {SHAPE: recorded})
+def latency(*ended: float, recorded: float | None = None) -> ProvisioningLatency:
+    learned = ProvisioningLatency(recorded={} if recorded is None else {SHAPE: recorded})
     for each in ended:
         learned = learned.with_ended(SHAPE, each)
     return learned
@@ -51,7 +51,7 @@ def test_a_boot_that_was_given_up_never_lowers_it(ended: list[float], given_up: 
 
 @given(st.lists(st.tuples(st.booleans(), seconds), max_size=600))
 def test_what_is_remembered_is_bounded(history: list[tuple[bool, float]]) -> None:
-    times = BootTimes()
+    times = ShapeLatency()
     for ended, each in history:
         times = times.with_ended(each) if ended else times.with_given_up(each)
     assert len(times.ended) <= REMEMBERED
@@ -59,31 +59,31 @@ def test_what_is_remembered_is_bounded(history: list[tuple[bool, float]]) -> Non
 
 
 def test_a_slow_shape_gets_more_time_and_no_other_does() -> None:
-    slow = boots(*[500.0] * 10)
+    slow = latency(*[500.0] * 10)
     assert slow.limit_seconds(SHAPE, POLICY) == MARGIN * 500
     assert slow.limit_seconds("memory-xs", POLICY) == 480
-    assert boots(*[60.0] * 10).limit_seconds(SHAPE, POLICY) == 480
+    assert latency(*[60.0] * 10).limit_seconds(SHAPE, POLICY) == 480
 
 
 def test_what_an_earlier_scaler_had_learned_counts_until_enough_was_seen() -> None:
-    record = boots(500.0).p99_seconds()
+    record = latency(500.0).p99_seconds()
     assert record == {SHAPE: 500.0}
-    assert Boots(record).p99_seconds() == record
-    assert boots(60.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 500
-    assert boots(700.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 700
-    assert boots(*[60.0] * RELEARNED, recorded=500.0).limit_seconds(SHAPE, POLICY) == 480
+    assert ProvisioningLatency(record).p99_seconds() == record
+    assert latency(60.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 500
+    assert latency(700.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 700
+    assert latency(*[60.0] * RELEARNED, recorded=500.0).limit_seconds(SHAPE, POLICY) == 480
 
 
 def test_a_typical_boot_is_the_median_of_those_seen() -> None:
-    assert Boots().typical_seconds(SHAPE) is None
-    assert boots(recorded=90.0).typical_seconds(SHAPE) == 90
-    assert boots(40.0, 60.0, 500.0, recorded=90.0).typical_seconds(SHAPE) == 60
-    assert boots(40.0, 60.0).with_given_up(SHAPE, 480.0).typical_seconds(SHAPE) == 60
-    assert boots(40.0, 60.0, 500.0).typical_seconds("memory-xs") == 60
+    assert ProvisioningLatency().typical_seconds(SHAPE) is None
+    assert latency(recorded=90.0).typical_seconds(SHAPE) == 90
+    assert latency(40.0, 60.0, 500.0, recorded=90.0).typical_seconds(SHAPE) == 60
+    assert latency(40.0, 60.0).with_given_up(SHAPE, 480.0).typical_seconds(SHAPE) == 60
+    assert latency(40.0, 60.0, 500.0).typical_seconds("memory-xs") == 60
 
 
 def test_where_nothing_boots_in_time_there_is_more_time_up_to_a_bound() -> None:
-    learned, limits = Boots(), []
+    learned, limits = ProvisioningLatency(), []
     for _ in range(4 * GIVEN_UP_IN_A_ROW):
         learned = learned.with_given_up(SHAPE, learned.limit_seconds(SHAPE, POLICY))
         limits.append(learned.limit_seconds(SHAPE, POLICY))

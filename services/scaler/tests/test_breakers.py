@@ -6,9 +6,9 @@ from clusterra_contracts.heartbeat import Stuck, StuckCause, Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, Breaker, Failure, breakers_after
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import CATALOGUE, at, binding, edge, group, node, seen, snapshot, state, target, worker
+from fleet_examples import CATALOGUE, at, binding, edge, group, node, observation, snapshot, state, target, worker
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ class Story:
     def __init__(self, before: FleetState, *, sees_machines: bool = True) -> None:
         self.state = before
         self.sees_machines = sees_machines
-        self.sightings = Sightings.after_takeover(before)
+        self.observation_history = ObservationHistory.after_takeover(before)
 
     def look(
         self,
@@ -39,9 +39,11 @@ class Story:
         there = edge(
             *workers, heard=second, applied=self.state.generation, stuck=told, sees_machines=self.sees_machines
         )
-        view = seen(snapshot(pending, (), nodes, taken=second), replace(there, generation=int(second)), now=second)
-        decision = decide(view, self.state, self.sightings)
-        self.state, self.sightings = decision.state, decision.sightings
+        view = observation(
+            snapshot(pending, (), nodes, taken=second), replace(there, generation=int(second)), now=second
+        )
+        decision = decide(view, self.state, self.observation_history)
+        self.state, self.observation_history = decision.state, decision.observation_history
         return decision
 
     @property
@@ -260,7 +262,7 @@ def test_a_list_that_could_not_be_read_opens_and_gives_back_nothing() -> None:
     story.look(25, *waiting("compute-xs-1"), stuck=1)
     there = edge(*waiting("compute-xs-1"), heard=36, applied=1, sees_machines=True)
     for shot in (snapshot(None, taken=36), snapshot(ONE, None, taken=36), snapshot(ONE, (), None, taken=36)):
-        decision = decide(seen(shot, there, now=36), story.state, story.sightings)
+        decision = decide(observation(shot, there, now=36), story.state, story.observation_history)
         assert not decision.changes
         assert not decision.state.breakers
 

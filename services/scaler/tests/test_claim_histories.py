@@ -19,7 +19,7 @@ BOUND_SECONDS = 300
 """A minute before it claims, the longest small job, a removal, a boot: and once more where Slurm was faster."""
 XLARGE_USD = CATALOGUE["compute-xlarge"].usd_per_hour
 
-bounds = st.one_of(
+limits = st.one_of(
     st.builds(lambda workers: {"max_workers": workers}, st.integers(3, 5)),
     st.just({"max_workers": 40, "usd_per_hour": 1.2 * XLARGE_USD}),
 )
@@ -44,7 +44,7 @@ one_that_no_small_worker_holds = st.one_of(
     {"max_workers": 40, "usd_per_hour": 1.2 * XLARGE_USD},
     1060578839,
 )  # Victims that the edge was yet to hear of counted twice, and the claim was given up for a moment.
-@given(one_that_no_small_worker_holds, bounds, st.integers(0, 2**32))
+@given(one_that_no_small_worker_holds, limits, st.integers(0, 2**32))
 def test_a_job_starts_within_a_bound_however_many_small_ones_come(job: Job, policy: dict[str, Any], seed: int) -> None:
     """As many small ones as keep all small workers busy that there may be."""
     workers = min(policy["max_workers"], int(policy.get("usd_per_hour", 1e9) / CATALOGUE["compute-xs"].usd_per_hour))

@@ -6,9 +6,9 @@ import pytest
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import Drain
 from clusterra_scaler.planner.decide import Decision, decide
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
+from fleet_examples import NOW, OURS, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 SMALL = ("compute-xs-1", "compute-xs-2", "compute-xs-3")
 LATER = group("8", "9", cpus=2, first_submitted_at=at(NOW - 1))
@@ -31,14 +31,16 @@ def look(
         )
         for number, name in enumerate(SMALL)
     )
-    bounds: dict[str, Any] = {"name": "packing", "max_workers": 3, **policy}
-    view = seen(snapshot(pending, runs, nodes), edge(*map(worker, SMALL)), **bounds)
-    return decide(view, before or state(target("compute-xs", 3)), Sightings())
+    limits: dict[str, Any] = {"name": "packing", "max_workers": 3, **policy}
+    view = observation(snapshot(pending, runs, nodes), edge(*map(worker, SMALL)), **limits)
+    return decide(view, before or state(target("compute-xs", 3)), ObservationHistory())
 
 
 def empty(*pending: PendingJobs, **policy: Any) -> Decision:
     """A fleet of none; all jobs have waited for long."""
-    return decide(seen(snapshot(pending, (), ()), edge(), name="packing", **policy), state(), Sightings())
+    return decide(
+        observation(snapshot(pending, (), ()), edge(), name="packing", **policy), state(), ObservationHistory()
+    )
 
 
 def drains(decision: Decision) -> list[str]:

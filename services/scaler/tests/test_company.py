@@ -5,10 +5,10 @@ from random import Random
 from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.packing.assignment import Waiting
 from clusterra_scaler.planner.packing.bins import cheapest_new
-from clusterra_scaler.planner.packing.bundle_bound import Company
+from clusterra_scaler.planner.packing.bundle_bound import BundleBound
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.trial_bin import Draft
+from clusterra_scaler.planner.packing.trial_bin import TrialBin
 from hypothesis import given
 from hypothesis import strategies as st
 from packing_examples import OFFERINGS, any_groups
@@ -27,17 +27,17 @@ def test_no_jobs_on_a_worker_cost_less_than_is_promised(groups: list[Group], see
     jobs = [each for each in waiting for _ in each.job_ids]
     chance = Random(seed)
     for offering in OFFERINGS:
-        draft, inside, usd = Draft(offering, SETTINGS), list[Waiting](), list[float]()
+        trial, inside, usd = TrialBin(offering, SETTINGS), list[Waiting](), list[float]()
         for each in chance.sample(jobs, len(jobs)):
-            added = draft.add(each.group)
+            added = trial.add(each.group)
             if added is not None:
                 usd.append(added)
                 inside.append(each)
         if inside:
             share = sum(usd) / sum(each.new_usd for each in inside)
-            assert Company.of(waiting).least_share(inside[0], offering, usd[0]) <= share + 1e-9
+            assert BundleBound.of(waiting).least_share(inside[0], offering, usd[0]) <= share + 1e-9
 
 
 def test_where_all_is_for_nothing_nothing_is_promised() -> None:
     free = Waiting(Group(("1",), 4, 1.0, certain(0.0)), ["1"], 0.0, OFFERINGS[0])
-    assert Company.of([free]).least_share(free, OFFERINGS[0], 0.0) == 0.0
+    assert BundleBound.of([free]).least_share(free, OFFERINGS[0], 0.0) == 0.0

@@ -2,10 +2,24 @@
 
 from clusterra_contracts.queue import PendingJobs
 from clusterra_scaler.planner.decide import Decision, decide
-from clusterra_scaler.planner.observed.observation import Edge, Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, START, at, edge, group, node, running, seen, snapshot, state, target, worker
+from fleet_examples import (
+    NOW,
+    OURS,
+    START,
+    at,
+    edge,
+    group,
+    node,
+    observation,
+    running,
+    snapshot,
+    state,
+    target,
+    worker,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,12 +33,12 @@ def used_and_new(decision: Decision) -> tuple[set[str], dict[str, int]]:
     return set(decision.plan.needed), dict(decision.plan.new)
 
 
-def first(view: Seen, before: FleetState | None = None) -> Decision:
-    return decide(view, before or FleetState.undecided(START), Sightings())
+def first(view: Observation, before: FleetState | None = None) -> Decision:
+    return decide(view, before or FleetState.undecided(START), ObservationHistory())
 
 
 def test_jobs_in_an_empty_cluster_are_packed() -> None:
-    decision = first(seen(snapshot((group("1", "2", "3", "4", "5", cpus=1),))))
+    decision = first(observation(snapshot((group("1", "2", "3", "4", "5", cpus=1),))))
     assert wanted(decision) == {"compute-xs": 3}
     (change,) = decision.changes
     assert (change.replicas_before, change.replicas_after, change.job_ids) == (0, 3, ("1", "2", "3", "4", "5"))
@@ -38,20 +52,20 @@ def test_families_are_bought_side_by_side() -> None:
         group("2", memory_per_node_mib=5 * 1024),
         group("3", memory_per_node_mib=9 * 1024),
     )
-    assert wanted(first(seen(snapshot(pending)))) == {"compute-xs": 1, "general-xs": 1, "memory-xs": 1}
+    assert wanted(first(observation(snapshot(pending)))) == {"compute-xs": 1, "general-xs": 1, "memory-xs": 1}
 
 
 def test_a_worker_to_come_is_for_its_own_family_but_a_node_for_everybody() -> None:
     pending = (group("1", memory_per_node_mib=5 * 1024),)
     before = state(target("memory-xs", 1), generation=1)
-    assert wanted(first(seen(snapshot(pending)), before)) == {"memory-xs": 0, "general-xs": 1}
+    assert wanted(first(observation(snapshot(pending)), before)) == {"memory-xs": 0, "general-xs": 1}
     there = snapshot(pending, nodes=(node("memory-xs-1"),))
-    assert not first(seen(there, edge(worker("memory-xs-1"))), before).changes
+    assert not first(observation(there, edge(worker("memory-xs-1"))), before).changes
 
 
 def test_what_is_idle_booting_or_ordered_is_not_bought_again() -> None:
     before = state(target("compute-xs", 3), generation=1)
-    view = seen(
+    view = observation(
         snapshot((group("1", "2", "3", cpus=2),), nodes=(node("compute-xs-1"),)),
         edge(worker("compute-xs-1"), worker("compute-xs-2", "booting", started=NOW)),
     )
@@ -64,9 +78,9 @@ def test_what_is_idle_booting_or_ordered_is_not_bought_again() -> None:
 
 def test_a_job_of_different_nodes_is_placed_whole() -> None:
     pending = (group("1", cpus=3, nodes=3, features="[general*2&compute*1]", memory_per_node_mib=1024),)
-    assert wanted(first(seen(snapshot(pending)))) == {"compute-xs": 1, "general-xs": 2}
+    assert wanted(first(observation(snapshot(pending)))) == {"compute-xs": 1, "general-xs": 2}
     there = snapshot(pending, nodes=(node("general-xs-1"),))
-    decision = first(seen(there, edge(worker("general-xs-1"))))
+    decision = first(observation(there, edge(worker("general-xs-1"))))
     assert wanted(decision) == {"compute-xs": 1, "general-xs": 2}
     assert used_and_new(decision) == ({"general-xs-1"}, {"compute-xs": 1, "general-xs": 1})
 
@@ -77,7 +91,7 @@ def test_no_part_of_a_job_is_bought_without_the_others() -> None:
         group("2", het_job_id="1", het_offset=1, features="spot"),
         group("3", cpus=3, nodes=3, features="general*2"),
     )
-    decision = first(seen(snapshot(pending), max_workers=2))
+    decision = first(observation(snapshot(pending), max_workers=2))
     assert not decision.changes
     assert decision.plan is not None
     assert {unmet.demand.job_ids: unmet.reason for unmet in decision.plan.unmet} == {
@@ -88,7 +102,7 @@ def test_no_part_of_a_job_is_bought_without_the_others() -> None:
 
 def test_components_go_to_different_nodes() -> None:
     pending = (group("1", het_job_id="1"), group("2", het_job_id="1", het_offset=1))
-    assert wanted(first(seen(snapshot(pending)))) == {"compute-xs": 2}
+    assert wanted(first(observation(snapshot(pending)))) == {"compute-xs": 2}
 
 
 def test_a_named_node_is_waited_for_and_never_bought() -> None:
@@ -96,15 +110,15 @@ def test_a_named_node_is_waited_for_and_never_bought() -> None:
     nodes = (node("compute-xs-1"), node("compute-xs-2"))
     workers = edge(worker("compute-xs-1"), worker("compute-xs-2"), applied=1)
     for named, needed in (("compute-xs-2", {"compute-xs-2"}), ("compute-xs-3", set[str]())):
-        decision = first(seen(snapshot((group("1", required_nodes=(named,)),), nodes=nodes), workers), before)
+        decision = first(observation(snapshot((group("1", required_nodes=(named,)),), nodes=nodes), workers), before)
         assert used_and_new(decision) == (needed, {})
     pair = group("1", cpus=2, nodes=2, required_nodes=("compute-xs-1",))
-    decision = first(seen(snapshot((pair,), nodes=nodes[:1]), edge(worker("compute-xs-1")), max_workers=9))
+    decision = first(observation(snapshot((pair,), nodes=nodes[:1]), edge(worker("compute-xs-1")), max_workers=9))
     assert used_and_new(decision) == ({"compute-xs-1"}, {"compute-xs": 1})
 
 
 def test_an_excluded_node_is_no_room() -> None:
-    view = seen(
+    view = observation(
         snapshot((group("1", excluded_nodes=("compute-xs-1",)),), nodes=(node("compute-xs-1"),)),
         edge(worker("compute-xs-1")),
     )
@@ -113,38 +127,38 @@ def test_an_excluded_node_is_no_room() -> None:
 
 def test_nobody_else_s_jobs_join_those_of_one_user() -> None:
     mine = group("1", "2", exclusive_user=True, memory_per_node_mib=1024)
-    assert wanted(first(seen(snapshot((mine,))))) == {"compute-xs": 1}
+    assert wanted(first(observation(snapshot((mine,))))) == {"compute-xs": 1}
     others = (
         group("3", uid=20002, exclusive_user=True, memory_per_node_mib=1024),
         group("4", memory_per_node_mib=1024),
     )
-    assert wanted(first(seen(snapshot((mine, *others))))) == {"compute-xs": 3}
+    assert wanted(first(observation(snapshot((mine, *others))))) == {"compute-xs": 3}
 
 
 def test_a_job_goes_to_as_few_nodes_as_a_shape_allows() -> None:
     tasks = group("1", cpus=40, tasks=40, max_nodes=40, memory_per_node_mib=1024)
-    assert wanted(first(seen(snapshot((tasks,))))) == {"compute-xlarge": 2}
+    assert wanted(first(observation(snapshot((tasks,))))) == {"compute-xlarge": 2}
 
 
 def test_a_worker_that_does_not_register_in_time_is_no_supply() -> None:
     before = state(target("compute-xs", 1), generation=1)
     there = edge(worker("compute-xs-1", "booting", started=NOW - 30))
     shot = snapshot((group("1"),))
-    assert not first(seen(shot, there, boot_timeout_seconds=40), before).changes
-    assert wanted(first(seen(shot, there, boot_timeout_seconds=20), before)) == {"compute-xs": 2}
+    assert not first(observation(shot, there, boot_timeout_seconds=40), before).changes
+    assert wanted(first(observation(shot, there, boot_timeout_seconds=20), before)) == {"compute-xs": 2}
 
 
 def test_a_job_that_started_between_two_reads_buys_nothing() -> None:
     """Its node is busy already, while the list of jobs is older and calls it pending."""
     shot = snapshot((group("1", cpus=2),), nodes=(node("compute-xs-1", used=2),))
     before = state(target("compute-xs", 1), generation=1)
-    assert not first(seen(shot, edge(worker("compute-xs-1"))), before).changes
+    assert not first(observation(shot, edge(worker("compute-xs-1"))), before).changes
 
 
 def test_a_job_that_runs_on_a_node_still_called_idle_leaves_no_room() -> None:
     shot = snapshot((group("2", cpus=2),), (running("1", "compute-xs-1", cpus=2),), (node("compute-xs-1"),))
     before = state(target("compute-xs", 1), generation=1)
-    assert wanted(first(seen(shot, edge(worker("compute-xs-1"))), before)) == {"compute-xs": 2}
+    assert wanted(first(observation(shot, edge(worker("compute-xs-1"))), before)) == {"compute-xs": 2}
 
 
 def test_nodes_that_take_no_job_are_no_supply() -> None:
@@ -155,14 +169,16 @@ def test_nodes_that_take_no_job_are_no_supply() -> None:
         node("compute-xs-1", "IDLE", "MAINTENANCE"),
     ):
         before = state(target("compute-xs", 1), generation=1)
-        view = seen(snapshot((group("1"),), nodes=(dead,)), edge(worker("compute-xs-1")), boot_timeout_seconds=60)
+        view = observation(
+            snapshot((group("1"),), nodes=(dead,)), edge(worker("compute-xs-1")), boot_timeout_seconds=60
+        )
         assert wanted(first(view, before)) == {"compute-xs": 2}, dead.states
 
 
 def test_a_draining_worker_is_taken_back_before_another_is_bought() -> None:
     before = state(target("compute-xs", 1), generation=1, drains={"compute-xs-1": at(NOW - 1)})
     drained = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS)
-    decision = first(seen(snapshot((group("1"),), nodes=(drained,)), edge(worker("compute-xs-1"))), before)
+    decision = first(observation(snapshot((group("1"),), nodes=(drained,)), edge(worker("compute-xs-1"))), before)
     assert not decision.changes
     assert [action.model_dump() for action in decision.actions] == [{"node": "compute-xs-1"}]
     assert "compute-xs-1" not in decision.state.drains
@@ -171,8 +187,8 @@ def test_a_draining_worker_is_taken_back_before_another_is_bought() -> None:
 
 def test_a_job_of_several_nodes_is_bought_for_whole_or_not_at_all() -> None:
     pending = (group("1", cpus=6, nodes=3, memory_per_node_mib=1024),)
-    assert wanted(first(seen(snapshot(pending), max_workers=3))) == {"compute-xs": 3}
-    refused = first(seen(snapshot(pending), max_workers=2))
+    assert wanted(first(observation(snapshot(pending), max_workers=3))) == {"compute-xs": 3}
+    refused = first(observation(snapshot(pending), max_workers=2))
     assert wanted(refused) == {}
     assert refused.plan is not None
     assert [unmet.reason for unmet in refused.plan.unmet] == ["the cluster has as many workers as it may have"]
@@ -184,51 +200,51 @@ def test_an_exclusive_job_needs_an_empty_node() -> None:
         (group("2", exclusive=True),), (running("1", "compute-xs-1"),), (node("compute-xs-1", used=1, idle_for=None),)
     )
     there = edge(worker("compute-xs-1"))
-    assert wanted(first(seen(busy, there), before)) == {"compute-xs": 2}
+    assert wanted(first(observation(busy, there), before)) == {"compute-xs": 2}
     free = snapshot((group("2", exclusive=True),), nodes=(node("compute-xs-1"),))
-    assert not first(seen(free, there), before).changes
+    assert not first(observation(free, there), before).changes
     both = snapshot((group("2", "3", exclusive=True),), nodes=(node("compute-xs-1"),))
-    assert wanted(first(seen(both, there), before)) == {"compute-xs": 2}
+    assert wanted(first(observation(both, there), before)) == {"compute-xs": 2}
 
 
 def test_the_cap_counts_what_is_leaving() -> None:
     before = state(target("compute-xs", 0, "compute-xs-1"), generation=1)
     there = edge(worker("compute-xs-1", "terminating"), applied=1)
     shot = snapshot((group("1"),), nodes=(node("compute-xs-1", "IDLE", "DRAIN", reason=OURS),))
-    assert not first(seen(shot, there, max_workers=1), before).changes
-    assert wanted(first(seen(shot, there, max_workers=2), before)) == {"compute-xs": 1}
+    assert not first(observation(shot, there, max_workers=1), before).changes
+    assert wanted(first(observation(shot, there, max_workers=2), before)) == {"compute-xs": 1}
 
 
 def test_the_cap_counts_what_the_edge_may_still_start() -> None:
     """Another shape is wanted now, but the edge has not said that it heard of the cancelled order."""
     before = state(target("compute-xs", 0), generation=2, ceilings={"compute-xs": 1})
     shot = snapshot((group("1", memory_per_node_mib=9 * 1024),))
-    assert not first(seen(shot, edge(applied=1), max_workers=1), before).changes
-    assert wanted(first(seen(shot, edge(applied=2), max_workers=1), before)) == {"compute-xs": 0, "memory-xs": 1}
+    assert not first(observation(shot, edge(applied=1), max_workers=1), before).changes
+    assert wanted(first(observation(shot, edge(applied=2), max_workers=1), before)) == {"compute-xs": 0, "memory-xs": 1}
 
 
 def test_orders_that_nobody_needs_any_more_are_cancelled() -> None:
     before = state(target("compute-xs", 3), generation=1)
-    decision = first(seen(snapshot(), edge(worker("compute-xs-1", "booting", started=NOW))), before)
+    decision = first(observation(snapshot(), edge(worker("compute-xs-1", "booting", started=NOW))), before)
     assert wanted(decision) == {"compute-xs": 1}
     assert decision.changes[0].reason == "2 ordered or lost and not needed any more"
 
 
 def test_a_worker_that_died_by_itself_is_not_replaced_without_need() -> None:
     before = state(target("compute-xs", 1), generation=1)
-    assert wanted(first(seen(snapshot(), edge(worker("compute-xs-1", "failed"))), before)) == {"compute-xs": 0}
+    assert wanted(first(observation(snapshot(), edge(worker("compute-xs-1", "failed"))), before)) == {"compute-xs": 0}
 
 
 def test_a_paused_cluster_buys_nothing() -> None:
-    view = seen(snapshot((group("1"),)))
-    paused = Seen(view.binding.model_copy(update={"state": "paused"}), view.snapshot, view.edge, view.now)
+    view = observation(snapshot((group("1"),)))
+    paused = Observation(view.binding.model_copy(update={"state": "paused"}), view.snapshot, view.edge, view.now)
     assert not first(paused).changes
 
 
 def test_without_any_heartbeat_jobs_are_bought_for() -> None:
-    decision = first(seen(snapshot((group("1"),)), Edge()))
+    decision = first(observation(snapshot((group("1"),)), Edge()))
     assert wanted(decision) == {"compute-xs": 1}
-    assert not first(seen(snapshot((group("1"),)), Edge()), decision.state).changes
+    assert not first(observation(snapshot((group("1"),)), Edge()), decision.state).changes
 
 
 def test_a_list_that_could_not_be_read_changes_nothing() -> None:
@@ -240,7 +256,7 @@ def test_a_list_that_could_not_be_read_changes_nothing() -> None:
         snapshot(pending, (), None),
         snapshot(None, None, None),
     ):
-        decision = first(seen(shot), before)
+        decision = first(observation(shot), before)
         assert not decision.changes
         assert not decision.actions
 
@@ -248,8 +264,8 @@ def test_a_list_that_could_not_be_read_changes_nothing() -> None:
 def test_an_edge_that_is_silent_keeps_its_orders() -> None:
     before = state(target("compute-xs", 4), generation=1)
     silent = edge(worker("compute-xs-1"), heard=NOW - 60)
-    assert not first(seen(snapshot(), silent), before).changes
-    assert wanted(first(seen(snapshot(), edge(worker("compute-xs-1"))), before)) == {"compute-xs": 1}
+    assert not first(observation(snapshot(), silent), before).changes
+    assert wanted(first(observation(snapshot(), edge(worker("compute-xs-1"))), before)) == {"compute-xs": 1}
 
 
 def test_a_shape_that_left_the_catalogue_can_still_be_retired() -> None:
@@ -257,7 +273,7 @@ def test_a_shape_that_left_the_catalogue_can_still_be_retired() -> None:
     there = worker("compute-xs-1").model_copy(update={"shape": "ancient-xs", "name": "ancient-xs-1"})
     old = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS).model_copy(update={"name": "ancient-xs-1"})
     before = state(gone, generation=1, drains={"ancient-xs-1": at(NOW - 5)})
-    decision = first(seen(snapshot(nodes=(old,)), edge(there)), before)
+    decision = first(observation(snapshot(nodes=(old,)), edge(there)), before)
     assert decision.state.victims == {"ancient-xs-1"}
 
 
@@ -279,9 +295,9 @@ groups = st.lists(
 @given(groups, st.integers(0, 40))
 def test_one_decision_is_enough_and_keeps_the_cap(pending: list[PendingJobs], max_workers: int) -> None:
     distinct = tuple(job.model_copy(update={"job_ids": (str(n),)}) for n, job in enumerate(pending, start=1))
-    view = seen(snapshot(distinct), max_workers=max_workers)
+    view = observation(snapshot(distinct), max_workers=max_workers)
     decision = first(view)
     assert sum(wanted(decision).values()) <= max_workers
-    again = decide(view, decision.state, decision.sightings)
+    again = decide(view, decision.state, decision.observation_history)
     assert not again.changes
     assert again.state.generation == decision.state.generation

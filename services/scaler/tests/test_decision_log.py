@@ -15,11 +15,11 @@ from clusterra_scaler.decision_log import FILES, RECORDS, DecisionLog, decision_
 from clusterra_scaler.decision_record import RECORD, Decided, DecisionRecord, Given
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from edge_model import BootFaults
-from fleet_examples import START, at, binding, edge, group, node, seen, snapshot, worker
+from fleet_examples import START, at, binding, edge, group, node, observation, snapshot, worker
 from queue_world import Faults, World
 from slurm_model import Job
 from structlog.testing import capture_logs
@@ -30,13 +30,13 @@ ACME = ClusterRef(tenant="acme", cluster="c1")
 
 def record(job_id: str = "1", cluster: ClusterRef = ACME, now: float = 1000.0) -> DecisionRecord:
     there = (node("general-xs-1"),)
-    view = seen(snapshot((group(job_id, cpus=2),), nodes=there), edge(worker("general-xs-1")), now=now)
-    given = Given(view, FleetState.undecided(START), Sightings())
+    view = observation(snapshot((group(job_id, cpus=2),), nodes=there), edge(worker("general-xs-1")), now=now)
+    given = Given(view, FleetState.undecided(START), ObservationHistory())
     return DecisionRecord(cluster, False, given, Decided.of(given.decide()))
 
 
 def lines_of(*records: DecisionRecord) -> list[bytes]:
-    return [RECORD.dump_json(each) + b"\n" for each in records]
+    return [RECORD.dump_json(each, by_alias=True) + b"\n" for each in records]
 
 
 def run_replay(file: Path, *options: str) -> tuple[int, str, str]:
@@ -48,9 +48,11 @@ def run_replay(file: Path, *options: str) -> tuple[int, str, str]:
 def test_all_decisions_of_a_troubled_history_are_made_again(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[DecisionRecord] = []
 
-    def noting(view: Seen, state: FleetState, sightings: Sightings, history: RunHistory) -> Decision:
-        decision = decide(view, state, sightings, history)
-        given = Given(view, state, sightings, history.counts)
+    def noting(
+        view: Observation, state: FleetState, observation_history: ObservationHistory, history: RunHistory
+    ) -> Decision:
+        decision = decide(view, state, observation_history, history)
+        given = Given(view, state, observation_history, history.counts)
         noted.append(DecisionRecord(ACME, False, given, Decided.of(decision)))
         return decision
 
@@ -61,7 +63,7 @@ def test_all_decisions_of_a_troubled_history_are_made_again(policy: str, monkeyp
     ]
     jobs.sort(key=lambda job: job.submitted)
     faults = Faults(
-        null_list=0.05, torn_look=0.2, failed_call=0.3, crash=0.01, takeover=0.02, boots=BootFaults(never=0.1)
+        null_list=0.05, torn_look=0.2, failed_call=0.3, crash=0.01, takeover=0.02, latency=BootFaults(never=0.1)
     )
     by = binding(name=policy, idle_seconds=0.0, max_workers=6, boot_timeout_seconds=25, ghost_seconds=30)
     World(jobs, by, random, faults).run(150, 3000)
@@ -144,7 +146,7 @@ def test_all_files_together_are_bounded(tmp_path: Path) -> None:
                 log.note(record(str(1000 + number), clusters[number % 4], 1000.0 + 100 * process + number))
         assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= most
     newest = (tmp_path / "acme.c1.jsonl").read_bytes().splitlines()
-    assert RECORD.validate_json(newest[-1]).given.seen.now == at(1149)
+    assert RECORD.validate_json(newest[-1]).given.observation.now == at(1149)
     for file in tmp_path.iterdir():
         assert file.stat().st_size <= most // FILES
         assert run_replay(file)[0] == 0

@@ -13,9 +13,9 @@ from clusterra_scaler.explain.outlook import Outlook
 from clusterra_scaler.explain.purchases import Purchases
 from clusterra_scaler.explain.waiting import obstacle
 from clusterra_scaler.planner.decide import decide
-from clusterra_scaler.planner.estimates.provisioning_latency import Boots
-from clusterra_scaler.planner.observed.observation import Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
+from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.family_policy import new_workers
 from clusterra_scaler.planner.placement.plan import Place
@@ -30,8 +30,8 @@ from fleet_examples import (
     edge,
     group,
     node,
+    observation,
     running,
-    seen,
     snapshot,
     state,
     target,
@@ -42,24 +42,26 @@ from hypothesis import strategies as st
 
 ADA = Viewer(user=SlurmUser(name="ada", uid=20001, gid=20001))
 BOB = Viewer(user=SlurmUser(name="bob", uid=20002, gid=20002))
-BOOTS = Boots().with_ended("compute-xs", 60.0)
+BOOTS = ProvisioningLatency().with_ended("compute-xs", 60.0)
 
 
-def grounds(view: Seen, before: FleetState | None = None, **more: Any) -> Grounds:
-    decision = decide(view, before or FleetState.undecided(START), Sightings())
+def grounds(view: Observation, before: FleetState | None = None, **more: Any) -> Grounds:
+    decision = decide(view, before or FleetState.undecided(START), ObservationHistory())
     assert decision.plan is not None
     bought = Purchases().after(decision, view.snapshot)
     return Grounds(view, decision.state, decision.plan, BOOTS, bought, **more)
 
 
-def why(job_id: str, view: Seen, before: FleetState | None = None, viewer: Viewer = ADA, **more: Any) -> Explanation:
+def why(
+    job_id: str, view: Observation, before: FleetState | None = None, viewer: Viewer = ADA, **more: Any
+) -> Explanation:
     found = explanation(job_id, viewer, grounds(view, before, **more), view.now)
     assert found is not None
     return found
 
 
-def waiting(*pending: PendingJobs, **policy: Any) -> Seen:
-    return seen(snapshot(pending), **policy)
+def waiting(*pending: PendingJobs, **policy: Any) -> Observation:
+    return observation(snapshot(pending), **policy)
 
 
 @pytest.mark.parametrize(
@@ -142,18 +144,20 @@ def test_a_worker_is_bought_and_ordered() -> None:
 
 
 def test_a_booting_worker_is_named() -> None:
-    view = seen(snapshot((group("1"),)), edge(worker("compute-xs-a", "booting", started=NOW - 20)))
+    view = observation(snapshot((group("1"),)), edge(worker("compute-xs-a", "booting", started=NOW - 20)))
     told = why("1", view, state(target("compute-xs", 1), generation=1))
     assert told.text == "It waits for the worker compute-xs-a, which has been booting for 20 s."
     assert (told.places[0].kind, told.places[0].worker) == ("booting", "compute-xs-a")
     assert told.expected_start == at(NOW + 40)
     assert told.bought == ()
-    late = seen(snapshot((group("1"),)), edge(worker("compute-xs-a", "booting", started=NOW - 200)))
+    late = observation(snapshot((group("1"),)), edge(worker("compute-xs-a", "booting", started=NOW - 200)))
     assert why("1", late, state(target("compute-xs", 1), generation=1)).expected_start == at(NOW)
 
 
 def test_room_on_a_node_is_there_now() -> None:
-    view = seen(snapshot((group("1", reason="Priority"),), nodes=(node("compute-xs-a"),)), edge(worker("compute-xs-a")))
+    view = observation(
+        snapshot((group("1", reason="Priority"),), nodes=(node("compute-xs-a"),)), edge(worker("compute-xs-a"))
+    )
     told = why("1", view, state(target("compute-xs", 1)))
     assert told.text == "It can start on compute-xs-a: Slurm does it after jobs of higher priority."
     assert told.expected_start == at(NOW)
@@ -161,7 +165,7 @@ def test_room_on_a_node_is_there_now() -> None:
 
 def test_room_that_will_be_free_before_a_new_worker_is_there() -> None:
     job = group("1", cpus=2)
-    view = seen(snapshot((job,), nodes=(node("compute-xs-a", used=1),)), edge(worker("compute-xs-a")))
+    view = observation(snapshot((job,), nodes=(node("compute-xs-a", used=1),)), edge(worker("compute-xs-a")))
     there = Place("node", "compute-xs-a", "compute-xs")
     outlook = Outlook([job], demand_of([job], new_workers(view.binding.catalogue)), (there,))
     assert outlook.text(view, at(NOW)) == (
@@ -175,14 +179,14 @@ def test_a_job_with_gpus_waits_for_these_and_costs_its_share_of_them() -> None:
     busy = node("l4-large-a", used=1).model_copy(update={"gres_allocated": {"gpu:l4": 2}})
     there = Place("node", "l4-large-a", "l4-large")
     for each, words in ((busy, "It waits for room on l4-large-a"), (node("l4-large-a"), "It can start on l4-large-a")):
-        view = seen(snapshot((job,), nodes=(each,)), edge(worker("l4-large-a")), catalogue=WITH_GPUS)
+        view = observation(snapshot((job,), nodes=(each,)), edge(worker("l4-large-a")), catalogue=WITH_GPUS)
         outlook = Outlook([job], demand_of([job], new_workers(WITH_GPUS)), (there,))
         assert outlook.text(view, at(NOW)).startswith(words)
         assert outlook.usd_per_hour(WITH_GPUS.shapes) == pytest.approx(0.8)
-    bought = why("1", seen(snapshot((job,)), catalogue=WITH_GPUS))
+    bought = why("1", observation(snapshot((job,)), catalogue=WITH_GPUS))
     assert bought.text == "It waits for a worker of the shape l4-small, which is ordered and not started yet."
     assert bought.usd_per_hour == pytest.approx(0.8)
-    none = why("1", seen(snapshot((group("1", gres="node/gpu:a100=1"),)), catalogue=WITH_GPUS))
+    none = why("1", observation(snapshot((group("1", gres="node/gpu:a100=1"),)), catalogue=WITH_GPUS))
     assert none.text == "No worker is bought for it now: no shape has gpu:a100:1."
 
 
@@ -195,7 +199,7 @@ def test_jobs_that_are_bought_for_together() -> None:
 
 def test_a_draining_worker_is_taken_back() -> None:
     draining = node("compute-xs-a", "IDLE", "DRAIN", reason=OURS)
-    view = seen(snapshot((group("1"),), nodes=(draining,)), edge(worker("compute-xs-a")))
+    view = observation(snapshot((group("1"),), nodes=(draining,)), edge(worker("compute-xs-a")))
     told = why("1", view, state(target("compute-xs", 1), drains={"compute-xs-a": at(NOW - 1)}))
     assert told.text == "It waits for compute-xs-a, which is taken back into work."
     assert (told.places[0].kind, told.expected_start) == ("draining", at(NOW))
@@ -213,7 +217,7 @@ def test_equal_jobs_are_told_of_together() -> None:
 
 
 def test_a_job_of_several_nodes() -> None:
-    view = seen(
+    view = observation(
         snapshot((group("1", cpus=4, nodes=2, cpus_per_node=2),), nodes=(node("compute-xs-a"),)),
         edge(worker("compute-xs-a")),
     )
@@ -240,7 +244,7 @@ def test_what_no_shape_fits_and_what_no_worker_may_be_bought_for() -> None:
 
 def test_a_paused_cluster_and_another_partition() -> None:
     view = waiting(group())
-    paused = Seen(view.binding.model_copy(update={"state": "paused"}), view.snapshot, view.edge, view.now)
+    paused = Observation(view.binding.model_copy(update={"state": "paused"}), view.snapshot, view.edge, view.now)
     assert why("1", paused).text.startswith("The cluster is paused")
     assert why("1", waiting(group(partition="debug"))).text == (
         "Workers are bought for the partition main alone, not for debug."
@@ -248,7 +252,7 @@ def test_a_paused_cluster_and_another_partition() -> None:
 
 
 def test_arrays() -> None:
-    view = seen(
+    view = observation(
         snapshot(
             (group("42", count=20, array_tasks={"42": [[0, 0], [3, 21]]}),),
             (running("42_1", "compute-xs-a"), running("42_2", "compute-xs-a", since=-5.0)),
@@ -265,14 +269,14 @@ def test_arrays() -> None:
     assert other.usd_per_hour == pytest.approx(0.04)
     assert task.text == "It runs on compute-xs-a, since 2026-03-01 12:00:00 UTC."
     assert task.usd_per_hour == pytest.approx(0.04)
-    ended = seen(snapshot((), view.snapshot.running, view.snapshot.nodes), edge(worker("compute-xs-a")))
+    ended = observation(snapshot((), view.snapshot.running, view.snapshot.nodes), edge(worker("compute-xs-a")))
     both = why("42", ended, before)
     assert both.text == "2 of its tasks run on compute-xs-a, since 2026-03-01 11:59:55 UTC."
     assert both.usd_per_hour == pytest.approx(0.08)
     for job_id in ("42_22", "43_7"):
         assert explanation(job_id, ADA, grounds(view, before), at(NOW)) is None
     assert explanation("42_9", ADA, grounds(ended, before), at(NOW)) is None
-    untold = seen(snapshot((group("42", count=20),)))
+    untold = observation(snapshot((group("42", count=20),)))
     assert why("42_22", untold).state == "pending"
 
 
@@ -290,7 +294,7 @@ def test_the_components_of_a_heterogeneous_job_wait_together() -> None:
 
 
 def test_a_running_job() -> None:
-    view = seen(
+    view = observation(
         snapshot((), (running("1", "general-small-a", "general-small-b", cpus=4),), (node("general-small-a", used=2),))
     )
     told = why("1", view)
@@ -304,7 +308,7 @@ def test_a_running_job() -> None:
 
 
 def test_only_the_owner_and_an_administrator_are_told() -> None:
-    view = seen(snapshot((group("1"),), (running("2", "compute-xs-a"),)))
+    view = observation(snapshot((group("1"),), (running("2", "compute-xs-a"),)))
     for job_id in ("1", "2"):
         assert explanation(job_id, BOB, grounds(view), at(NOW)) is None
         assert why(job_id, view, viewer=BOB.model_copy(update={"admin": True})).job_id == job_id
@@ -326,14 +330,14 @@ def test_shadow_mode_and_a_queue_that_cannot_be_read() -> None:
 
 def test_purchases_are_remembered_while_the_jobs_are_there() -> None:
     view = waiting(group("1", "2", cpus=2))
-    decision = decide(view, FleetState.undecided(START), Sightings())
+    decision = decide(view, FleetState.undecided(START), ObservationHistory())
     bought = Purchases().after(decision, view.snapshot)
     assert bought.last(["2"]) == bought.last(["1", "99"])
     assert bought.last(["99"]) == ()
-    later = Seen(view.binding, snapshot((group("2", cpus=2), group("3", cpus=8))), view.edge, at(NOW + 10))
-    again = decide(later, decision.state, decision.sightings)
+    later = Observation(view.binding, snapshot((group("2", cpus=2), group("3", cpus=8))), view.edge, at(NOW + 10))
+    again = decide(later, decision.state, decision.observation_history)
     both = bought.after(again, later.snapshot)
     assert set(both.by_job) == {"2", "3"}
     assert both.last(["2"])[0].decided_at == at(NOW)
     assert both.last(["3"])[0].decided_at == at(NOW) + timedelta(seconds=10)
-    assert both.after(decide(later, again.state, again.sightings), later.snapshot) is both
+    assert both.after(decide(later, again.state, again.observation_history), later.snapshot) is both

@@ -25,17 +25,17 @@ def own_pace() -> Iterator[None]:
 
 def looks_for(objects: int) -> int:
     """How often Python looks for cycles while so many more objects come to be."""
-    looks: list[str] = []
+    registrations: list[str] = []
 
     def looked(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
-            looks.append(phase)
+            registrations.append(phase)
 
     gc.callbacks.append(looked)
     made = [[number] for number in range(objects)]
     gc.callbacks.remove(looked)
     assert len(made) == objects
-    return len(looks)
+    return len(registrations)
 
 
 def test_nobody_looks_for_cycles_while_a_large_decision_is_made() -> None:

@@ -47,7 +47,7 @@ any_trouble = st.builds(
     failed_call=some,
     crash=st.sampled_from([0.0, 0.01]),
     takeover=st.sampled_from([0.0, 0.01]),
-    boots=bad_boots,
+    latency=bad_boots,
 )
 
 
@@ -87,13 +87,13 @@ def test_workers_that_register_while_they_are_being_removed() -> None:
     for seed in range(HISTORIES):
         random = Random(seed)
         jobs = [Job(submitted=random.randint(0, 150), cpus=2, memory_mib=100, runs=30) for _ in range(20)]
-        faults = Faults(late_desired=0.9, boots=BootFaults(late=0.9, late_seconds=(25, 34)))
+        faults = Faults(late_desired=0.9, latency=BootFaults(late=0.9, late_seconds=(25, 34)))
         world(jobs, faults, seed, 8).run(TROUBLE_SECONDS, AT_MOST_SECONDS)
 
 
 def test_the_model_has_ghosts() -> None:
     random = Random(3)
     jobs = [Job(submitted=random.randint(0, 100), cpus=1, memory_mib=100, runs=3) for _ in range(20)]
-    history = world(jobs, Faults(boots=BootFaults(never=0.3, late=0.3, deaf=0.3)), 7, 6)
+    history = world(jobs, Faults(latency=BootFaults(never=0.3, late=0.3, deaf=0.3)), 7, 6)
     history.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
     assert history.edge.unregistered_removed > 1

@@ -3,9 +3,9 @@
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_scaler.planner.decide import Decision, decide
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import edge, group, node, running, seen, snapshot, state, target, worker
+from fleet_examples import edge, group, node, observation, running, snapshot, state, target, worker
 
 NAME = "compute-xs-1"
 LIMIT = 480.0
@@ -20,7 +20,7 @@ class Story:
     def __init__(self, *, before: FleetState | None = None, max_workers: int = 100) -> None:
         self.state = before or state(target("compute-xs", 1), generation=1)
         self.max_workers = max_workers
-        self.sightings = Sightings.after_takeover(self.state)
+        self.observation_history = ObservationHistory.after_takeover(self.state)
 
     def look(
         self,
@@ -33,9 +33,9 @@ class Story:
         there = edge(*workers, heard=second, applied=self.state.generation)
         shot = snapshot(pending, (), nodes, taken=second)
         now = second if decided_at is None else decided_at
-        view = seen(shot, there, now=now, max_workers=self.max_workers)
-        decision = decide(view, self.state, self.sightings)
-        self.state, self.sightings = decision.state, decision.sightings
+        view = observation(shot, there, now=now, max_workers=self.max_workers)
+        decision = decide(view, self.state, self.observation_history)
+        self.state, self.observation_history = decision.state, decision.observation_history
         return decision
 
     def again_at(self, second: float, taken: float, *workers: Worker) -> Decision:
@@ -142,7 +142,7 @@ def test_one_that_is_named_and_registers_is_taken_back() -> None:
         assert back.state.target("compute-xs") == target("compute-xs", 1)
         reason = f"{NAME} there after all; 1 ordered or lost and not needed any more"
         assert back.changes[0].reason == reason
-        assert back.sightings.looks.boots.p99_seconds() == {"compute-xs": LIMIT + 3}
+        assert back.observation_history.registrations.latency.p99_seconds() == {"compute-xs": LIMIT + 3}
 
 
 def test_a_shape_known_to_boot_slowly_is_spared_and_counts_as_coming() -> None:
@@ -167,7 +167,7 @@ def test_what_was_learned_is_recorded_with_the_next_decision() -> None:
 def test_a_record_that_was_lost_and_found_is_no_boot() -> None:
     story = Story()
     story.look(5000, RUNNING)
-    assert story.look(5010, RUNNING, nodes=(node(NAME),)).sightings.looks.boots.p99_seconds() == {}
+    assert story.look(5010, RUNNING, nodes=(node(NAME),)).observation_history.registrations.latency.p99_seconds() == {}
 
 
 def test_one_whose_slurmd_does_not_answer_is_drained_instead() -> None:
@@ -182,5 +182,5 @@ def test_one_that_a_running_job_names_stays() -> None:
     for second in (0, LIMIT + 1):
         story.look(second, BOOTING)
     shot = snapshot((), (running("1", NAME),), (), taken=LIMIT + 2)
-    view = seen(shot, edge(BOOTING, heard=LIMIT + 2), now=LIMIT + 2)
-    assert not decide(view, story.state, story.sightings).changes
+    view = observation(shot, edge(BOOTING, heard=LIMIT + 2), now=LIMIT + 2)
+    assert not decide(view, story.state, story.observation_history).changes

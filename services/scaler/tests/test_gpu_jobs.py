@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.slurm import SetExtra
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.breakers import Breaker
 from clusterra_scaler.planner.observed.observation import Edge
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
@@ -25,8 +25,8 @@ from fleet_examples import (
     edge,
     group,
     node,
+    observation,
     running,
-    seen,
     snapshot,
     state,
     target,
@@ -52,8 +52,8 @@ def decided(
     **more: Any,
 ) -> Decision:
     shot = snapshot(pending, more.pop("runs", ()), more.pop("nodes", ()))
-    view = seen(shot, there, name=policy, catalogue=more.pop("catalogue", WITH_GPUS), **more)
-    return decide(view, before or FleetState.undecided(START), Sightings())
+    view = observation(shot, there, name=policy, catalogue=more.pop("catalogue", WITH_GPUS), **more)
+    return decide(view, before or FleetState.undecided(START), ObservationHistory())
 
 
 def plan_of(decision: Decision) -> Plan:

@@ -85,7 +85,7 @@ class Watched(World):
     def _kept(self, name: str) -> float:
         if self.binding.policy.name == "family":
             return self.binding.policy.idle_seconds
-        return self._sightings.reuse.idle[name].keep_seconds
+        return self._sightings.idle_gaps.idle[name].keep_seconds
 
     def _bought(self, shape: str, job_ids: tuple[str, ...]) -> None:
         for released, second, keep_seconds in self.released:

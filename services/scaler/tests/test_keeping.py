@@ -8,7 +8,7 @@ from clusterra_scaler.planner.estimates.keep_alive import (
     REMEMBERED,
     WAITING_USD_PER_HOUR,
     Gap,
-    Keeping,
+    KeepAlive,
     Stakes,
     best_seconds,
 )
@@ -21,11 +21,11 @@ seconds = st.floats(0, 1000)
 all_stakes = st.builds(Stakes.of, st.floats(0.01, 40), st.floats(1, 600))
 
 
-def after(*gaps: Gap, learned: float | None = None) -> Keeping:
-    keeping = Keeping(learned={} if learned is None else {SHAPE: learned})
+def after(*gaps: Gap, learned: float | None = None) -> KeepAlive:
+    keep_alive = KeepAlive(learned={} if learned is None else {SHAPE: learned})
     for gap in gaps:
-        keeping = keeping.with_gap(SHAPE, gap)
-    return keeping
+        keep_alive = keep_alive.with_gap(SHAPE, gap)
+    return keep_alive
 
 
 def ended(*gaps: float) -> tuple[Gap, ...]:
@@ -94,8 +94,8 @@ def test_what_an_earlier_scaler_had_learned_counts_until_enough_was_seen() -> No
     never = [Gap(AT_MOST, ended=False)] * LEARNED_FROM
     assert after(*never[1:], learned=70).choose(SHAPE, stakes, AT_MOST) == (after(*never[1:], learned=70), 70)
     assert after(learned=70).choose(SHAPE, stakes, at_most=50)[1] == 50
-    keeping, kept = after(*never, learned=70).choose(SHAPE, stakes, AT_MOST)
-    assert (kept, keeping.learned) == (0, {SHAPE: 0})
+    keep_alive, kept = after(*never, learned=70).choose(SHAPE, stakes, AT_MOST)
+    assert (kept, keep_alive.learned) == (0, {SHAPE: 0})
 
 
 @given(st.lists(st.builds(Gap, seconds, st.booleans()), max_size=500))

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 from clusterra_scaler.planner.estimates.remaining_time import certain
-from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.pack import Packing, pack
-from clusterra_scaler.planner.packing.placement_predicate import refuses
+from clusterra_scaler.planner.packing.placement_predicate import rejects
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.trial_bin import Draft
+from clusterra_scaler.planner.packing.trial_bin import TrialBin
 from hypothesis import given
 from hypothesis import strategies as st
 from packing_examples import HOUR, OFFERINGS, any_groups, any_rooms, fading
@@ -21,7 +21,7 @@ any_settings = st.builds(
     credit=st.sampled_from([0.0, 0.4, 1.0]),
     joint=st.booleans(),
     seeds=st.integers(1, 4),
-    looks=st.sampled_from([1, 100, 50_000]),
+    registrations=st.sampled_from([1, 100, 50_000]),
 )
 
 
@@ -29,35 +29,31 @@ def by_id(groups: list[Group]) -> dict[str, Group]:
     return {job_id: group for group in groups for job_id in group.job_ids}
 
 
-def all_rooms(rooms: list[Room], packing: Packing) -> dict[str, Room]:
+def all_rooms(bins: list[Bin], packing: Packing) -> dict[str, Bin]:
     """As they were before anything was placed."""
-    bought = [Room.of(purchase.id, purchase.offering) for purchase in packing.purchases]
-    return {room.id: copy(room) for room in (*rooms, *bought)}
+    bought = [Bin.of(purchase.id, purchase.offering) for purchase in packing.purchases]
+    return {bin_.id: copy(bin_) for bin_ in (*bins, *bought)}
 
 
 @given(any_groups(), any_rooms(), any_settings)
-def test_no_room_is_overfilled_and_nodes_are_distinct(
-    groups: list[Group], rooms: list[Room], settings: Settings
-) -> None:
-    packing = pack(groups, rooms, OFFERINGS, settings)
-    fill, jobs = all_rooms(rooms, packing), by_id(groups)
+def test_no_room_is_overfilled_and_nodes_are_distinct(groups: list[Group], bins: list[Bin], settings: Settings) -> None:
+    packing = pack(groups, bins, OFFERINGS, settings)
+    fill, jobs = all_rooms(bins, packing), by_id(groups)
     for placement in packing.placements:
         group = jobs[placement.job_id]
         assert len(set(placement.room_ids)) == len(placement.room_ids) == group.nodes
         for name in placement.room_ids:
-            room = fill[name]
-            assert room.takes(group)
-            room.put(group)
-            assert room.cpus >= 0
-            assert room.memory_gib >= -1e-6
-            assert room.gpus >= 0
+            bin_ = fill[name]
+            assert bin_.takes(group)
+            bin_.put(group)
+            assert bin_.cpus >= 0
+            assert bin_.memory_gib >= -1e-6
+            assert bin_.gpus >= 0
 
 
 @given(any_groups(), any_rooms(), any_settings)
-def test_every_job_that_a_shape_holds_is_placed_once(
-    groups: list[Group], rooms: list[Room], settings: Settings
-) -> None:
-    packing = pack(groups, rooms, OFFERINGS, settings)
+def test_every_job_that_a_shape_holds_is_placed_once(groups: list[Group], bins: list[Bin], settings: Settings) -> None:
+    packing = pack(groups, bins, OFFERINGS, settings)
     placed = [placement.job_id for placement in packing.placements]
     possible = {
         job_id
@@ -76,8 +72,8 @@ def test_every_job_that_a_shape_holds_is_placed_once(
 
 
 @given(any_groups(), any_rooms())
-def test_nothing_is_bought_for_nobody(groups: list[Group], rooms: list[Room]) -> None:
-    packing = pack(groups, rooms, OFFERINGS, SETTINGS)
+def test_nothing_is_bought_for_nobody(groups: list[Group], bins: list[Bin]) -> None:
+    packing = pack(groups, bins, OFFERINGS, SETTINGS)
     used = {name for placement in packing.placements for name in placement.room_ids}
     bought = {purchase.id for purchase in packing.purchases}
     assert bought <= used
@@ -85,10 +81,10 @@ def test_nothing_is_bought_for_nobody(groups: list[Group], rooms: list[Room]) ->
 
 
 @given(any_groups(), any_rooms(), any_settings)
-def test_an_exclusive_job_is_alone(groups: list[Group], rooms: list[Room], settings: Settings) -> None:
-    packing = pack(groups, rooms, OFFERINGS, settings)
+def test_an_exclusive_job_is_alone(groups: list[Group], bins: list[Bin], settings: Settings) -> None:
+    packing = pack(groups, bins, OFFERINGS, settings)
     jobs = by_id(groups)
-    before = {room.id: room for room in rooms}
+    before = {bin_.id: bin_ for bin_ in bins}
     for placement in packing.placements:
         if jobs[placement.job_id].exclusive:
             for name in placement.room_ids:
@@ -98,22 +94,22 @@ def test_an_exclusive_job_is_alone(groups: list[Group], rooms: list[Room], setti
 
 @given(any_groups(), any_rooms(), any_settings)
 def test_the_same_arguments_give_the_same_and_are_left_alone(
-    groups: list[Group], rooms: list[Room], settings: Settings
+    groups: list[Group], bins: list[Bin], settings: Settings
 ) -> None:
-    kept = deepcopy((groups, rooms))
-    first = pack(groups, rooms, OFFERINGS, settings)
-    assert (groups, rooms) == kept
-    assert pack(list(reversed(groups)), rooms, OFFERINGS, settings) == first or len(
+    kept = deepcopy((groups, bins))
+    first = pack(groups, bins, OFFERINGS, settings)
+    assert (groups, bins) == kept
+    assert pack(list(reversed(groups)), bins, OFFERINGS, settings) == first or len(
         {(-group.remaining.mean_seconds * group.cpus, group.job_ids[0]) for group in groups}
     ) < len(groups)
-    assert pack(groups, rooms, OFFERINGS, settings) == first
+    assert pack(groups, bins, OFFERINGS, settings) == first
 
 
 @given(any_groups(), any_rooms(), any_settings)
 def test_it_never_costs_more_than_a_worker_for_each_node(
-    groups: list[Group], rooms: list[Room], settings: Settings
+    groups: list[Group], bins: list[Bin], settings: Settings
 ) -> None:
-    packing = pack(groups, rooms, OFFERINGS, settings)
+    packing = pack(groups, bins, OFFERINGS, settings)
     alone = 0.0
     for job_id, group in by_id(groups).items():
         new = cheapest_new(group, OFFERINGS, settings)
@@ -124,17 +120,17 @@ def test_it_never_costs_more_than_a_worker_for_each_node(
 
 
 @given(any_groups(), any_rooms())
-def test_no_job_goes_where_it_would_be_refused(groups: list[Group], rooms: list[Room]) -> None:
+def test_no_job_goes_where_it_would_be_refused(groups: list[Group], bins: list[Bin]) -> None:
     settings = Settings(joint=False)
-    packing = pack(groups, rooms, OFFERINGS, settings)
-    fill, jobs = all_rooms(rooms, packing), by_id(groups)
-    opened = {room.id for room in rooms}
+    packing = pack(groups, bins, OFFERINGS, settings)
+    fill, jobs = all_rooms(bins, packing), by_id(groups)
+    opened = {bin_.id for bin_ in bins}
     for placement in packing.placements:
         group = jobs[placement.job_id]
         new = cheapest_new(group, OFFERINGS, settings)
         assert new is not None
         for name in placement.room_ids:
-            assert name not in opened or not refuses(fill[name], group, new[0], settings)
+            assert name not in opened or not rejects(fill[name], group, new[0], settings)
             fill[name].put(group)
 
 
@@ -142,7 +138,7 @@ def test_a_short_job_goes_beside_a_long_one_and_a_long_one_not_beside_a_short() 
     big = next(each for each in OFFERINGS if each.shape == "compute-16")
     short = Group(("short",), 4, 8.0, certain(HOUR))
     long = Group(("long",), 4, 8.0, certain(100 * HOUR))
-    busy_long, busy_short = Room.of("open", big), Room.of("open", big)
+    busy_long, busy_short = Bin.of("open", big), Bin.of("open", big)
     busy_long.put(long)
     busy_short.put(short)
     assert pack([short], [busy_long], OFFERINGS, SETTINGS).placements[0].room_ids == ("open",)
@@ -166,26 +162,26 @@ def test_only_its_shapes_are_bought_for_a_job() -> None:
 @pytest.mark.parametrize("credit", [0.0, 0.4])
 def test_the_price_of_a_room_is_its_prolongation_and_the_room_it_takes(credit: float) -> None:
     offering = next(each for each in OFFERINGS if each.shape == "compute-4")
-    room = Room.of("open", offering)
-    room.put(Group(("first",), 1, 2.0, certain(HOUR)))
+    bin_ = Bin.of("open", offering)
+    bin_.put(Group(("first",), 1, 2.0, certain(HOUR)))
     job = Group(("second",), 1, 2.0, certain(3 * HOUR))
     # For an hour it takes a quarter that could be used; for two more it pays for all and leaves three quarters free.
     dollars = 2 * 0.145 + credit * (0.145 / 4 * 1 - 0.145 * 3 / 4 * 2)
-    assert room.price_of(job, replace(SETTINGS, credit=credit)) == pytest.approx(dollars)
+    assert bin_.price_of(job, replace(SETTINGS, credit=credit)) == pytest.approx(dollars)
 
 
 @given(any_groups(), st.sampled_from(OFFERINGS), any_settings)
 def test_a_draft_prices_as_the_room_that_is_made_of_it(
     groups: list[Group], offering: Offering, settings: Settings
 ) -> None:
-    draft, room = Draft(offering, settings), Room.of("room", offering)
+    trial, bin_ = TrialBin(offering, settings), Bin.of("room", offering)
     boot_usd = offering.usd_per_second * offering.boot_seconds
     for group in groups:
         alone = replace(group, nodes=1, exclusive=False)
-        if room.takes(alone):
-            usd = room.price_of(alone, settings) + (boot_usd if room.empty else 0.0)
-            assert draft.add(alone, usd - 1e-6) is None
-            assert draft.add(alone) == pytest.approx(usd, abs=1e-9)
-            room.put(alone)
+        if bin_.takes(alone):
+            usd = bin_.price_of(alone, settings) + (boot_usd if bin_.empty else 0.0)
+            assert trial.add(alone, usd - 1e-6) is None
+            assert trial.add(alone) == pytest.approx(usd, abs=1e-9)
+            bin_.put(alone)
         else:
-            assert draft.add(alone) is None
+            assert trial.add(alone) is None

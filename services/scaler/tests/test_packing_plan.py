@@ -10,8 +10,8 @@ from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import SetExtra, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.booking import Booking
-from clusterra_scaler.planner.observed.observation import Edge, Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement import packing_policy as packing_plan
 from clusterra_scaler.planner.placement.bookings import STARTS_WITHIN
@@ -26,8 +26,8 @@ from fleet_examples import (
     edge,
     group,
     node,
+    observation,
     running,
-    seen,
     snapshot,
     state,
     target,
@@ -37,12 +37,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def first(view: Seen, before: FleetState | None = None) -> Decision:
-    return decide(view, before or FleetState.undecided(START), Sightings())
+def first(view: Observation, before: FleetState | None = None) -> Decision:
+    return decide(view, before or FleetState.undecided(START), ObservationHistory())
 
 
-def look(pending: tuple[PendingJobs, ...], there: Edge | None = None, **more: Any) -> Seen:
-    return seen(snapshot(pending, more.pop("runs", ()), more.pop("nodes", ())), there, name="packing", **more)
+def look(pending: tuple[PendingJobs, ...], there: Edge | None = None, **more: Any) -> Observation:
+    return observation(snapshot(pending, more.pop("runs", ()), more.pop("nodes", ())), there, name="packing", **more)
 
 
 def plan_of(decision: Decision) -> Plan:
@@ -149,14 +149,14 @@ def test_a_constraint_is_honoured() -> None:
     ("bounds", "workers"),
     [({"max_workers": 2}, 2), ({"usd_per_hour": 0.16}, 2), ({"most": {"compute-xs": 0, "general-xs": 1}}, 3)],
 )
-def test_bounds_are_kept_and_told(bounds: dict[str, Any], workers: int) -> None:
+def test_bounds_are_kept_and_told(limits: dict[str, Any], workers: int) -> None:
     pending = tuple(group(str(number), cpus=2, exclusive=True) for number in range(1, 4))
-    decision = first(look(pending, **bounds))
+    decision = first(look(pending, **limits))
     bought = wanted(decision)
     assert sum(bought.values()) == workers
-    assert all(bought.get(shape, 0) <= most for shape, most in bounds.get("most", {}).items())
+    assert all(bought.get(shape, 0) <= most for shape, most in limits.get("most", {}).items())
     cost = sum(CATALOGUE[shape].usd_per_hour * count for shape, count in bought.items())
-    assert cost <= bounds.get("usd_per_hour", cost) + 1e-9
+    assert cost <= limits.get("usd_per_hour", cost) + 1e-9
     assert [each.reason for each in plan_of(decision).unmet] == [CAPPED] * (3 - workers)
 
 
@@ -232,7 +232,7 @@ def test_every_job_has_its_room_and_nothing_else_is_bought(jobs: list[dict[str, 
         asked = [(pending[int(job_id) - 1], shares) for job_id, shares in each.jobs.items()]
         assert sum(job.cpus // job.nodes * shares for job, shares in asked) <= spec.cpus
         assert sum((job.memory_per_node_mib or 0) * shares for job, shares in asked) <= spec.memory_mib
-    assert not decide(view, decision.state, decision.sightings).changes
+    assert not decide(view, decision.state, decision.observation_history).changes
 
 
 CLASS = "open=1|u20001.t9=1"
@@ -317,20 +317,22 @@ def test_a_policy_that_refuses_nothing_opens_what_another_has_closed() -> None:
         for number, extra in enumerate(['{"open":0}', "", OPEN, "rack=7"])
     )
     there = edge(*(worker(each.name) for each in nodes))
-    looks = {extra: seen(snapshot((group("1", extra=extra),), nodes=nodes), there) for extra in (CLASS, "")}
-    assert closed_to(first(looks[""])) == {"compute-xs-0": OPEN}
-    assert closed_to(first(looks[CLASS])) == {"compute-xs-0": OPEN, "compute-xs-1": OPEN}
+    registrations = {
+        extra: observation(snapshot((group("1", extra=extra),), nodes=nodes), there) for extra in (CLASS, "")
+    }
+    assert closed_to(first(registrations[""])) == {"compute-xs-0": OPEN}
+    assert closed_to(first(registrations[CLASS])) == {"compute-xs-0": OPEN, "compute-xs-1": OPEN}
 
 
 def test_a_drained_worker_is_opened_before_it_is_undrained() -> None:
     closed = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS).model_copy(update={"extra": '{"open":0}'})
     there = edge(worker("compute-xs-1"))
     before = state(target("compute-xs", 1), drains={"compute-xs-1": at(NOW - 5)})
-    decision = first(seen(snapshot((group("1"),), nodes=(closed,)), there), before)
+    decision = first(observation(snapshot((group("1"),), nodes=(closed,)), there), before)
     assert decision.actions == (SetExtra(node="compute-xs-1", extra=OPEN),)
     assert (decision.state.drains, decision.state.undrains) == ({}, {})
     opened = closed.model_copy(update={"extra": OPEN})
-    again = first(seen(snapshot((group("1"),), nodes=(opened,)), there), decision.state)
+    again = first(observation(snapshot((group("1"),), nodes=(opened,)), there), decision.state)
     assert again.actions == (Undrain(node="compute-xs-1"),)
     assert again.state.undrains == {"compute-xs-1": at(NOW)}
 

@@ -51,7 +51,7 @@ any_trouble = st.builds(
     lost_desired=some,
     failed_call=some,
     crash=rarely,
-    boots=st.builds(BootFaults, never=st.sampled_from([0.0, 0.1])),
+    latency=st.builds(BootFaults, never=st.sampled_from([0.0, 0.1])),
     takeover=rarely,
 )
 
@@ -78,8 +78,8 @@ bad_line = st.builds(
 def test_any_queue_in_any_trouble(
     jobs: list[Job], faults: Faults, seed: int, max_workers: int, idle_seconds: float, name: str
 ) -> None:
-    bounds: dict[str, Any] = {"max_workers": max_workers, "boot_timeout_seconds": 25, "ghost_seconds": 30}
-    policy = binding(WITH_GPUS, name=name, idle_seconds=idle_seconds, **bounds)
+    limits: dict[str, Any] = {"max_workers": max_workers, "boot_timeout_seconds": 25, "ghost_seconds": 30}
+    policy = binding(WITH_GPUS, name=name, idle_seconds=idle_seconds, **limits)
     world = World(jobs, policy, Random(seed), faults)
     world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
 

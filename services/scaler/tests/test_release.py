@@ -7,12 +7,12 @@ import pytest
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.rpc.slurm import Drain, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
-from clusterra_scaler.planner.estimates.idle_gaps import Reuse
-from clusterra_scaler.planner.estimates.keep_alive import LEARNED_FROM, Gap, Keeping
+from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps
+from clusterra_scaler.planner.estimates.keep_alive import LEARNED_FROM, Gap, KeepAlive
 from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, Breaker
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
+from fleet_examples import NOW, OURS, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 NAMES = tuple(f"compute-xs-{number}" for number in range(1, 6))
 NEVER = (Gap(150.0, ended=False),) * LEARNED_FROM
@@ -25,22 +25,22 @@ def look(
     *runs: RunningJob,
     pending: tuple[PendingJobs, ...] = (),
     before: FleetState | None = None,
-    sightings: Sightings | None = None,
+    observation_history: ObservationHistory | None = None,
     now: float = NOW,
     paused: bool = False,
     **policy: Any,
 ) -> Decision:
     names = [record.name for record in nodes or ()]
     shot = snapshot(pending, runs, None if nodes is None else tuple(nodes), taken=now)
-    view = seen(shot, edge(*map(worker, names), heard=now), now=now, **policy)
+    view = observation(shot, edge(*map(worker, names), heard=now), now=now, **policy)
     if paused:
         view = type(view)(view.binding.model_copy(update={"state": "paused"}), shot, view.edge, view.now)
     before = before or state(target("compute-xs", len(names)), generation=1)
-    return decide(view, before, sightings or Sightings())
+    return decide(view, before, observation_history or ObservationHistory())
 
 
-def learned(*gaps: Gap) -> Sightings:
-    return Sightings(reuse=Reuse(Keeping(gaps={"compute-xs": gaps})))
+def learned(*gaps: Gap) -> ObservationHistory:
+    return ObservationHistory(idle_gaps=IdleGaps(KeepAlive(gaps={"compute-xs": gaps})))
 
 
 def drained(decision: Decision) -> list[str]:
@@ -56,66 +56,77 @@ def idle(*idle_for: float) -> list[NodeState]:
 )
 def test_an_idle_worker_is_kept_as_long_as_it_pays(gaps: tuple[Gap, ...], kept: float, gone: float) -> None:
     if kept >= 0:
-        assert drained(look(idle(kept), sightings=learned(*gaps), **PACKING)) == []
-    assert drained(look(idle(gone), sightings=learned(*gaps), **PACKING)) == [NAMES[0]]
+        assert drained(look(idle(kept), observation_history=learned(*gaps), **PACKING)) == []
+    assert drained(look(idle(gone), observation_history=learned(*gaps), **PACKING)) == [NAMES[0]]
 
 
 def test_the_setting_bounds_what_was_learned() -> None:
-    assert drained(look(idle(21), sightings=learned(*AFTER_40), idle_seconds=20, **PACKING)) == [NAMES[0]]
+    assert drained(look(idle(21), observation_history=learned(*AFTER_40), idle_seconds=20, **PACKING)) == [NAMES[0]]
     assert drained(look(idle(0), idle_seconds=0, **PACKING)) == [NAMES[0]]
 
 
 def test_the_documented_rule_goes_by_the_setting_alone() -> None:
-    assert drained(look(idle(149), sightings=learned(*NEVER), name="family")) == []
-    assert drained(look(idle(151), sightings=learned(*AFTER_40), name="family")) == [NAMES[0]]
+    assert drained(look(idle(149), observation_history=learned(*NEVER), name="family")) == []
+    assert drained(look(idle(151), observation_history=learned(*AFTER_40), name="family")) == [NAMES[0]]
 
 
 def test_what_was_chosen_for_a_worker_stays() -> None:
     first = look(idle(1), **PACKING)
-    chosen = first.sightings.reuse.idle[NAMES[0]]
+    chosen = first.observation_history.idle_gaps.idle[NAMES[0]]
     assert chosen.keep_seconds == 150
-    changed_mind = Sightings(reuse=Reuse(Keeping(gaps={"compute-xs": NEVER}), {NAMES[0]: chosen}))
-    assert drained(look(idle(100), sightings=changed_mind, **PACKING)) == []
+    changed_mind = ObservationHistory(idle_gaps=IdleGaps(KeepAlive(gaps={"compute-xs": NEVER}), {NAMES[0]: chosen}))
+    assert drained(look(idle(100), observation_history=changed_mind, **PACKING)) == []
 
 
 def test_gaps_are_learned_from_what_is_seen() -> None:
     idle_for_50 = look(idle(50), **PACKING)
-    reused = look([node(NAMES[0], used=1)], running("1", NAMES[0]), sightings=idle_for_50.sightings, **PACKING)
-    assert reused.sightings.reuse.keeping.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
-    planned = look(idle(50), pending=(group("1"),), sightings=idle_for_50.sightings, **PACKING)
-    assert planned.sightings.reuse.keeping.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
-    gone = look([], before=state(target("compute-xs", 1)), sightings=idle_for_50.sightings, **PACKING)
-    assert gone.sightings.reuse.keeping.gaps == {"compute-xs": (Gap(50.0, ended=False),)}
-    nobody_knows = look(None, sightings=idle_for_50.sightings, **PACKING)
-    assert nobody_knows.sightings.reuse == idle_for_50.sightings.reuse
+    reused = look(
+        [node(NAMES[0], used=1)], running("1", NAMES[0]), observation_history=idle_for_50.observation_history, **PACKING
+    )
+    assert reused.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
+    planned = look(idle(50), pending=(group("1"),), observation_history=idle_for_50.observation_history, **PACKING)
+    assert planned.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
+    gone = look(
+        [], before=state(target("compute-xs", 1)), observation_history=idle_for_50.observation_history, **PACKING
+    )
+    assert gone.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=False),)}
+    nobody_knows = look(None, observation_history=idle_for_50.observation_history, **PACKING)
+    assert nobody_knows.observation_history.idle_gaps == idle_for_50.observation_history.idle_gaps
 
 
 def test_a_purchase_after_a_release_is_learned_from() -> None:
-    first = look(idle(0), sightings=learned(*NEVER), **PACKING)
+    first = look(idle(0), observation_history=learned(*NEVER), **PACKING)
     drains = first.state.model_copy(update={"drains": {NAMES[0]: at(NOW)}})
     record = node(NAMES[0], "IDLE", "DRAIN", reason=OURS, idle_for=0)
-    second = look([record], before=drains, sightings=first.sightings, now=NOW + 1, **PACKING)
+    second = look([record], before=drains, observation_history=first.observation_history, now=NOW + 1, **PACKING)
     assert second.state.victims == {NAMES[0]}
-    third = look((), pending=(group("1"),), before=second.state, sightings=second.sightings, now=NOW + 30, **PACKING)
+    third = look(
+        (),
+        pending=(group("1"),),
+        before=second.state,
+        observation_history=second.observation_history,
+        now=NOW + 30,
+        **PACKING,
+    )
     assert third.plan is not None
     assert third.plan.new == {"compute-xs": 1}
-    assert third.sightings.reuse.keeping.gaps["compute-xs"][-1] == Gap(30.0, ended=True)
+    assert third.observation_history.idle_gaps.keep_alive.gaps["compute-xs"][-1] == Gap(30.0, ended=True)
 
 
 def test_a_worker_that_work_was_planned_for_is_idle_since_then() -> None:
     """Its job was cancelled."""
     first = look(idle(100), pending=(group("1"),), **PACKING)
-    second = look(idle(100), sightings=first.sightings, now=NOW + 1, **PACKING)
-    assert second.sightings.reuse.idle[NAMES[0]].since == at(NOW).timestamp()
+    second = look(idle(100), observation_history=first.observation_history, now=NOW + 1, **PACKING)
+    assert second.observation_history.idle_gaps.idle[NAMES[0]].since == at(NOW).timestamp()
 
 
 def test_what_was_learned_outlives_the_scaler() -> None:
-    first = look(idle(50, 1), sightings=learned(*AFTER_40), before=state(target("compute-xs", 3)), **PACKING)
+    first = look(idle(50, 1), observation_history=learned(*AFTER_40), before=state(target("compute-xs", 3)), **PACKING)
     assert first.changes
     assert first.state.keep_seconds == {"compute-xs": pytest.approx(44)}
-    after = Sightings.after_takeover(first.state.taken_over(2, at(NOW)))
-    assert drained(look(idle(43), sightings=after, **PACKING)) == []
-    assert drained(look(idle(45), sightings=after, **PACKING)) == [NAMES[0]]
+    after = ObservationHistory.after_takeover(first.state.taken_over(2, at(NOW)))
+    assert drained(look(idle(43), observation_history=after, **PACKING)) == []
+    assert drained(look(idle(45), observation_history=after, **PACKING)) == [NAMES[0]]
 
 
 def test_so_many_move_in_a_minute_the_longest_idle_first() -> None:

@@ -6,10 +6,10 @@ import pytest
 from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.rpc.slurm import DeleteNode, Drain
 from clusterra_scaler.planner.decide import Decision, decide
-from clusterra_scaler.planner.observed.observation import Edge, Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, at, edge, group, node, running, seen, snapshot, state, target, worker
+from fleet_examples import NOW, OURS, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 NAME = "compute-xs-1"
 DRAINED = node(NAME, "IDLE", "DRAIN", reason=OURS)
@@ -26,11 +26,13 @@ def look(
     *runs: RunningJob,
     there: Edge | None = None,
     taken: float = NOW,
-    sightings: Sightings | None = None,
+    observation_history: ObservationHistory | None = None,
     **policy: Any,
 ) -> Decision:
     shot = snapshot((), runs, (record,), taken=taken)
-    return decide(seen(shot, there or edge(worker(NAME)), **policy), before, sightings or Sightings())
+    return decide(
+        observation(shot, there or edge(worker(NAME)), **policy), before, observation_history or ObservationHistory()
+    )
 
 
 def test_an_idle_worker_is_drained_after_its_time() -> None:
@@ -40,13 +42,15 @@ def test_an_idle_worker_is_drained_after_its_time() -> None:
 
 def test_idleness_is_counted_from_what_was_seen_where_slurm_does_not_tell() -> None:
     record = node(NAME, idle_for=None)
-    sightings = look(record, one(), idle_seconds=10).sightings
+    observation_history = look(record, one(), idle_seconds=10).observation_history
     early = decide(
-        seen(snapshot((), (), (record,)), edge(worker(NAME)), now=NOW + 9, idle_seconds=10), one(), sightings
+        observation(snapshot((), (), (record,)), edge(worker(NAME)), now=NOW + 9, idle_seconds=10),
+        one(),
+        observation_history,
     )
     assert early.actions == ()
-    view = seen(snapshot((), (), (record,)), edge(worker(NAME)), now=NOW + 11, idle_seconds=10)
-    assert [type(action) for action in decide(view, one(), early.sightings).actions] == [Drain]
+    view = observation(snapshot((), (), (record,)), edge(worker(NAME)), now=NOW + 11, idle_seconds=10)
+    assert [type(action) for action in decide(view, one(), early.observation_history).actions] == [Drain]
 
 
 def test_a_fresh_worker_is_not_idle_since_before_it_came() -> None:
@@ -56,7 +60,7 @@ def test_a_fresh_worker_is_not_idle_since_before_it_came() -> None:
 
 def test_a_worker_that_a_pending_job_will_use_is_kept() -> None:
     shot = snapshot((group("1"),), nodes=(node(NAME),))
-    assert decide(seen(shot, edge(worker(NAME))), one(), Sightings()).actions == ()
+    assert decide(observation(shot, edge(worker(NAME))), one(), ObservationHistory()).actions == ()
 
 
 def test_a_worker_whose_reservation_has_begun_is_kept() -> None:
@@ -120,11 +124,11 @@ def test_an_undrain_that_may_still_come_keeps_it() -> None:
 def test_after_a_takeover_no_answer_settles_what_the_other_had_asked() -> None:
     before = one().model_copy(update={"undrains": {NAME: at(NOW - 5)}})
     assert before.undrain_settled(NAME).undrains == {}
-    after = Sightings.after_takeover(before)
+    after = ObservationHistory.after_takeover(before)
     assert after.lost == {NAME}
-    assert look(node(NAME), before, sightings=after).sightings.lost == {NAME}
+    assert look(node(NAME), before, observation_history=after).observation_history.lost == {NAME}
     long_ago = one().model_copy(update={"undrains": {NAME: at(NOW - 61)}})
-    assert look(node(NAME), long_ago, sightings=after).sightings.lost == frozenset()
+    assert look(node(NAME), long_ago, observation_history=after).observation_history.lost == frozenset()
 
 
 @pytest.mark.parametrize("missing", ["pending", "running", "nodes", "workers"])
@@ -136,7 +140,7 @@ def test_without_one_of_the_lists_nothing_is_drained_or_removed(missing: str) ->
     else:
         shot = shot.model_copy(update={missing: None})
     before = state(target("compute-xs", 2), generation=1, drains={NAME: at(NOW - 1)})
-    decision = decide(seen(shot, there), before, Sightings())
+    decision = decide(observation(shot, there), before, ObservationHistory())
     assert not decision.changes
     assert decision.state.drains == before.drains
     assert decision.actions == ()
@@ -157,7 +161,7 @@ def test_a_victim_stays_one_until_it_is_gone_everywhere() -> None:
     gone = look(DRAINED, before, there=edge())
     assert not gone.changes
     assert gone.actions == (DeleteNode(node=NAME),)
-    forgotten = decide(seen(snapshot(), edge()), before, Sightings())
+    forgotten = decide(observation(snapshot(), edge()), before, ObservationHistory())
     assert forgotten.state.target("compute-xs") == target("compute-xs", 0)
     assert forgotten.changes[0].reason == f"{NAME} gone"
 
@@ -165,15 +169,15 @@ def test_a_victim_stays_one_until_it_is_gone_everywhere() -> None:
 def test_a_victim_is_not_taken_back_when_jobs_come() -> None:
     before = state(target("compute-xs", 0, NAME), generation=1)
     shot = snapshot((group("1"),), nodes=(DRAINED,))
-    decision = decide(seen(shot, edge(worker(NAME)), max_workers=9), before, Sightings())
+    decision = decide(observation(shot, edge(worker(NAME)), max_workers=9), before, ObservationHistory())
     assert decision.state.target("compute-xs") == target("compute-xs", 1, NAME)
     assert decision.actions == ()
 
 
 def ghost(record: NodeState, *runs: RunningJob, for_seconds: float, there: Edge | None = None) -> Decision:
     shot = snapshot((), runs, (record,))
-    view = seen(shot, there or edge(), ghost_seconds=300)
-    return decide(view, state(), Sightings(absent={record.name: at(NOW - for_seconds)}))
+    view = observation(shot, there or edge(), ghost_seconds=300)
+    return decide(view, state(), ObservationHistory(absent={record.name: at(NOW - for_seconds)}))
 
 
 def test_the_record_of_a_lost_worker_is_deleted_after_a_while() -> None:
@@ -193,8 +197,8 @@ def test_records_that_are_kept() -> None:
 
 
 def test_absence_is_counted_from_the_first_list_without_it() -> None:
-    view: Seen = seen(snapshot((), (), (node(NAME),)), edge())
-    sightings = decide(view, state(), Sightings()).sightings
-    assert sightings.absent == {NAME: at(NOW)}
-    back = seen(snapshot((), (), (node(NAME),)), edge(worker(NAME)))
-    assert decide(back, state(), sightings).sightings.absent == {}
+    view: Observation = observation(snapshot((), (), (node(NAME),)), edge())
+    observation_history = decide(view, state(), ObservationHistory()).observation_history
+    assert observation_history.absent == {NAME: at(NOW)}
+    back = observation(snapshot((), (), (node(NAME),)), edge(worker(NAME)))
+    assert decide(back, state(), observation_history).observation_history.absent == {}

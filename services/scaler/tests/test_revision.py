@@ -3,8 +3,8 @@
 from collections import Counter
 
 from clusterra_scaler.planner.estimates.remaining_time import certain
-from clusterra_scaler.planner.packing.assignment import Filling, Waiting
-from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.local_search import revise
 from clusterra_scaler.planner.packing.pack import pack
@@ -16,26 +16,26 @@ SETTINGS = Settings()
 
 
 @given(any_groups(), any_rooms())
-def test_it_saves_or_changes_nothing(groups: list[Group], rooms: list[Room]) -> None:
-    filling = Filling([room.copy() for room in rooms], OFFERINGS, SETTINGS, SETTINGS.looks)
+def test_it_saves_or_changes_nothing(groups: list[Group], bins: list[Bin]) -> None:
+    assignment = Assignment([bin_.copy() for bin_ in bins], OFFERINGS, SETTINGS, SETTINGS.looks)
     for group in groups:
         new = cheapest_new(group, OFFERINGS, SETTINGS)
         if new is not None:
-            filling.place(Waiting(group, list(group.job_ids), *new), buy=True)
-    before = {each.job_id: each for each in filling.placed}
-    revise(filling)
-    after = {each.job_id: each for each in filling.placed}
+            assignment.place(Waiting(group, list(group.job_ids), *new), buy=True)
+    before = {each.job_id: each for each in assignment.placed}
+    revise(assignment)
+    after = {each.job_id: each for each in assignment.placed}
     assert after.keys() == before.keys()
     usd, usd_before = (sum(each.usd for each in placed.values()) for placed in (after, before))
     assert usd < usd_before or after == before
-    bought = {room.order: Room.of("", room.offering) for room in filling.bought}
-    for each in filling.placed:
-        for room in each.rooms:
-            if room.order in bought:
-                assert bought[room.order].takes(each.group)
-                bought[room.order].put(each.group)
-    assert not any(room.empty for room in bought.values())
-    assert len({room.order for room in filling.bought}) == len(filling.bought)
+    bought = {bin_.order: Bin.of("", bin_.offering) for bin_ in assignment.bought}
+    for each in assignment.placed:
+        for bin_ in each.bins:
+            if bin_.order in bought:
+                assert bought[bin_.order].takes(each.group)
+                bought[bin_.order].put(each.group)
+    assert not any(bin_.empty for bin_ in bought.values())
+    assert len({bin_.order for bin_ in assignment.bought}) == len(assignment.bought)
 
 
 def test_what_the_best_worker_leaves_over_counts_too() -> None:

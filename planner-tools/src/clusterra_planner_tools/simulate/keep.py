@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_scaler.planner.estimates.idle_gaps import Reuse, substitutes
+from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps, substitutes
 from clusterra_scaler.planner.estimates.keep_alive import Stakes
 
 from clusterra_planner_tools.simulate.catalogue import Catalogue
@@ -65,7 +65,7 @@ class LearnedKeep:
             shape.name: Stakes.of(shape.usd_per_hour, catalogue[shape.name].boot_seconds)
             for shape in catalogue.shapes.shapes
         }
-        self._reuse = Reuse()
+        self._reuse = IdleGaps()
 
     def fell_idle(self, worker: Worker) -> float:
         """See Keep."""

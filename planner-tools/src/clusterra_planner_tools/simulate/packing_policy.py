@@ -6,10 +6,10 @@ from typing import Literal
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining, certain, last
 from clusterra_scaler.planner.estimates.run_times import RunTimes, Traits
-from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import pack
-from clusterra_scaler.planner.packing.placement_predicate import refuses
+from clusterra_scaler.planner.packing.placement_predicate import rejects
 from clusterra_scaler.planner.packing.settings import Settings
 
 from clusterra_planner_tools.simulate.catalogue import Catalogue
@@ -29,11 +29,11 @@ class _Seen:
 
     version: int
     at: float
-    room: Room
+    bin: Bin
 
     def fresh(self, now: float) -> bool:
         """Whether it can still be gone by. Of what is certain every second counts."""
-        return self.at == now or (self.room.busy.ended is not None and now - self.at <= FRESH_SECONDS)
+        return self.at == now or (self.bin.busy.ended is not None and now - self.at <= FRESH_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Packing:
     def accepts(self, worker: Worker, job: Job, now: float) -> bool:
         """See Policy."""
         priced = self._price(job)
-        return not refuses(self._room(worker, now), priced.group, priced.new_usd, self._settings)
+        return not rejects(self._room(worker, now), priced.group, priced.new_usd, self._settings)
 
     def order(
         self, waiting: Sequence[Job], booked: Sequence[Job], coming: Sequence[Worker], orders: Orders, now: float
@@ -119,11 +119,11 @@ class Packing:
             found = self._priced[job.id] = _Priced(group, new[0])
         return found
 
-    def _room(self, worker: Worker, now: float) -> Room:
-        seen = self._seen.get(worker.number)
-        if seen is not None and seen.version == worker.version and seen.fresh(now):
-            return seen.room
-        room = Room(
+    def _room(self, worker: Worker, now: float) -> Bin:
+        observation = self._seen.get(worker.number)
+        if observation is not None and observation.version == worker.version and observation.fresh(now):
+            return observation.bin
+        bin_ = Bin(
             id=str(worker.number),
             offering=worker.offering,
             cpus=worker.cpus,
@@ -133,8 +133,8 @@ class Packing:
             exclusive=worker.exclusive,
             busy=self._busy(worker, now),
         )
-        self._seen[worker.number] = _Seen(worker.version, now, room)
-        return room
+        self._seen[worker.number] = _Seen(worker.version, now, bin_)
+        return bin_
 
     def _busy(self, worker: Worker, now: float) -> Remaining:
         times = self._run_times

@@ -24,8 +24,8 @@ from clusterra_scaler.decision_record import Decided, DecisionRecord, Given
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Edge, Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.placement.fleet_assignment import GATHERING
 from clusterra_scaler.planner.requests.demand import unknown_reasons
 from clusterra_scaler.requests import Requests
@@ -81,7 +81,7 @@ class Controller:
         self._fleets = fleets
         self._snapshot: QueueSnapshot | None = None
         self._edge = Edge()
-        self._sightings = Sightings()
+        self._sightings = ObservationHistory()
         self._history = RunHistory()
         self._history_kept_at = time.monotonic()
         self._news = asyncio.Event()
@@ -136,7 +136,7 @@ class Controller:
         """Decide from the record on, until the cluster's mode is the other one."""
         begin = self._fleets.read if shadow else self._fleets.take_over
         recorded = await begin(self._ref, self._fence)
-        self._sightings = Sightings.after_takeover(recorded.state)
+        self._sightings = ObservationHistory.after_takeover(recorded.state)
         log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._fence, shadow=shadow)
         first = True
         while self._shadow == shadow:
@@ -154,12 +154,12 @@ class Controller:
             self._news.set()
 
     async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot, *, shadow: bool, first: bool) -> Recorded:
-        seen = Seen(self._binding, snapshot, self._edge, now())
-        state, sightings = self._with_answers(recorded).state, self._sightings
+        observation = Observation(self._binding, snapshot, self._edge, now())
+        state, observation_history = self._with_answers(recorded).state, self._sightings
         self._history.see(snapshot)
         with DECIDE_SECONDS.time():
-            decision = decide(seen, state, sightings, self._history)
-        self._sightings = decision.sightings
+            decision = decide(observation, state, observation_history, self._history)
+        self._sightings = decision.observation_history
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
             wishes = _wishes(decision)
@@ -169,11 +169,11 @@ class Controller:
             news = first or bool(decision.changes) or decision.state.committed != recorded.state.committed
             recorded = await self._do(recorded, decision)
         self._gathering = decision.plan is not None and any(each.reason == GATHERING for each in decision.plan.unmet)
-        self._explainer.decided(seen, decision, shadow=shadow)
+        self._explainer.decided(observation, decision, shadow=shadow)
         if news:
             self._log(decision, shadow=shadow)
             if self._decision_log is not None:
-                given = Given(seen, state, sightings, self._history.counts)
+                given = Given(observation, state, observation_history, self._history.counts)
                 self._decision_log.note(DecisionRecord(self._ref, shadow, given, Decided.of(decision)))
         self._log_unmet(decision)
         self._log_unknown_reasons(snapshot)

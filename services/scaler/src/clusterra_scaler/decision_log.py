@@ -98,13 +98,13 @@ class DecisionLog:
             )
 
     def _write(self, record: DecisionRecord) -> None:
-        line = RECORD.dump_json(record) + b"\n"
+        line = RECORD.dump_json(record, by_alias=True) + b"\n"
         if self._bytes is None:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._bytes = sum(file.stat().st_size for file in self._files())
         file = self._directory / f"{record.cluster.key}.jsonl"
         if file.exists() and file.stat().st_size + len(line) > self._most_bytes // FILES:
-            file.rename(file.with_name(f"{record.cluster.key}.{record.given.seen.now:%Y%m%dT%H%M%S.%f}.jsonl"))
+            file.rename(file.with_name(f"{record.cluster.key}.{record.given.observation.now:%Y%m%dT%H%M%S.%f}.jsonl"))
         # Only its owner may read it: it tells who submitted what.
         file.touch(mode=0o600)
         with file.open("r+b") as opened:

@@ -1,33 +1,36 @@
 """A decision with everything it was made from: enough to make it again."""
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Annotated, Self
 
 from clusterra_contracts.events import ShapeChange
 from clusterra_contracts.identity import ClusterRef
-from pydantic import JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.estimates.run_time_model import Counts
-from clusterra_scaler.planner.observed.observation import Seen
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.scale_down.drain import Action
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """All that a decision depends on. What is added later needs a default, so that older records can be read."""
+    """All that a decision depends on. A new field needs a default, so that older records can be read.
 
-    seen: Seen
+    Aliases are the field names of the log files: they stay when a field is renamed, so that older logs replay.
+    """
+
+    observation: Annotated[Observation, Field(alias="seen")]
     state: FleetState
-    sightings: Sightings
+    observation_history: Annotated[ObservationHistory, Field(alias="sightings")]
     run_times: Counts = field(default_factory=Counts)
 
     def decide(self) -> Decision:
         """Make the decision."""
-        return decide(self.seen, self.state, self.sightings, RunHistory(self.run_times))
+        return decide(self.observation, self.state, self.observation_history, RunHistory(self.run_times))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_scaler.explain.explanation import Grounds, explanation
 from clusterra_scaler.explain.purchases import Purchases
 from clusterra_scaler.planner.decide import Decision
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation import Observation
 
 QUEUE = "scaler"
 """Around a takeover two may serve the same cluster: one of them answers."""
@@ -31,16 +31,16 @@ class Explainer:
         self._grounds: Grounds | None = None
         self._purchases = Purchases()
 
-    def decided(self, seen: Seen, decision: Decision, *, shadow: bool) -> None:
+    def decided(self, observation: Observation, decision: Decision, *, shadow: bool) -> None:
         """Explain from this decision from now on; where a list could not be read, from the one before."""
         if decision.plan is None:
             if self._grounds is not None and self._grounds.unreadable_since is None:
-                self._grounds = replace(self._grounds, unreadable_since=seen.snapshot.taken_at)
+                self._grounds = replace(self._grounds, unreadable_since=observation.snapshot.taken_at)
             return
         if not shadow:
-            self._purchases = self._purchases.after(decision, seen.snapshot)
-        boots = decision.sightings.looks.boots
-        self._grounds = Grounds(seen, decision.state, decision.plan, boots, self._purchases, shadow)
+            self._purchases = self._purchases.after(decision, observation.snapshot)
+        latency = decision.observation_history.registrations.latency
+        self._grounds = Grounds(observation, decision.state, decision.plan, latency, self._purchases, shadow)
 
     @asynccontextmanager
     async def serving(self, client: Client) -> AsyncIterator[None]:

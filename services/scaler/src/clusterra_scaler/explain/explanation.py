@@ -12,8 +12,8 @@ from clusterra_contracts.rpc.why import Explanation, JobPlace
 from clusterra_scaler.explain.outlook import Outlook
 from clusterra_scaler.explain.purchases import Purchases
 from clusterra_scaler.explain.waiting import moment_text, obstacle, obstacle_text
-from clusterra_scaler.planner.estimates.provisioning_latency import Boots
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import shape_of
 from clusterra_scaler.planner.placement.family_policy import new_workers
@@ -29,10 +29,10 @@ NAMED_PLACES = 100
 class Grounds:
     """What explanations are made from: a decision, what it was made from, and what came before it."""
 
-    seen: Seen
+    observation: Observation
     state: FleetState
     plan: Plan
-    boots: Boots
+    latency: ProvisioningLatency
     purchases: Purchases
     shadow: bool = False
     unreadable_since: datetime | None = None
@@ -44,10 +44,10 @@ def explanation(job_id: JobId, viewer: Viewer, grounds: Grounds, at: datetime) -
 
     A task that has not started is explained by the record that Slurm has of all such tasks of its array.
     """
-    running = [job for job in grounds.seen.snapshot.running or () if _of(job_id, job.job_id)]
-    pending = _pending(job_id, grounds.seen.snapshot.pending or ())
+    running = [job for job in grounds.observation.snapshot.running or () if _of(job_id, job.job_id)]
+    pending = _pending(job_id, grounds.observation.snapshot.pending or ())
     if not pending and not running:
-        pending = [group for group in grounds.seen.snapshot.pending or () if _has_task(group, job_id)][:1]
+        pending = [group for group in grounds.observation.snapshot.pending or () if _has_task(group, job_id)][:1]
     uids = {group.uid for group in pending} | {job.uid for job in running}
     if not uids or not (viewer.admin or uids == {viewer.user.uid}):
         return None
@@ -85,11 +85,11 @@ def _pending(job_id: JobId, pending: Sequence[PendingJobs]) -> list[PendingJobs]
 def _of_pending(
     job_id: JobId, groups: list[PendingJobs], running: list[RunningJob], grounds: Grounds, at: datetime
 ) -> Explanation:
-    seen, plan = grounds.seen, grounds.plan
+    observation, plan = grounds.observation, grounds.plan
     blocked = [group for group in groups if obstacle(group, at) not in ("nodes", "fitting node")]
     told = blocked[0] if blocked else groups[0]
     cause = obstacle(told, at)
-    demand = demand_of(groups, new_workers(seen.binding.catalogue))
+    demand = demand_of(groups, new_workers(observation.binding.catalogue))
     outlook = Outlook(
         groups,
         demand,
@@ -98,18 +98,20 @@ def _of_pending(
         frozenset(shape for shape, count in plan.new.items() if count) if grounds.shadow else frozenset(),
     )
     sentences = [f"{len(running)} of its tasks run already."] if running else []
-    others = [group.partition for group in groups if seen.binding.partition not in group.partition.split(",")]
+    others = [group.partition for group in groups if observation.binding.partition not in group.partition.split(",")]
     if blocked:
         sentences += [obstacle_text(told, at), "No worker is bought for it."]
-    elif seen.binding.state == "paused":
+    elif observation.binding.state == "paused":
         sentences.append("The cluster is paused: no workers are bought, and it starts only where there is room.")
     elif others:
-        sentences.append(f"Workers are bought for the partition {seen.binding.partition} alone, not for {others[0]}.")
+        sentences.append(
+            f"Workers are bought for the partition {observation.binding.partition} alone, not for {others[0]}."
+        )
     elif demand.count == 0:
         cause = "throttle"
         sentences.append("Its array runs as many tasks at once as it allows.")
     else:
-        sentences.append(outlook.text(seen, at))
+        sentences.append(outlook.text(observation, at))
     return Explanation(
         job_id=job_id,
         state="pending",
@@ -121,19 +123,19 @@ def _of_pending(
             for place in outlook.places[:NAMED_PLACES]
         ),
         bought=grounds.purchases.last(demand.job_ids),
-        expected_start=outlook.expected_start(seen, grounds.boots, at),
-        usd_per_hour=outlook.usd_per_hour(seen.binding.catalogue.shapes),
+        expected_start=outlook.expected_start(observation, grounds.latency, at),
+        usd_per_hour=outlook.usd_per_hour(observation.binding.catalogue.shapes),
         shadow=grounds.shadow,
         generation=grounds.state.generation,
-        snapshot_generation=seen.snapshot.generation,
-        as_of=seen.snapshot.taken_at,
+        snapshot_generation=observation.snapshot.generation,
+        as_of=observation.snapshot.taken_at,
     )
 
 
 def _of_running(job_id: JobId, running: list[RunningJob], grounds: Grounds) -> Explanation:
-    seen = grounds.seen
-    specs = {shape.name: shape.worker for shape in seen.binding.catalogue.shapes}
-    shapes = {node.name: shape_of(node, specs) for node in seen.snapshot.nodes or ()}
+    observation = grounds.observation
+    specs = {shape.name: shape.worker for shape in observation.binding.catalogue.shapes}
+    shapes = {node.name: shape_of(node, specs) for node in observation.snapshot.nodes or ()}
     names = list(dict.fromkeys(name for job in running for name in job.nodes))
     started_at = min(job.started_at for job in running)
     on = names[0] if len(names) == 1 else f"{len(names)} nodes"
@@ -147,11 +149,11 @@ def _of_running(job_id: JobId, running: list[RunningJob], grounds: Grounds) -> E
         ),
         bought=grounds.purchases.last([job.job_id for job in running]),
         started_at=started_at,
-        usd_per_hour=sum(map(JobCosts(seen.snapshot, seen.binding).usd_per_hour, running)),
+        usd_per_hour=sum(map(JobCosts(observation.snapshot, observation.binding).usd_per_hour, running)),
         shadow=grounds.shadow,
         generation=grounds.state.generation,
-        snapshot_generation=seen.snapshot.generation,
-        as_of=seen.snapshot.taken_at,
+        snapshot_generation=observation.snapshot.generation,
+        as_of=observation.snapshot.taken_at,
     )
 
 

@@ -9,8 +9,8 @@ from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.shapes import Shape
 
-from clusterra_scaler.planner.estimates.provisioning_latency import Boots
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.placement.family_policy import holds
 from clusterra_scaler.planner.placement.plan import Place, Unmet
 from clusterra_scaler.planner.requests import gres
@@ -32,13 +32,13 @@ class Outlook:
     not_bought: frozenset[ShapeName] = frozenset()
     """Shapes of which workers would be bought, if anything were done."""
 
-    def text(self, seen: Seen, at: datetime) -> str:
+    def text(self, observation: Observation, at: datetime) -> str:
         """Which workers they wait for, or why there are none."""
         sentences = []
         if self.groups[0].held:
             sentences.append("Slurm holds it until a node registers that fits it.")
         if self.places:
-            sentences.append(self._places_text(seen, at))
+            sentences.append(self._places_text(observation, at))
         without: Counter[str] = Counter()
         for each in self.unmet:
             without[each.reason] += each.count
@@ -49,17 +49,17 @@ class Outlook:
                 sentences.append(f"{count} of {self.demand.count} get no worker now: {reason}.")
         return " ".join(sentences) or "It waits for nodes."
 
-    def expected_start(self, seen: Seen, boots: Boots, at: datetime) -> datetime | None:
+    def expected_start(self, observation: Observation, latency: ProvisioningLatency, at: datetime) -> datetime | None:
         """When all of their places are ready; None where that is not known, or not for all of them."""
         if self.unmet or not self.places:
             return None
-        started = {worker.name: worker.started_at for worker in seen.edge.workers or ()}
+        started = {worker.name: worker.started_at for worker in observation.edge.workers or ()}
         ready = [at]
         for place in self.places:
-            if place.kind in ("node", "draining") and self._has_room(place, seen):
+            if place.kind in ("node", "draining") and self._has_room(place, observation):
                 continue
             # A busy node is waited for where a new worker would take longer than the jobs on it.
-            seconds = boots.typical_seconds(place.shape)
+            seconds = latency.typical_seconds(place.shape)
             if seconds is None:
                 return None
             since = started.get(place.worker, at) if place.kind == "booting" else at
@@ -74,23 +74,23 @@ class Outlook:
         on = [priced.get(place.shape) for place in self.places]
         return sum(part.nodes * _mean_usd_per_hour(part.need, on) for part in self.demand.parts)
 
-    def _places_text(self, seen: Seen, at: datetime) -> str:
+    def _places_text(self, observation: Observation, at: datetime) -> str:
         who, verb = self._who
         nodes = [place for place in self.places if place.kind == "node"]
-        room = _names([place.worker for place in nodes if self._has_room(place, seen)])
-        busy = _names([place.worker for place in nodes if not self._has_room(place, seen)])
+        fleet_bin = _names([place.worker for place in nodes if self._has_room(place, observation)])
+        busy = _names([place.worker for place in nodes if not self._has_room(place, observation)])
         later = f"room on {busy}, where jobs are expected to end before a new worker would be there" if busy else ""
-        coming = [each for each in (later, self._booting(seen, at), self._ordered(), self._taken_back()) if each]
+        coming = [each for each in (later, self._booting(observation, at), self._ordered(), self._taken_back()) if each]
         if not coming:
             when = "after jobs of higher priority" if self.groups[0].reason == "Priority" else "at its next look"
-            return f"{who} can start on {room}: Slurm does it {when}."
+            return f"{who} can start on {fleet_bin}: Slurm does it {when}."
         several = f"{self.demand.nodes} nodes: " if self.demand.nodes > 1 else ""
-        beside = f", beside room on {room}" if room else ""
+        beside = f", beside room on {fleet_bin}" if fleet_bin else ""
         return f"{who} {verb} for {several}{' and '.join(coming)}{beside}."
 
-    def _has_room(self, place: Place, seen: Seen) -> bool:
+    def _has_room(self, place: Place, observation: Observation) -> bool:
         """Whether one of them could start there now."""
-        node = next((node for node in seen.snapshot.nodes or () if node.name == place.worker), None)
+        node = next((node for node in observation.snapshot.nodes or () if node.name == place.worker), None)
         return node is None or any(
             node.cpus - node.cpus_allocated >= part.need.cpus
             and node.memory_mib - node.memory_allocated_mib >= part.need.memory_mib
@@ -99,11 +99,11 @@ class Outlook:
             for part in self.demand.parts
         )
 
-    def _booting(self, seen: Seen, at: datetime) -> str:
+    def _booting(self, observation: Observation, at: datetime) -> str:
         names = [place.worker for place in self.places if place.kind == "booting"]
         if not names:
             return ""
-        started = {worker.name: worker.started_at for worker in seen.edge.workers or ()}
+        started = {worker.name: worker.started_at for worker in observation.edge.workers or ()}
         seconds = max((at - started.get(name, at)).total_seconds() for name in names)
         if len(names) == 1:
             return f"the worker {names[0]}, which has been booting for {seconds:.0f} s"

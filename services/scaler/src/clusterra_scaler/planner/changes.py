@@ -9,7 +9,7 @@ from clusterra_contracts.scale import ShapeTarget
 
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.plan import Plan
-from clusterra_scaler.planner.scale_down.drain import Retirement
+from clusterra_scaler.planner.scale_down.drain import ScaleDown
 
 _SPELT_OUT = 5
 
@@ -18,8 +18,8 @@ def changes_of(
     state: FleetState,
     targets: Sequence[ShapeTarget],
     planned: Plan | None,
-    retirement: Retirement,
-    taken_back: Collection[WorkerName],
+    scale_down: ScaleDown,
+    recovered: Collection[WorkerName],
     capacity: Mapping[ShapeName, str],
 ) -> tuple[ShapeChange, ...]:
     """From the last decision's state to these targets; `taken_back` stand again.
@@ -38,10 +38,12 @@ def changes_of(
             bought=planned.new.get(target.shape, 0) - planned.warm.get(target.shape, 0) if planned else 0,
             warm=planned.warm.get(target.shape, 0) if planned else 0,
             jobs=planned.jobs.get(target.shape, ()) if planned else (),
-            drained=tuple(name for name in named if name in retirement.victims),
-            ghosts={name: retirement.ghosts[name].reason for name in named if name in retirement.ghosts},
-            taken_back=tuple(name for name in named_before if name in taken_back),
-            gone=tuple(name for name in named_before if name in retirement.forgotten),
+            drained=tuple(name for name in named if name in scale_down.victims),
+            overdue_workers={
+                name: scale_down.overdue_workers[name].reason for name in named if name in scale_down.overdue_workers
+            },
+            recovered=tuple(name for name in named_before if name in recovered),
+            gone=tuple(name for name in named_before if name in scale_down.forgotten),
             capacity=capacity.get(target.shape, ""),
         )
         changes.append(
@@ -49,7 +51,7 @@ def changes_of(
                 shape=target.shape,
                 replicas_before=before.replicas,
                 replicas_after=target.replicas,
-                victims=(*reasons.drained, *reasons.ghosts),
+                victims=(*reasons.drained, *reasons.overdue_workers),
                 reason=reasons.in_words(target.replicas - before.replicas),
                 job_ids=reasons.jobs,
             )
@@ -66,8 +68,8 @@ class _Reasons:
     warm: int
     jobs: Sequence[JobId]
     drained: tuple[WorkerName, ...]
-    ghosts: Mapping[WorkerName, str]
-    taken_back: tuple[WorkerName, ...]
+    overdue_workers: Mapping[WorkerName, str]
+    recovered: tuple[WorkerName, ...]
     gone: tuple[WorkerName, ...]
     capacity: str
 
@@ -82,11 +84,13 @@ class _Reasons:
             parts.append(f"{self.warm} more to stand warm")
         if self.drained:
             parts.append(f"{_names(self.drained)} drained and idle")
-        for reason in dict.fromkeys(self.ghosts.values()):
-            parts.append(f"{_names([name for name, each in self.ghosts.items() if each == reason])} {reason}")
-        if self.taken_back:
-            parts.append(f"{_names(self.taken_back)} there after all")
-        unexplained = more - self.bought - self.warm + len(self.drained) + len(self.ghosts) - len(self.taken_back)
+        for reason in dict.fromkeys(self.overdue_workers.values()):
+            parts.append(f"{_names([name for name, each in self.overdue_workers.items() if each == reason])} {reason}")
+        if self.recovered:
+            parts.append(f"{_names(self.recovered)} there after all")
+        unexplained = (
+            more - self.bought - self.warm + len(self.drained) + len(self.overdue_workers) - len(self.recovered)
+        )
         if unexplained < 0:
             parts.append(f"{-unexplained} ordered or lost and not needed any more")
         if unexplained > 0:

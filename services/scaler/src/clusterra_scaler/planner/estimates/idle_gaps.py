@@ -11,11 +11,13 @@ are in seconds, of any clock.
 
 from collections.abc import Set
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue
+from pydantic import Field
 
-from clusterra_scaler.planner.estimates.keep_alive import Gap, Keeping, Stakes
+from clusterra_scaler.planner.estimates.keep_alive import Gap, KeepAlive, Stakes
 from clusterra_scaler.planner.requests import gres
 
 FOLLOWED = 200
@@ -36,21 +38,21 @@ class IdleWorker:
 
 
 @dataclass(slots=True)
-class Reuse:
+class IdleGaps:
     """Of one cluster. It is changed in place."""
 
-    keeping: Keeping = field(default_factory=Keeping)
+    keep_alive: Annotated[KeepAlive, Field(alias="keeping")] = field(default_factory=KeepAlive)
     idle: dict[WorkerName, IdleWorker] = field(default_factory=dict)
     released: dict[WorkerName, IdleWorker] = field(default_factory=dict)
     """In the order of their release."""
 
-    def copied(self) -> "Reuse":
+    def copied(self) -> "IdleGaps":
         """Another one, to be changed."""
-        return Reuse(self.keeping, dict(self.idle), dict(self.released))
+        return IdleGaps(self.keep_alive, dict(self.idle), dict(self.released))
 
     def fell_idle(self, name: WorkerName, shape: ShapeName, since: float, stakes: Stakes, at_most: float) -> None:
         """A worker has no work any more; it is kept for `at_most` seconds at most."""
-        self.keeping, seconds = self.keeping.choose(shape, stakes, at_most)
+        self.keep_alive, seconds = self.keep_alive.choose(shape, stakes, at_most)
         self.idle[name] = IdleWorker(shape, since, seconds)
 
     def wanted(self, name: WorkerName, at: float) -> None:
@@ -95,7 +97,7 @@ class Reuse:
             self._learn(self.released.pop(name), Gap(at_most, ended=False))
 
     def _learn(self, worker: IdleWorker, gap: Gap) -> None:
-        self.keeping = self.keeping.with_gap(worker.shape, gap)
+        self.keep_alive = self.keep_alive.with_gap(worker.shape, gap)
 
 
 def substitutes(catalogue: Catalogue) -> dict[ShapeName, frozenset[ShapeName]]:

@@ -12,9 +12,9 @@ def survival(ended: Iterable[float], unended: Iterable[float]) -> Iterator[tuple
     `unended` are the seconds after which nobody looked any more: such a one is known to take longer than that.
     """
     # Of equal times those that ended come first: the others took longer.
-    seen = sorted([(seconds, False) for seconds in ended] + [(seconds, True) for seconds in unended])
+    observation = sorted([(seconds, False) for seconds in ended] + [(seconds, True) for seconds in unended])
     longer = 1.0
-    for before, (seconds, was_unended) in enumerate(seen):
+    for before, (seconds, was_unended) in enumerate(observation):
         if not was_unended:
-            longer *= 1 - 1 / (len(seen) - before)
+            longer *= 1 - 1 / (len(observation) - before)
             yield seconds, longer

@@ -71,7 +71,7 @@ def best_seconds(gaps: tuple[Gap, ...], stakes: Stakes, at_most: float) -> float
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class KeepAlive:
     """Of one cluster."""
 
     learned: Mapping[ShapeName, float] = field(default_factory=dict)

@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class BootTimes:
+class ShapeLatency:
     """Of one shape, in seconds."""
 
     ended: tuple[float, ...] = ()
@@ -48,16 +48,16 @@ class BootTimes:
         return replace(self, given_up=given_up, given_up_in_a_row=in_a_row, p99_seconds=p99(self.ended, given_up))
 
 
-_NEVER_SEEN = BootTimes()
+_NEVER_SEEN = ShapeLatency()
 
 
 @dataclass(frozen=True, slots=True)
-class Boots:
+class ProvisioningLatency:
     """Of one cluster."""
 
     recorded: Mapping[ShapeName, float] = field(default_factory=dict)
     """The p99 that an earlier scaler had learned."""
-    times: Mapping[ShapeName, BootTimes] = field(default_factory=dict)
+    times: Mapping[ShapeName, ShapeLatency] = field(default_factory=dict)
 
     def with_ended(self, shape: ShapeName, seconds: float) -> Self:
         """With a worker that Slurm has got."""
@@ -98,7 +98,7 @@ class Boots:
         """How many have gone unregistered since the last one that Slurm has got."""
         return self._of(shape).given_up_in_a_row
 
-    def _of(self, shape: ShapeName) -> BootTimes:
+    def _of(self, shape: ShapeName) -> ShapeLatency:
         return self.times.get(shape, _NEVER_SEEN)
 
     def _p99(self, shape: ShapeName) -> float | None:

@@ -20,10 +20,10 @@ from datetime import datetime
 from clusterra_contracts.heartbeat import Stuck, StuckCause
 from clusterra_contracts.identity import ShapeName
 
-from clusterra_scaler.planner.estimates.provisioning_latency import Boots
+from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.breakers import Breaker, Failure
-from clusterra_scaler.planner.observed.observation import Edge, Seen
-from clusterra_scaler.planner.observed.registration import Looks
+from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.registration import Registrations
 
 LAUNCH_SECONDS = 20.0
 LASTING_SECONDS = 10.0
@@ -37,28 +37,33 @@ _WHY: Mapping[StuckCause, str] = {
 """Causes that another shape may not have. An image that cannot be pulled, for one, is that of all shapes."""
 
 
-def failing_since(before: Mapping[ShapeName, datetime], seen: Seen, boots: Boots) -> Mapping[ShapeName, datetime]:
+def failing_since(
+    before: Mapping[ShapeName, datetime], observation: Observation, latency: ProvisioningLatency
+) -> Mapping[ShapeName, datetime]:
     """Shapes that the edge says to be stuck, and when that was heard first; without a word nothing changes."""
-    edge = seen.edge
+    edge = observation.edge
     heard_at = edge.listed_at
-    if not edge.listed(seen.now) or heard_at is None or edge.stuck is None:
+    if not edge.listed(observation.now) or heard_at is None or edge.stuck is None:
         return before
     return {
         each.shape: before.get(each.shape, heard_at)
         for each in edge.stuck
-        if each.cause in _WHY and _too_long(each, edge, heard_at, boots)
+        if each.cause in _WHY and _too_long(each, edge, heard_at, latency)
     }
 
 
 def failures(
-    seen: Seen, since: Mapping[ShapeName, datetime], looks: Looks, breakers: Iterable[Breaker]
+    observation: Observation,
+    since: Mapping[ShapeName, datetime],
+    registrations: Registrations,
+    breakers: Iterable[Breaker],
 ) -> Mapping[ShapeName, Failure]:
     """The shapes that fail at the moment of a whole view."""
-    heard_at = seen.edge.listed_at
-    told = {each.shape: each for each in seen.edge.stuck or () if each.cause in _WHY}
+    heard_at = observation.edge.listed_at
+    told = {each.shape: each for each in observation.edge.stuck or () if each.cause in _WHY}
     found = {
         shape: Failure(f"workers of {shape} have never registered")
-        for shape in _never_came(seen, looks, {breaker.shape: breaker for breaker in breakers})
+        for shape in _never_came(observation, registrations, {breaker.shape: breaker for breaker in breakers})
     }
     for shape, first in since.items():
         if shape in told and heard_at is not None and (heard_at - first).total_seconds() >= LASTING_SECONDS:
@@ -66,16 +71,16 @@ def failures(
     return found
 
 
-def started(seen: Seen, breakers: Iterable[Breaker]) -> frozenset[ShapeName]:
+def started(observation: Observation, breakers: Iterable[Breaker]) -> frozenset[ShapeName]:
     """Shapes of which a worker has registered since they failed.
 
     One that was started before the opening may have had its machine by then: it counts only once the shape might be
     tried again.
     """
-    nodes = {node.name: node for node in seen.snapshot.nodes or () if not node.gone}
+    nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.gone}
     alive = [
         (worker, nodes[worker.name].registered_at or worker.started_at)
-        for worker in seen.edge.workers or ()
+        for worker in observation.edge.workers or ()
         if worker.phase in ("booting", "running") and worker.name in nodes
     ]
     return frozenset(
@@ -87,15 +92,15 @@ def started(seen: Seen, breakers: Iterable[Breaker]) -> frozenset[ShapeName]:
     )
 
 
-def stuck_workers(seen: Seen, shape: ShapeName) -> int:
+def stuck_workers(observation: Observation, shape: ShapeName) -> int:
     """How many workers of a shape wait for what is not to be had."""
-    return sum(each.workers for each in seen.edge.stuck or () if each.shape == shape and each.cause in _WHY)
+    return sum(each.workers for each in observation.edge.stuck or () if each.shape == shape and each.cause in _WHY)
 
 
-def _too_long(stuck: Stuck, edge: Edge, heard_at: datetime, boots: Boots) -> bool:
+def _too_long(stuck: Stuck, edge: Edge, heard_at: datetime, latency: ProvisioningLatency) -> bool:
     launch_seconds = LAUNCH_SECONDS
     if not edge.sees_machines:
-        launch_seconds = max(launch_seconds, boots.usual_seconds(stuck.shape))
+        launch_seconds = max(launch_seconds, latency.usual_seconds(stuck.shape))
     ages = [
         (heard_at - worker.started_at).total_seconds()
         for worker in edge.workers or ()
@@ -104,19 +109,21 @@ def _too_long(stuck: Stuck, edge: Edge, heard_at: datetime, boots: Boots) -> boo
     return stuck.workers == 0 or stuck.workers > sum(age < launch_seconds for age in ages)
 
 
-def _never_came(seen: Seen, looks: Looks, breakers: Mapping[ShapeName, Breaker]) -> frozenset[ShapeName]:
+def _never_came(
+    observation: Observation, registrations: Registrations, breakers: Mapping[ShapeName, Breaker]
+) -> frozenset[ShapeName]:
     registered: dict[ShapeName, datetime] = {}
-    nodes = {node.name: node for node in seen.snapshot.nodes or () if not node.gone}
-    for worker in seen.edge.workers or ():
+    nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.gone}
+    for worker in observation.edge.workers or ():
         if worker.name in nodes:
             at = nodes[worker.name].registered_at or worker.started_at
             registered[worker.shape] = max(at, registered.get(worker.shape, at))
     overdue: Counter[ShapeName] = Counter()
-    for each in looks.unregistered.values():
+    for each in registrations.unregistered.values():
         breaker, last = breakers.get(each.shape), registered.get(each.shape)
         if (
-            (seen.now - each.started_at).total_seconds() >= each.limit_seconds
-            and each.booted_before_our_eyes
+            (observation.now - each.started_at).total_seconds() >= each.limit_seconds
+            and each.started_under_observation
             and (last is None or last < each.started_at)
             and (breaker is None or breaker.failed_at <= each.started_at)
         ):
@@ -124,5 +131,5 @@ def _never_came(seen: Seen, looks: Looks, breakers: Mapping[ShapeName, Breaker])
     return frozenset(
         shape
         for shape, count in overdue.items()
-        if shape in breakers or count + looks.boots.given_up_in_a_row(shape) >= NEVER_CAME_IN_A_ROW
+        if shape in breakers or count + registrations.latency.given_up_in_a_row(shape) >= NEVER_CAME_IN_A_ROW
     )

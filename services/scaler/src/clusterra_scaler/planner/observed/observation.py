@@ -48,7 +48,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """What others have told, at the moment of a decision."""
 
     binding: ClusterBinding

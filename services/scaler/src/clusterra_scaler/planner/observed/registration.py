@@ -21,13 +21,14 @@ as all others do. A worker that was named and has registered all the same is tak
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Self
 
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ShapeName, WorkerName
+from pydantic import Field
 
-from clusterra_scaler.planner.estimates.provisioning_latency import Boots
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 
 FRESH_SECONDS = 15.0
@@ -49,54 +50,56 @@ class Unregistered:
     overdue_in: int | None = None
     """The first snapshot that was taken after that."""
 
-    def looked_at(self, worker: Worker, seen: Seen, limit_seconds: float) -> Self:
+    def updated(self, worker: Worker, observation: Observation, limit_seconds: float) -> Self:
         """As one more snapshot shows it."""
-        taken_at = seen.snapshot.taken_at
+        taken_at = observation.snapshot.taken_at
         serves_since = (self.serves_since or taken_at) if worker.phase == "running" else None
         overdue = _seconds(serves_since or max(self.since, self.started_at), taken_at) >= limit_seconds
-        overdue_in = (self.overdue_in or seen.snapshot.generation) if overdue else None
+        overdue_in = (self.overdue_in or observation.snapshot.generation) if overdue else None
         if (serves_since, limit_seconds, overdue_in) == (self.serves_since, self.limit_seconds, self.overdue_in):
             # So it is with nearly all, at each look.
             return self
         return replace(self, serves_since=serves_since, limit_seconds=limit_seconds, overdue_in=overdue_in)
 
     @property
-    def booted_before_our_eyes(self) -> bool:
+    def started_under_observation(self) -> bool:
         """Whether it has not registered ever since it was started; a record may also have been lost later on."""
         return _seconds(self.started_at, self.since) < self.limit_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class Registrations:
     """What the snapshots have shown of workers that Slurm does not have. Each snapshot counts once."""
 
-    boots: Boots = field(default_factory=Boots)
+    latency: Annotated[ProvisioningLatency, Field(alias="boots")] = field(default_factory=ProvisioningLatency)
     unregistered: Mapping[WorkerName, Unregistered] = field(default_factory=dict)
     generation: int = 0
     """The last snapshot that counted."""
 
-    def after(self, seen: Seen) -> Self:
+    def after(self, observation: Observation) -> Self:
         """With one more look, if this is one."""
-        taken_at, generation = seen.snapshot.taken_at, seen.snapshot.generation
-        if not seen.whole or generation <= self.generation:
+        taken_at, generation = observation.snapshot.taken_at, observation.snapshot.generation
+        if not observation.whole or generation <= self.generation:
             return self
-        alive = {node.name for node in seen.snapshot.nodes or () if not node.gone}
-        standing = {worker.name: worker for worker in seen.edge.workers or () if worker.phase in ("booting", "running")}
-        boots = self.boots
+        alive = {node.name for node in observation.snapshot.nodes or () if not node.gone}
+        standing = {
+            worker.name: worker for worker in observation.edge.workers or () if worker.phase in ("booting", "running")
+        }
+        latency = self.latency
         for name, each in self.unregistered.items():
             if name in alive:
-                if each.booted_before_our_eyes:
-                    boots = boots.with_ended(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
+                if each.started_under_observation:
+                    latency = latency.with_ended(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
             elif name not in standing and each.overdue_in is not None:
-                boots = boots.with_given_up(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
+                latency = latency.with_given_up(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
         shapes = {worker.shape for worker in standing.values()}
-        limits_seconds = {shape: boots.limit_seconds(shape, seen.binding.policy) for shape in shapes}
+        limits_seconds = {shape: latency.limit_seconds(shape, observation.binding.policy) for shape in shapes}
         unregistered = {
-            name: self._known(worker, taken_at).looked_at(worker, seen, limits_seconds[worker.shape])
+            name: self._known(worker, taken_at).updated(worker, observation, limits_seconds[worker.shape])
             for name, worker in standing.items()
             if name not in alive
         }
-        return replace(self, boots=boots, unregistered=unregistered, generation=generation)
+        return replace(self, latency=latency, unregistered=unregistered, generation=generation)
 
     def _known(self, worker: Worker, taken_at: datetime) -> Unregistered:
         known = self.unregistered.get(worker.name)
@@ -107,7 +110,7 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
-class Ghost:
+class OverdueWorker:
     """A worker that may be removed although it was never drained."""
 
     serves: bool
@@ -116,34 +119,38 @@ class Ghost:
     """Why, in words that follow its name."""
 
 
-def ghosts(seen: Seen, looks: Looks) -> Mapping[WorkerName, Ghost]:
+def overdue_workers(observation: Observation, registrations: Registrations) -> Mapping[WorkerName, OverdueWorker]:
     """The workers that a whole view shows to be no use."""
-    known_to_slurm = {node.name for node in seen.snapshot.nodes or ()}
-    known_to_slurm |= {name for job in seen.snapshot.running or () for name in job.nodes}
-    fresh = _seconds(seen.snapshot.taken_at, seen.now) <= FRESH_SECONDS
-    found: dict[WorkerName, Ghost] = {}
-    for worker in seen.edge.workers or ():
-        each = looks.unregistered.get(worker.name)
-        if each is None or each.overdue_in is None or seen.snapshot.generation <= each.overdue_in:
+    known_to_slurm = {node.name for node in observation.snapshot.nodes or ()}
+    known_to_slurm |= {name for job in observation.snapshot.running or () for name in job.nodes}
+    fresh = _seconds(observation.snapshot.taken_at, observation.now) <= FRESH_SECONDS
+    found: dict[WorkerName, OverdueWorker] = {}
+    for worker in observation.edge.workers or ():
+        each = registrations.unregistered.get(worker.name)
+        if each is None or each.overdue_in is None or observation.snapshot.generation <= each.overdue_in:
             continue
         if worker.name in known_to_slurm:
             continue
         if worker.phase == "booting" and each.serves_since is None:
-            found[worker.name] = Ghost(serves=False, reason=f"never registered within {each.limit_seconds:.0f} s")
+            found[worker.name] = OverdueWorker(
+                serves=False, reason=f"never registered within {each.limit_seconds:.0f} s"
+            )
         elif worker.phase == "running" and each.serves_since is not None and fresh:
-            found[worker.name] = Ghost(serves=True, reason=f"served for {each.limit_seconds:.0f} s unknown to Slurm")
+            found[worker.name] = OverdueWorker(
+                serves=True, reason=f"served for {each.limit_seconds:.0f} s unknown to Slurm"
+            )
     return found
 
 
-def taken_back(seen: Seen, state: FleetState) -> frozenset[WorkerName]:
+def recovered(observation: Observation, state: FleetState) -> frozenset[WorkerName]:
     """Workers named as unregistered that stand, and have registered or begun to serve by now."""
-    if not seen.whole:
+    if not observation.whole:
         return frozenset()
-    registered = {node.name for node in seen.snapshot.nodes or ()}
+    registered = {node.name for node in observation.snapshot.nodes or ()}
     named = {name for target in state.targets for name in target.unregistered}
     return frozenset(
         worker.name
-        for worker in seen.edge.workers or ()
+        for worker in observation.edge.workers or ()
         if worker.name in named
         and (worker.phase == "running" or (worker.phase == "booting" and worker.name in registered))
     )

@@ -64,11 +64,11 @@ class FleetState(Wire):
         """The same wishes as decided by the holder of a new lease, told to the edge as a state of its own."""
         return self.model_copy(update={"generation": self.generation + 1, "fence": fence, "decided_at": at})
 
-    def with_taken_back(self, workers: Collection[WorkerName]) -> "FleetState":
+    def with_recovered(self, workers: Collection[WorkerName]) -> "FleetState":
         """With workers that were named as unregistered and stand again, beside those that were ordered meanwhile."""
         if not workers:
             return self
-        return self.model_copy(update={"targets": tuple(_with_taken_back(target, workers) for target in self.targets)})
+        return self.model_copy(update={"targets": tuple(_with_recovered(target, workers) for target in self.targets)})
 
     def drained(self, node: WorkerName, accepted_at: datetime) -> "FleetState":
         """With a drain that Slurm accepted."""
@@ -89,7 +89,7 @@ class FleetState(Wire):
         )
 
 
-def _with_taken_back(target: ShapeTarget, workers: Collection[WorkerName]) -> ShapeTarget:
+def _with_recovered(target: ShapeTarget, workers: Collection[WorkerName]) -> ShapeTarget:
     left = tuple(name for name in target.unregistered if name not in workers)
     back = len(target.unregistered) - len(left)
     return target.model_copy(update={"unregistered": left, "replicas": target.replicas + back})

@@ -12,8 +12,8 @@ from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
 from clusterra_contracts.shapes import WorkerSpec
 
-from clusterra_scaler.planner.estimates.provisioning_latency import Boots
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.requests import gres
 from clusterra_scaler.planner.requests.gres import Free
@@ -39,7 +39,7 @@ _ORDER: Mapping[Kind, int] = {"node": 0, "draining": 1, "booting": 2, "ordered":
 
 
 @dataclass(slots=True)
-class Bin:
+class SupplyBin:
     """Room on one worker: free CPUs, MiB and generic resources. It is filled in place."""
 
     kind: Kind
@@ -64,7 +64,7 @@ class Bin:
 class Supply:
     """The cluster's workers, joined from what Slurm, the edge and our own decisions say of them."""
 
-    bins: list[Bin]
+    bins: list[SupplyBin]
     """Nodes, those whose drain is ours and can be taken back, and booting workers."""
     ordered: Mapping[ShapeName, int]
     """Workers that were ordered and that the edge has not told of. An order stands until the edge has filled it: it
@@ -83,18 +83,18 @@ class Supply:
     """Workers that are there and do not stand, such as victims."""
 
 
-def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
+def supply_of(observation: Observation, state: FleetState, latency: ProvisioningLatency) -> Supply:
     """Join the three views.
 
     A worker that Slurm has and the edge has not told of is no supply: either it is dead, or it is one of those
     ordered, and counted so. Before the edge has told anything, Slurm's nodes are taken for its workers.
     """
     specs = {target.shape: target.worker for target in state.targets}
-    specs |= {shape.name: shape.worker for shape in seen.binding.catalogue.shapes}
+    specs |= {shape.name: shape.worker for shape in observation.binding.catalogue.shapes}
     victims = state.victims
-    nodes = {node.name: node for node in seen.snapshot.nodes or ()}
+    nodes = {node.name: node for node in observation.snapshot.nodes or ()}
     ours = {node.name: shape for node in nodes.values() if (shape := shape_of(node, specs))}
-    listed = seen.edge.workers
+    listed = observation.edge.workers
     workers = {
         worker.name: worker
         for worker in listed or ()
@@ -107,9 +107,9 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
         standing = Counter(worker.shape for worker in workers.values())
         leaving = Counter(worker.shape for worker in listed if worker.phase != "failed" and worker.name not in workers)
 
-    limits_seconds = {shape: boots.limit_seconds(shape, seen.binding.policy) for shape in specs}
-    in_use = _InUse(seen.snapshot.running or ())
-    bins: list[Bin] = []
+    limits_seconds = {shape: latency.limit_seconds(shape, observation.binding.policy) for shape in specs}
+    in_use = _InUse(observation.snapshot.running or ())
+    bins: list[SupplyBin] = []
     for node in nodes.values():
         lost = listed is not None and node.name in ours and node.name not in workers
         if lost or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
@@ -124,7 +124,7 @@ def supply_of(seen: Seen, state: FleetState, boots: Boots) -> Supply:
     bins += [
         spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
         for worker in workers.values()
-        if _still_boots(worker, nodes.get(worker.name), seen.now, limits_seconds[worker.shape])
+        if _still_boots(worker, nodes.get(worker.name), observation.now, limits_seconds[worker.shape])
     ]
     ordered = {target.shape: max(0, target.replicas - standing[target.shape]) for target in state.targets}
     return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(ours), leaving)
@@ -140,11 +140,11 @@ def shape_of(node: NodeState, shapes: Mapping[ShapeName, WorkerSpec]) -> ShapeNa
     return next((feature for feature in node.features if feature in shapes), "")
 
 
-def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> Bin:
+def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> SupplyBin:
     """A worker that nothing runs on yet."""
     has = gres.of_worker(spec.gres)
     features = frozenset(spec.features)
-    return Bin(kind, name, shape, features, spec.cpus, spec.memory_mib, has, empty=True, weight=spec.weight)
+    return SupplyBin(kind, name, shape, features, spec.cpus, spec.memory_mib, has, empty=True, weight=spec.weight)
 
 
 def _still_boots(worker: Worker, node: NodeState | None, now: datetime, limit_seconds: float) -> bool:
@@ -166,7 +166,7 @@ class _InUse:
                 self.gres[name].update(counts)
 
 
-def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | None, in_use: _InUse) -> Bin:
+def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | None, in_use: _InUse) -> SupplyBin:
     """What a node has for the jobs that the snapshot calls pending.
 
     A snapshot's jobs and nodes may be read one after the other. What is in use is told by the jobs: a job that has
@@ -180,7 +180,7 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
         memory_in_use = node.memory_allocated_mib * cpus_in_use // node.cpus_allocated
     else:
         memory_in_use = max(node.memory_allocated_mib, node.memory_mib * cpus_in_use // node.cpus)
-    return Bin(
+    return SupplyBin(
         kind,
         node.name,
         shape,
@@ -193,7 +193,7 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
     )
 
 
-def best_fit(candidate: Bin) -> tuple[int, int, bool, int, int, str]:
+def best_fit(candidate: SupplyBin) -> tuple[int, int, bool, int, int, str]:
     """How bins are sorted: what is there first, then what is coming; then as Slurm does by their weight; the busy
     before the idle, the smallest first."""
     return (

@@ -3,43 +3,43 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
-from clusterra_scaler.planner.packing.bins import Room
+from clusterra_scaler.planner.packing.bins import Bin
 
-type Stack = dict[int, Room]
+type Stack = dict[int, Bin]
 """Rooms with the same in them, by their order: each costs any job as much as the others."""
 
 
-class Shelves:
+class BinIndex:
     """Rooms with free CPUs, by how many those are. Rooms that are alike stand in one stack."""
 
-    def __init__(self, rooms: Iterable[Room]) -> None:
+    def __init__(self, bins: Iterable[Bin]) -> None:
         self._cpus: list[int] = []
         """Of each shelf, the fewest first; it may be empty by now."""
         self._stacks: dict[int, dict[int, Stack]] = {}
         """Of each shelf, by what its rooms are like."""
-        for room in rooms:
-            self.add(room)
+        for bin_ in bins:
+            self.add(bin_)
 
-    def add(self, room: Room) -> Stack | None:
+    def add(self, bin_: Bin) -> Stack | None:
         """Keep a room if it has room, and answer where it stands then."""
-        cpus = int(room.cpus)
-        if not cpus or room.exclusive:
+        cpus = int(bin_.cpus)
+        if not cpus or bin_.exclusive:
             return None
         if cpus not in self._stacks:
             insort(self._cpus, cpus)
             self._stacks[cpus] = {}
-        stack = self._stacks[cpus].setdefault(room.alike, {})
-        stack[room.order] = room
+        stack = self._stacks[cpus].setdefault(bin_.alike, {})
+        stack[bin_.order] = bin_
         return stack
 
-    def remove(self, room: Room) -> None:
+    def remove(self, bin_: Bin) -> None:
         """Take a room away, if it is there, before anything in it changes."""
-        shelf = self._stacks.get(int(room.cpus), {})
-        stack = shelf.get(room.alike)
+        shelf = self._stacks.get(int(bin_.cpus), {})
+        stack = shelf.get(bin_.alike)
         if stack is not None:
-            stack.pop(room.order, None)
+            stack.pop(bin_.order, None)
             if not stack:
-                del shelf[room.alike]
+                del shelf[bin_.alike]
 
     def stacks(self, cpus: int) -> Iterator[Stack]:
         """Rooms with at least so many free CPUs; those that would have the fewest left come first."""

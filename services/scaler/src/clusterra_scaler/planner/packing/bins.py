@@ -10,7 +10,7 @@ from clusterra_scaler.planner.packing.settings import Settings
 
 
 @dataclass(slots=True)
-class Room:
+class Bin:
     """What a worker has free, and how long it is busy. Filled in place."""
 
     id: str
@@ -29,15 +29,13 @@ class Room:
     """Rooms of the same number have the same in them. Whoever fills rooms sets it."""
 
     @classmethod
-    def of(cls, room_id: str, offering: Offering) -> "Room":
+    def of(cls, room_id: str, offering: Offering) -> "Bin":
         """A new worker."""
         return cls(room_id, offering, offering.cpus, offering.memory_gib, offering.gpus)
 
-    def copy(self) -> "Room":
+    def copy(self) -> "Bin":
         """Another one with the same in it."""
-        return Room(
-            self.id, self.offering, self.cpus, self.memory_gib, self.gpus, self.empty, self.exclusive, self.busy
-        )
+        return Bin(self.id, self.offering, self.cpus, self.memory_gib, self.gpus, self.empty, self.exclusive, self.busy)
 
     def takes(self, group: Group) -> bool:
         """Whether a job of the group, or its share on one node, has room."""
@@ -87,11 +85,11 @@ class Room:
             self.busy = last((self.busy, group.remaining))
 
 
-def with_room_for_any(groups: Sequence[Group], rooms: Iterable[Room]) -> list[Room]:
+def with_room_for_any(groups: Sequence[Group], bins: Iterable[Bin]) -> list[Bin]:
     """Those that are not full for all of the groups: of thousands of workers most are."""
     cpus = min((group.cpus for group in groups), default=0)
     memory_gib = min((group.memory_gib for group in groups), default=0.0) - ROUNDING_GIB
-    return [room for room in rooms if room.cpus >= cpus and room.memory_gib >= memory_gib and not room.exclusive]
+    return [bin_ for bin_ in bins if bin_.cpus >= cpus and bin_.memory_gib >= memory_gib and not bin_.exclusive]
 
 
 def cheapest_new(group: Group, offerings: Iterable[Offering], settings: Settings) -> tuple[float, Offering] | None:

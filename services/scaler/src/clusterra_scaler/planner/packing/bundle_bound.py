@@ -8,7 +8,7 @@ from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Offering
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class BundleBound:
     """Jobs that wait, by what they would cost alone."""
 
     usd: float
@@ -18,7 +18,7 @@ class Company:
     """Of the dearest."""
 
     @classmethod
-    def of(cls, waiting: Sequence[Waiting]) -> "Company":
+    def of(cls, waiting: Sequence[Waiting]) -> "BundleBound":
         """That of all these, of which there is one at least."""
         return cls(
             sum([jobs.new_usd * len(jobs.job_ids) for jobs in waiting]),

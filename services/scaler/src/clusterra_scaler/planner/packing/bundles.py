@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from clusterra_scaler.planner.packing.assignment import Filling, Waiting
-from clusterra_scaler.planner.packing.bundle_bound import Company
+from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
+from clusterra_scaler.planner.packing.bundle_bound import BundleBound
 from clusterra_scaler.planner.packing.items import Offering
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.trial_bin import Draft
+from clusterra_scaler.planner.packing.trial_bin import TrialBin
 
 _CLEARLY = 1e-12
 """By how much a share of the price must be lower to be preferred, so that rounding decides nothing."""
@@ -41,24 +41,24 @@ class _Bundle:
         return all(len(jobs.job_ids) >= count for jobs, count in self.counts)
 
 
-def buy_bundles(waiting: Sequence[Waiting], filling: Filling, order: Order = longest_first) -> None:
+def buy_bundles(waiting: Sequence[Waiting], assignment: Assignment, order: Order = longest_first) -> None:
     """Buy the bundle that saves the greatest share, as long as one saves anything and looks are left.
 
     After each, all waiting jobs may go onto what is left free on it.
     """
     single = [jobs for jobs in waiting if jobs.job_ids and jobs.group.nodes == 1 and not jobs.group.exclusive]
-    search = _Search(sorted(single, key=order), filling)
+    search = _Search(sorted(single, key=order), assignment)
     while (best := search.best()) is not None:
-        room = filling.buy(best.offering)
+        bin_ = assignment.buy(best.offering)
         for jobs, usd in best.jobs:
-            filling.put(jobs.group, jobs.job_ids.pop(0), (room,), usd)
+            assignment.put(jobs.group, jobs.job_ids.pop(0), (bin_,), usd)
         if search.narrow:
             # Whoever still waits in the end is held against all open rooms.
             continue
         for jobs in waiting:
-            if jobs.job_ids and room.takes(jobs.group):
+            if jobs.job_ids and bin_.takes(jobs.group):
                 # Rooms that were there before have refused them, and only a job of several nodes may now find enough.
-                filling.place(jobs, room if jobs.group.nodes == 1 else None)
+                assignment.place(jobs, bin_ if jobs.group.nodes == 1 else None)
 
 
 class _Search:
@@ -68,14 +68,14 @@ class _Search:
     tried all.
     """
 
-    def __init__(self, ordered: list[Waiting], filling: Filling) -> None:
+    def __init__(self, ordered: list[Waiting], assignment: Assignment) -> None:
         self._ordered = ordered
-        self._settings = filling.settings
-        self._offerings = filling.offerings
-        self._seeds = filling.settings.seeds
-        self._looks = filling.settings.looks
+        self._settings = assignment.settings
+        self._offerings = assignment.offerings
+        self._seeds = assignment.settings.seeds
+        self._looks = assignment.settings.looks
         self._narrow_at = self._looks // 2
-        self._window = max(_LEAST_WINDOW, self._looks // (4 * self._seeds * max(1, len(filling.offerings))))
+        self._window = max(_LEAST_WINDOW, self._looks // (4 * self._seeds * max(1, len(assignment.offerings))))
         self._found: dict[tuple[int, int], _Bundle | None] = {}
         self._first_usd: dict[tuple[int, int], float | None] = {}
         self.narrow = False
@@ -108,16 +108,16 @@ class _Search:
 
     def _tries(self) -> list[tuple[float, int, int]]:
         """The least share that may come of it, the first job and the shape, by their numbers."""
-        company = Company.of(self._ordered[: self._window])
+        bound = BundleBound.of(self._ordered[: self._window])
         tries: list[tuple[float, int, int]] = []
         for number, first in enumerate(self._ordered[: self._seeds]):
             for index, offering in enumerate(self._offerings):
                 key = (id(first), index)
                 if key not in self._first_usd:
-                    self._first_usd[key] = Draft(offering, self._settings).add(first.group)
+                    self._first_usd[key] = TrialBin(offering, self._settings).add(first.group)
                 first_usd = self._first_usd[key]
                 if first_usd is not None:
-                    tries.append((company.least_share(first, offering, first_usd), number, index))
+                    tries.append((bound.least_share(first, offering, first_usd), number, index))
         tries.sort()
         return tries
 
@@ -134,7 +134,7 @@ class _Search:
 
 def _bundle(ordered: Sequence[Waiting], offering: Offering, settings: Settings) -> _Bundle | None:
     """The first job on a worker of this shape, and all that cost less beside it than alone. None for one job only."""
-    draft = Draft(offering, settings)
+    trial = TrialBin(offering, settings)
     inside: list[tuple[Waiting, float]] = []
     counts: list[tuple[Waiting, int]] = []
     paid = alone = 0.0
@@ -142,7 +142,7 @@ def _bundle(ordered: Sequence[Waiting], offering: Offering, settings: Settings) 
         group = jobs.group
         before = len(inside)
         for _ in jobs.job_ids:
-            usd = draft.add(group, jobs.new_usd if inside else inf)
+            usd = trial.add(group, jobs.new_usd if inside else inf)
             if usd is None:
                 break
             inside.append((jobs, usd))

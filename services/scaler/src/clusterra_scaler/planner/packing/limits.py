@@ -14,7 +14,7 @@ ROUNDING_USD = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Limits:
     """How much more may be bought. None: no bound."""
 
     workers: int | None = None
@@ -33,7 +33,7 @@ class Bounds:
         counts = Counter(offering.shape for offering in bought)
         return all(counts[shape] <= most for shape, most in self.of_shape.items())
 
-    def buyable(self, offerings: Iterable[Offering], count: int = 1) -> list[Offering]:
+    def offers(self, offerings: Iterable[Offering], count: int = 1) -> list[Offering]:
         """Those of which so many may be bought."""
         if self.workers is not None and count > self.workers:
             return []
@@ -44,17 +44,17 @@ class Bounds:
             if self.of_shape.get(offering.shape, count) >= count and offering.usd_per_second <= most_usd
         ]
 
-    def after(self, bought: Sequence[Offering]) -> "Bounds":
+    def after(self, bought: Sequence[Offering]) -> "Limits":
         """What is left once these are bought."""
         counts = Counter(offering.shape for offering in bought)
-        return Bounds(
+        return Limits(
             None if self.workers is None else self.workers - len(bought),
             {shape: most - counts[shape] for shape, most in self.of_shape.items()},
             None if self.usd_per_hour is None else self.usd_per_hour - _usd_per_hour(bought),
         )
 
 
-UNBOUNDED = Bounds()
+UNLIMITED = Limits()
 
 
 def _usd_per_hour(bought: Iterable[Offering]) -> float:

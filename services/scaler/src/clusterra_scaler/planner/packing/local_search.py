@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from clusterra_scaler.planner.packing.assignment import Filling, Waiting
+from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
 from clusterra_scaler.planner.packing.bins import cheapest_new
 from clusterra_scaler.planner.packing.bundles import Order, buy_bundles, longest_first
 from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Group, Offering
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.trial_bin import Draft
+from clusterra_scaler.planner.packing.trial_bin import TrialBin
 
 MOST_JOBS = 50
 """With more there are so many ways to combine them that the first plan is good, and trying again takes too long."""
@@ -41,37 +41,37 @@ class _Worker:
     usd: float
 
 
-def revise(filling: Filling) -> None:
+def revise(assignment: Assignment) -> None:
     """Exchange bought workers where others are cheaper. Those of jobs of several nodes, or alone on theirs, stay."""
-    if len(filling.bought) < 2 or len(filling.placed) > MOST_JOBS:
+    if len(assignment.bought) < 2 or len(assignment.placed) > MOST_JOBS:
         return
-    inside = _contents(filling)
+    inside = _contents(assignment)
     workers = {
-        room.order: _worker(room.offering, inside[room.order], filling.settings)
-        for room in filling.bought
-        if room.order in inside
+        bin_.order: _worker(bin_.offering, inside[bin_.order], assignment.settings)
+        for bin_ in assignment.bought
+        if bin_.order in inside
     }
     jobs = sum(len(worker.jobs) for worker in workers.values())
     before = list(workers.values())
-    after = _revised(before, jobs, filling)
+    after = _revised(before, jobs, assignment)
     if _usd(after) < _usd(before) * (1.0 - _CLEARLY):
-        filling.take_back([room for room in filling.bought if room.order in workers])
+        assignment.take_back([bin_ for bin_ in assignment.bought if bin_.order in workers])
         for worker in after:
-            room = filling.buy(worker.offering)
+            bin_ = assignment.buy(worker.offering)
             for (group, job_id), usd in zip(worker.jobs, worker.prices, strict=True):
-                filling.put(group, job_id, (room,), usd)
+                assignment.put(group, job_id, (bin_,), usd)
 
 
-def _revised(workers: list[_Worker], jobs: int, filling: Filling) -> list[_Worker]:
+def _revised(workers: list[_Worker], jobs: int, assignment: Assignment) -> list[_Worker]:
     chance = random.Random(1)  # noqa: S311 - no secret
     patience = enough = min(_LEAST_PATIENCE + _PATIENCE * jobs, _MOST_PATIENCE)
-    looks = _LOOKS * filling.settings.looks
+    looks = _LOOKS * assignment.settings.looks
     while len(workers) > 1 and patience and looks > 0:
         patience -= 1
         numbers = set(chance.sample(range(len(workers)), chance.randint(2, min(len(workers), _WORKERS))))
         old = [worker for number, worker in enumerate(workers) if number in numbers]
-        looks -= len(filling.offerings) * sum(len(worker.jobs) for worker in old)
-        new = _again(old, filling.offerings, filling.settings, chance)
+        looks -= len(assignment.offerings) * sum(len(worker.jobs) for worker in old)
+        new = _again(old, assignment.offerings, assignment.settings, chance)
         usd, usd_before = _usd(new), _usd(old)
         if usd > usd_before * (1.0 + _CLEARLY) or _together(new) == _together(old):
             continue
@@ -116,11 +116,11 @@ def _again(
                 asked[id(group)] = Waiting(group, [], *new)
             asked[id(group)].job_ids.append(job_id)
     waiting = sorted(asked.values(), key=lambda jobs: -jobs.group.remaining.mean_seconds * jobs.group.cpus)
-    filling = Filling((), changed, replace(settings, seeds=1), settings.looks)
-    buy_bundles(waiting, filling, _order(waiting, chance))
+    assignment = Assignment((), changed, replace(settings, seeds=1), settings.looks)
+    buy_bundles(waiting, assignment, _order(waiting, chance))
     for jobs in waiting:
-        filling.place(jobs, buy=True)
-    return [_cheapest(jobs, offerings, settings) for jobs in _contents(filling).values()]
+        assignment.place(jobs, buy=True)
+    return [_cheapest(jobs, offerings, settings) for jobs in _contents(assignment).values()]
 
 
 def _order(waiting: Sequence[Waiting], chance: random.Random) -> Order:
@@ -157,23 +157,23 @@ def _cheapest(jobs: Sequence[tuple[Group, str]], offerings: Sequence[Offering], 
 
 
 def _worker(offering: Offering, jobs: Sequence[tuple[Group, str]], settings: Settings) -> _Worker:
-    draft = Draft(offering, settings)
+    trial = TrialBin(offering, settings)
     prices: list[float] = []
     for group, job_id in jobs:
-        usd = draft.add(group)
+        usd = trial.add(group)
         if usd is None:
             raise ValueError(f"job {job_id} is to go to {offering.shape}, which has no room for it")
         prices.append(usd)
     return _Worker(offering, tuple(jobs), tuple(prices), sum(prices))
 
 
-def _contents(filling: Filling) -> dict[int, list[tuple[Group, str]]]:
+def _contents(assignment: Assignment) -> dict[int, list[tuple[Group, str]]]:
     """The jobs of bought workers by the worker's order, without workers of jobs that cannot be moved alone."""
-    inside: dict[int, list[tuple[Group, str]]] = {room.order: [] for room in filling.bought}
-    for placed in filling.placed:
-        for room in placed.rooms:
+    inside: dict[int, list[tuple[Group, str]]] = {bin_.order: [] for bin_ in assignment.bought}
+    for placed in assignment.placed:
+        for bin_ in placed.bins:
             if placed.group.nodes > 1 or placed.group.exclusive:
-                inside.pop(room.order, None)
-            elif room.order in inside:
-                inside[room.order].append((placed.group, placed.job_id))
+                inside.pop(bin_.order, None)
+            elif bin_.order in inside:
+                inside[bin_.order].append((placed.group, placed.job_id))
     return inside

@@ -4,12 +4,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from clusterra_scaler.planner.packing.assignment import Filling, Placed, Waiting
-from clusterra_scaler.planner.packing.bins import Room, cheapest_new, with_room_for_any
+from clusterra_scaler.planner.packing.assignment import Assignment, Placed, Waiting
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new, with_room_for_any
 from clusterra_scaler.planner.packing.bundles import buy_bundles
 from clusterra_scaler.planner.packing.fair_share import Claim, Shop, fill_in_turns
 from clusterra_scaler.planner.packing.items import Group, Offering
-from clusterra_scaler.planner.packing.limits import UNBOUNDED, Bounds
+from clusterra_scaler.planner.packing.limits import UNLIMITED, Limits
 from clusterra_scaler.planner.packing.local_search import revise
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.slot_price import prices_of_a_place, trim, with_place
@@ -26,7 +26,7 @@ class Packing:
     """Where jobs go and what is bought for them."""
 
     placements: Sequence[Placed]
-    purchases: Sequence[Room]
+    purchases: Sequence[Bin]
     """Workers to buy, filled, with ids of their own."""
     impossible: tuple[str, ...]
     """Jobs that no shape holds."""
@@ -39,49 +39,49 @@ class _Question:
     """Who asks for room, and what there is and may be bought."""
 
     groups: Sequence[Group]
-    rooms: Sequence[Room]
+    bins: Sequence[Bin]
     offerings: Sequence[Offering]
     settings: Settings
-    bounds: Bounds
+    limits: Limits
     running: Mapping[str, float]
     claim: Claim | None
 
-    def at_once(self, place_usd: float) -> tuple[Filling, list[Group]]:
+    def at_once(self, place_usd: float) -> tuple[Assignment, list[Group]]:
         """All jobs placed as if nothing bound but which shapes there are, and those that no such shape holds."""
-        filling = self._filling(self.bounds.buyable(self.offerings), place_usd)
-        return filling, _fill(_most_work_first(self.groups), filling)
+        assignment = self._filling(self.limits.offers(self.offerings), place_usd)
+        return assignment, _fill(_most_work_first(self.groups), assignment)
 
-    def in_turns(self, place_usd: float, out: Container[int]) -> tuple[Filling, tuple[str, ...]]:
+    def in_turns(self, place_usd: float, out: Container[int]) -> tuple[Assignment, tuple[str, ...]]:
         """One job after the other, without those groups that are out, and the jobs that get nothing."""
-        filling = self._filling(self.offerings, place_usd)
+        assignment = self._filling(self.offerings, place_usd)
         queue = [group for group in self.groups if id(group) not in out]
-        shop = Shop(self.offerings, self.bounds, place_usd)
-        return filling, fill_in_turns(queue, filling, shop, self.running, self.claim)
+        shop = Shop(self.offerings, self.limits, place_usd)
+        return assignment, fill_in_turns(queue, assignment, shop, self.running, self.claim)
 
-    def allows(self, filling: Filling) -> bool:
+    def allows(self, assignment: Assignment) -> bool:
         """Whether all that is bought there may be."""
-        return self.bounds.allow(self.bought(filling))
+        return self.limits.allow(self.bought(assignment))
 
-    def bought(self, filling: Filling) -> list[Offering]:
+    def bought(self, assignment: Assignment) -> list[Offering]:
         """At its own price."""
         by_shape = {offering.shape: offering for offering in self.offerings}
-        return [by_shape[room.offering.shape] for room in filling.bought]
+        return [by_shape[bin_.offering.shape] for bin_ in assignment.bought]
 
-    def _filling(self, offerings: Sequence[Offering], place_usd: float) -> Filling:
+    def _filling(self, offerings: Sequence[Offering], place_usd: float) -> Assignment:
         looks = max(LEAST_LOOKS, self.settings.looks // 2 // max(1, len(self.groups)))
-        rooms = [room.copy() for room in self.rooms]
+        bins = [bin_.copy() for bin_ in self.bins]
         if place_usd:
-            for room in rooms:
-                room.offering = with_place(room.offering, place_usd)
-        return Filling(rooms, [with_place(each, place_usd) for each in offerings], self.settings, looks)
+            for bin_ in bins:
+                bin_.offering = with_place(bin_.offering, place_usd)
+        return Assignment(bins, [with_place(each, place_usd) for each in offerings], self.settings, looks)
 
 
 def pack(
     groups: Iterable[Group],
-    rooms: Iterable[Room],
+    bins: Iterable[Bin],
     offerings: Sequence[Offering],
     settings: Settings,
-    bounds: Bounds = UNBOUNDED,
+    limits: Limits = UNLIMITED,
     running: Mapping[str, float] = _NOTHING,
     claim: Claim | None = None,
 ) -> Packing:
@@ -95,36 +95,36 @@ def pack(
     `running` is what each owner has already, in USD per hour. The job of a claim is served before all others.
     """
     groups = list(groups)
-    question = _Question(groups, with_room_for_any(groups, rooms), offerings, settings, bounds, running, claim)
-    filling, left = question.at_once(0.0)
+    question = _Question(groups, with_room_for_any(groups, bins), offerings, settings, limits, running, claim)
+    assignment, left = question.at_once(0.0)
     impossible = [group for group in left if not any(map(group.runs_on, offerings))]
     out = set(map(id, impossible))
-    crowded = bounds.workers is not None and len(filling.bought) > bounds.workers
+    crowded = limits.workers is not None and len(assignment.bought) > limits.workers
     prices = prices_of_a_place(offerings) if crowded else ()
     place_usd = 0.0
-    if claim is None and len(filling.placed) <= MOST_JOBS_TRIED_AGAIN:
+    if claim is None and len(assignment.placed) <= MOST_JOBS_TRIED_AGAIN:
         for place_usd in prices:
-            filling, left = question.at_once(place_usd)
-            if question.allows(filling):
+            assignment, left = question.at_once(place_usd)
+            if question.allows(assignment):
                 break
-    if claim is None and question.allows(filling):
+    if claim is None and question.allows(assignment):
         unaffordable: tuple[str, ...] = ()
         queue = [group for group in left if id(group) not in out]
         if queue:
-            shop = Shop(offerings, bounds.after(question.bought(filling)), place_usd)
-            unaffordable = fill_in_turns(queue, filling, shop, running)
+            shop = Shop(offerings, limits.after(question.bought(assignment)), place_usd)
+            unaffordable = fill_in_turns(queue, assignment, shop, running)
     else:
         # Where money is scarce, too, dear places may serve fewer.
-        ways = prices[-1:] if bounds.usd_per_hour is None and crowded else (*prices[-1:], 0.0)
+        ways = prices[-1:] if limits.usd_per_hour is None and crowded else (*prices[-1:], 0.0)
         answers = [question.in_turns(each, out) for each in ways]
-        filling, unaffordable = min(answers, key=lambda each: len(each[1]))
+        assignment, unaffordable = min(answers, key=lambda each: len(each[1]))
     if crowded:
-        trim(filling, offerings, bounds)
-    for number, (room, offering) in enumerate(zip(filling.bought, question.bought(filling), strict=True)):
-        room.id, room.offering = f"new-{number}", offering
+        trim(assignment, offerings, limits)
+    for number, (bin_, offering) in enumerate(zip(assignment.bought, question.bought(assignment), strict=True)):
+        bin_.id, bin_.offering = f"new-{number}", offering
     return Packing(
-        filling.placed,
-        filling.bought,
+        assignment.placed,
+        assignment.bought,
         tuple([job_id for group in impossible for job_id in group.job_ids]),
         unaffordable,
     )
@@ -134,23 +134,23 @@ def _most_work_first(groups: Iterable[Group]) -> list[Group]:
     return sorted(groups, key=lambda each: (-each.remaining.mean_seconds * each.cpus, each.job_ids[0]))
 
 
-def _fill(groups: Iterable[Group], filling: Filling) -> list[Group]:
+def _fill(groups: Iterable[Group], assignment: Assignment) -> list[Group]:
     """Place all the jobs, and answer those that no shape holds."""
     waiting: list[Waiting] = []
     left: list[Group] = []
     for group in groups:
-        new = cheapest_new(group, filling.offerings, filling.settings)
+        new = cheapest_new(group, assignment.offerings, assignment.settings)
         if new is None:
             left.append(group)
             continue
         jobs = Waiting(group, list(group.job_ids), *new)
-        filling.place(jobs)
+        assignment.place(jobs)
         if jobs.job_ids:
             waiting.append(jobs)
-    if filling.settings.joint:
-        buy_bundles(waiting, filling)
+    if assignment.settings.joint:
+        buy_bundles(waiting, assignment)
     for jobs in waiting:
-        filling.place(jobs, buy=True)
-    if filling.settings.joint:
-        revise(filling)
+        assignment.place(jobs, buy=True)
+    if assignment.settings.joint:
+        revise(assignment)
     return left

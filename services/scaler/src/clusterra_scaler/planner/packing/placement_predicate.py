@@ -7,11 +7,11 @@ SchedulerParameters=extra_constraints: a node's Extra against a job's --extra, w
 held.
 """
 
-from clusterra_scaler.planner.packing.bins import Room
+from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
 
 
-def refuses(room: Room, group: Group, new_usd: float, settings: Settings) -> bool:
+def rejects(bin_: Bin, group: Group, new_usd: float, settings: Settings) -> bool:
     """Whether the job costs more here than on a new worker, which would cost `new_usd` for each of its nodes."""
-    return room.price_of(group, settings, new_usd) > new_usd
+    return bin_.price_of(group, settings, new_usd) > new_usd

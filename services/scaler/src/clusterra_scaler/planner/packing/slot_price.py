@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from clusterra_scaler.planner.packing.assignment import Filling
+from clusterra_scaler.planner.packing.assignment import Assignment
 from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Offering
-from clusterra_scaler.planner.packing.limits import Bounds
+from clusterra_scaler.planner.packing.limits import Limits
 
 _PRICES = (0.25, 1.0, 8.0)
 """What a place may cost, by the price of the dearest shape. At the last of them hardly anything else counts."""
@@ -28,31 +28,31 @@ def with_place(offering: Offering, usd_per_second: float) -> Offering:
     return replace(offering, usd_per_second=offering.usd_per_second + usd_per_second) if usd_per_second else offering
 
 
-def trim(filling: Filling, offerings: Sequence[Offering], bounds: Bounds) -> None:
+def trim(assignment: Assignment, offerings: Sequence[Offering], limits: Limits) -> None:
     """Make each bought worker the cheapest one that holds its jobs, of a shape of which there may be one more."""
-    used: dict[int, tuple[int, float, int]] = {room.order: (0, 0.0, 0) for room in filling.bought}
+    used: dict[int, tuple[int, float, int]] = {bin_.order: (0, 0.0, 0) for bin_ in assignment.bought}
     allowed: dict[int, frozenset[str]] = {}
-    for placed in filling.placed:
+    for placed in assignment.placed:
         group = placed.group
-        for room in placed.rooms:
-            if room.order in used:
-                cpus, memory_gib, gpus = used[room.order]
-                used[room.order] = cpus + group.cpus, memory_gib + group.memory_gib, gpus + group.gpus
+        for bin_ in placed.bins:
+            if bin_.order in used:
+                cpus, memory_gib, gpus = used[bin_.order]
+                used[bin_.order] = cpus + group.cpus, memory_gib + group.memory_gib, gpus + group.gpus
                 if group.shapes is not None:
-                    allowed[room.order] = allowed.get(room.order, group.shapes) & group.shapes
-    counts = Counter(room.offering.shape for room in filling.bought)
+                    allowed[bin_.order] = allowed.get(bin_.order, group.shapes) & group.shapes
+    counts = Counter(bin_.offering.shape for bin_ in assignment.bought)
     cheapest_first = sorted(offerings, key=attrgetter("usd_per_second"))
-    for room in filling.bought:
-        cpus, memory_gib, gpus = used[room.order]
-        own = room.offering.shape
-        room.offering = next(
+    for bin_ in assignment.bought:
+        cpus, memory_gib, gpus = used[bin_.order]
+        own = bin_.offering.shape
+        bin_.offering = next(
             offering
             for offering in cheapest_first
             if cpus <= offering.cpus
             and memory_gib <= offering.memory_gib + ROUNDING_GIB
             and gpus <= offering.gpus
-            and offering.shape in allowed.get(room.order, (offering.shape,))
-            and (offering.shape == own or counts[offering.shape] < bounds.of_shape.get(offering.shape, counts.total()))
+            and offering.shape in allowed.get(bin_.order, (offering.shape,))
+            and (offering.shape == own or counts[offering.shape] < limits.of_shape.get(offering.shape, counts.total()))
         )
         counts[own] -= 1
-        counts[room.offering.shape] += 1
+        counts[bin_.offering.shape] += 1

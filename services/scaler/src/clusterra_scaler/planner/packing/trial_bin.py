@@ -9,7 +9,7 @@ from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Group, Offering
 from clusterra_scaler.planner.packing.settings import Settings
 
 
-class Draft:
+class TrialBin:
     """Fills and prices as a Room does, in a fraction of its time. The first job bears the boot."""
 
     __slots__ = (

@@ -15,7 +15,7 @@ from operator import attrgetter
 from clusterra_contracts.identity import JobId, Moment, ShapeName, WorkerName
 
 from clusterra_scaler.planner.observed.booking import Booking
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.supply import Supply
 from clusterra_scaler.planner.requests.demand import Demand
 
@@ -26,7 +26,9 @@ _WHOLE_SECONDS = timedelta(seconds=1)
 """Slurm tells times in them."""
 
 
-def standing(bookings: Sequence[Booking], demands: Sequence[Demand], supply: Supply, seen: Seen) -> tuple[Booking, ...]:
+def standing(
+    bookings: Sequence[Booking], demands: Sequence[Demand], supply: Supply, observation: Observation
+) -> tuple[Booking, ...]:
     """What is left of the bookings, the oldest first: those whose workers come and whose jobs still wait.
 
     Workers that the edge tells of are given to the oldest bookings of their shape. There are never more shares of a job
@@ -39,7 +41,7 @@ def standing(bookings: Sequence[Booking], demands: Sequence[Demand], supply: Sup
     # Each that goes may free a name for another one, and may break up a job of several nodes.
     while after != before:
         before, after = after, _of_waiting(after, of_job)
-        after = _coming(_named(after, supply), supply, seen)
+        after = _coming(_named(after, supply), supply, observation)
     return tuple(after)
 
 
@@ -84,7 +86,7 @@ def _is_new(name: WorkerName, booking: Booking, supply: Supply) -> bool:
     return node.idle and node.registered_at is not None and node.registered_at + _WHOLE_SECONDS >= booking.bought_at
 
 
-def _coming(bookings: Sequence[Booking], supply: Supply, seen: Seen) -> list[Booking]:
+def _coming(bookings: Sequence[Booking], supply: Supply, observation: Observation) -> list[Booking]:
     """Without those whose jobs should have started by now."""
     registered = [_registered(each, supply) for each in bookings]
     still_come = {
@@ -95,7 +97,7 @@ def _coming(bookings: Sequence[Booking], supply: Supply, seen: Seen) -> list[Boo
     for each, when in zip(bookings, registered, strict=True):
         if each.worker and each.worker not in usable:
             continue
-        recent = when is None or seen.now - max(when, each.bought_at) <= STARTS_WITHIN
+        recent = when is None or observation.now - max(when, each.bought_at) <= STARTS_WITHIN
         if recent or any(job_id in still_come for job_id in each.jobs):
             kept.append(each)
     return kept

@@ -22,17 +22,17 @@ from clusterra_contracts.shapes import Catalogue
 from clusterra_scaler.planner.observed.booking import Booking
 from clusterra_scaler.planner.observed.breakers import Breaker
 from clusterra_scaler.planner.observed.launch_failures import stuck_workers
-from clusterra_scaler.planner.observed.observation import Seen
-from clusterra_scaler.planner.observed.registration import Ghost
+from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.registration import OverdueWorker
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import Supply
 from clusterra_scaler.planner.placement.family_policy import new_workers
-from clusterra_scaler.planner.placement.packing_policy import PackingPlan
+from clusterra_scaler.planner.placement.packing_policy import Placement
 from clusterra_scaler.planner.placement.plan import Plan, Unmet
-from clusterra_scaler.planner.placement.quota import Allowance
+from clusterra_scaler.planner.placement.quota import QuotaHeadroom
 from clusterra_scaler.planner.requests.demand import Demand
 
-type Planner = Callable[[Sequence[Demand], Supply, Catalogue, Allowance], PackingPlan]
+type Planner = Callable[[Sequence[Demand], Supply, Catalogue, QuotaHeadroom], Placement]
 """What a policy makes of a catalogue."""
 
 
@@ -40,59 +40,66 @@ type Planner = Callable[[Sequence[Demand], Supply, Catalogue, Allowance], Packin
 class Failover:
     """A plan, and what follows from the breakers."""
 
-    packed: PackingPlan
-    given_back: Mapping[WorkerName, Ghost]
+    packed: Placement
+    withdrawn: Mapping[WorkerName, OverdueWorker]
     """Workers that may be removed, as long as they do not serve."""
     reasons: Mapping[ShapeName, str]
     """Why less is wanted of a shape, or more of another one, in words."""
 
 
 def plan_around(
-    seen: Seen, state: FleetState, demands: Sequence[Demand], supply: Supply, allowance: Allowance, planner: Planner
+    observation: Observation,
+    state: FleetState,
+    demands: Sequence[Demand],
+    supply: Supply,
+    headroom: QuotaHeadroom,
+    planner: Planner,
 ) -> Failover:
     """Plan by the breakers of this state. Nothing is given back unless the view is whole."""
     breakers = {breaker.shape: breaker for breaker in state.breakers if breaker.open}
-    catalogue = seen.binding.catalogue
+    catalogue = observation.binding.catalogue
     if not breakers:
-        return Failover(planner(demands, supply, catalogue, allowance), {}, {})
-    pausing = {shape for shape, breaker in breakers.items() if breaker.pauses(seen.now)}
-    in_vain = frozenset(name for shape in sorted(pausing) for name in _in_vain(seen, state, supply, shape))
+        return Failover(planner(demands, supply, catalogue, headroom), {}, {})
+    pausing = {shape for shape, breaker in breakers.items() if breaker.pauses(observation.now)}
+    in_vain = frozenset(name for shape in sorted(pausing) for name in _in_vain(observation, state, supply, shape))
     rest, waiting = _parted(supply, in_vain, pausing)
     due = breakers.keys() - pausing
     tries = frozenset(name for name, shape in _booting(supply) if shape in due)
     sure, tried = _parted(rest, tries, due)
     usable, out = _without(catalogue, breakers), _only(catalogue, breakers)
 
-    packed = planner(demands, sure, usable, allowance)
+    packed = planner(demands, sure, usable, headroom)
     stranded = _stranded(packed.plan, usable, out, catalogue)
     if tries or tried.ordered:
-        packed = planner(demands, rest, usable, allowance)
+        packed = planner(demands, rest, usable, headroom)
     elif due and (packed.plan.new or packed.plan.unmet):
-        packed = _with_try(packed, breakers, due, demands, sure, catalogue, allowance, planner)
+        packed = _with_try(packed, breakers, due, demands, sure, catalogue, headroom, planner)
     if stranded:
         left = [replace(unmet.demand, count=unmet.count) for unmet in stranded]
-        kept = planner(left, waiting, out, allowance.after(Counter(packed.plan.new)))
+        kept = planner(left, waiting, out, headroom.after(Counter(packed.plan.new)))
         coming = {shape for _, shape in _booting(supply)} | Counter(supply.ordered).keys() | packed.plan.new.keys()
         new = {shape: _one_job(kept.plan, shape, left) for shape in kept.plan.new.keys() - coming}
         unmet = [replace(each, reason=_reason(each, breakers, catalogue)) for each in stranded]
         packed = _joined(packed, kept, new, unmet)
     planned = packed.plan
-    given_back = {
-        name: Ghost(serves=False, reason=f"did not start: {breakers[supply.workers[name].shape].words}")
+    withdrawn = {
+        name: OverdueWorker(serves=False, reason=f"did not start: {breakers[supply.workers[name].shape].words}")
         for name in sorted(in_vain - planned.needed)
     }
-    return Failover(packed, given_back, _reasons(planned, breakers, catalogue, demands, supply))
+    return Failover(packed, withdrawn, _reasons(planned, breakers, catalogue, demands, supply))
 
 
-def _in_vain(seen: Seen, state: FleetState, supply: Supply, shape: ShapeName) -> list[WorkerName]:
+def _in_vain(observation: Observation, state: FleetState, supply: Supply, shape: ShapeName) -> list[WorkerName]:
     """Workers of a shape that do not start. Which of them wait for a machine is not told, only how many: the last."""
-    if not seen.whole:
+    if not observation.whole:
         return []
-    booting = [worker for worker in seen.edge.workers or () if worker.shape == shape and worker.phase == "booting"]
+    booting = [
+        worker for worker in observation.edge.workers or () if worker.shape == shape and worker.phase == "booting"
+    ]
     named = sum(worker.name in state.victims for worker in booting)
     unknown = [worker for worker in booting if worker.name in supply.workers and worker.name not in supply.nodes]
     unknown.sort(key=lambda worker: (bool(worker.reason), worker.started_at, worker.name), reverse=True)
-    return [worker.name for worker in unknown[: max(0, stuck_workers(seen, shape) - named)]]
+    return [worker.name for worker in unknown[: max(0, stuck_workers(observation, shape) - named)]]
 
 
 def _stranded(plan: Plan, usable: Catalogue, out: Catalogue, whole: Catalogue) -> list[Unmet]:
@@ -102,21 +109,21 @@ def _stranded(plan: Plan, usable: Catalogue, out: Catalogue, whole: Catalogue) -
 
 
 def _with_try(
-    packed: PackingPlan,
+    packed: Placement,
     breakers: Mapping[ShapeName, Breaker],
     due: Collection[ShapeName],
     demands: Sequence[Demand],
     supply: Supply,
     catalogue: Catalogue,
-    allowance: Allowance,
+    headroom: QuotaHeadroom,
     planner: Planner,
-) -> PackingPlan:
+) -> Placement:
     """The plan with one job's worth of a shape that is due, if that would be bought now and were then used."""
-    wished = planner(demands, supply, _without(catalogue, breakers.keys() - due), allowance).plan
+    wished = planner(demands, supply, _without(catalogue, breakers.keys() - due), headroom).plan
     for shape in sorted(due & wished.new.keys(), key=lambda shape: (breakers[shape].probe_at, shape)):
         size = _one_job(wished, shape, demands)
         ordered = replace(supply, ordered={**supply.ordered, shape: size})
-        tried = planner(demands, ordered, _without(catalogue, breakers), allowance.after(Counter({shape: size})))
+        tried = planner(demands, ordered, _without(catalogue, breakers), headroom.after(Counter({shape: size})))
         if tried.plan.ordered.get(shape) == size:
             plan = replace(
                 tried.plan,
@@ -144,9 +151,7 @@ def _one_job(plan: Plan, shape: ShapeName, demands: Iterable[Demand]) -> int:
     return min(plan.new[shape], nodes)
 
 
-def _joined(
-    packed: PackingPlan, kept: PackingPlan, new: Mapping[ShapeName, int], unmet: Sequence[Unmet]
-) -> PackingPlan:
+def _joined(packed: Placement, kept: Placement, new: Mapping[ShapeName, int], unmet: Sequence[Unmet]) -> Placement:
     """With what is kept for jobs that only shapes fit that are out, and `new` of what would be bought for them."""
     hopeless = {each.demand.job_ids for each in unmet}
     plan = replace(
@@ -161,7 +166,7 @@ def _joined(
     return replace(packed, plan=plan, bookings=(*packed.bookings, *_bookings(kept, new)))
 
 
-def _bookings(kept: PackingPlan, new: Mapping[ShapeName, int]) -> Iterator[Booking]:
+def _bookings(kept: Placement, new: Mapping[ShapeName, int]) -> Iterator[Booking]:
     """Of workers that there will be."""
     left = Counter(kept.plan.ordered) + Counter(new)
     for booking in kept.bookings:

@@ -32,7 +32,7 @@ class Policy(Protocol):
         """For each need the shape of the workers to buy for it, in the same order."""
         ...
 
-    def kept_from(self, need: Need) -> frozenset[ShapeName]:
+    def excluded_shapes(self, need: Need) -> frozenset[ShapeName]:
         """The shapes whose workers are not for it, be they there or to be bought."""
         ...
 
@@ -52,9 +52,9 @@ class FamilyPolicy:
         """`whole`: all shapes of the cluster, also those of which nothing can be bought now."""
         self._gpu_shapes = GpuShapes(whole)
 
-    def kept_from(self, need: Need) -> frozenset[ShapeName]:
+    def excluded_shapes(self, need: Need) -> frozenset[ShapeName]:
         """See Policy."""
-        return self._gpu_shapes.kept_from(need)
+        return self._gpu_shapes.excluded_shapes(need)
 
     def choose(self, needs: Sequence[Need], catalogue: Catalogue) -> list[Shape | NoShape]:
         """See Policy."""
@@ -83,7 +83,7 @@ class FamilyPolicy:
         if need.node:
             return NoShape(f"it asks for the node {need.node}, which no new worker can be")
         allows = parse(need.constraint)
-        if with_gpus and not self.kept_from(need):
+        if with_gpus and not self.excluded_shapes(need):
             able = [shape for shape in with_gpus if holds(shape, need) and allows(shape.worker.features)]
             if able:
                 return able[0]
@@ -95,7 +95,7 @@ class FamilyPolicy:
             fitting = [shape for shape in _that_hold(need, families[family]) if allows(shape.worker.features)]
             if fitting:
                 return fitting
-        others = with_gpus if not self.kept_from(need) else ()
+        others = with_gpus if not self.excluded_shapes(need) else ()
         shapes = (*(shape for family in families.values() for shape in family), *others)
         if not any(allows(shape.worker.features) for shape in shapes):
             return NoShape(f"no shape has the features {need.constraint!r}")
@@ -129,12 +129,12 @@ def new_workers(catalogue: Catalogue, whole: Catalogue | None = None) -> Fits:
 
     def fits(need: Need) -> bool:
         allows = parse(need.constraint)
-        kept_from = gpu_shapes.kept_from(need)
+        excluded_shapes = gpu_shapes.excluded_shapes(need)
         return any(
             need.cpus <= worker.cpus
             and need.memory_mib <= worker.memory_mib
             and gres.fits(need.gres, has)
-            and name not in kept_from
+            and name not in excluded_shapes
             and allows(worker.features)
             for name, worker, has in workers
         )

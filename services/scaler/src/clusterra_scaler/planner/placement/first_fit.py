@@ -9,10 +9,10 @@ from itertools import islice
 from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.shapes import Catalogue, Shape
 
-from clusterra_scaler.planner.observed.supply import Bin, Kind, Supply, best_fit, spec_bin
+from clusterra_scaler.planner.observed.supply import Kind, Supply, SupplyBin, best_fit, spec_bin
 from clusterra_scaler.planner.placement.family_policy import NoShape, Policy
 from clusterra_scaler.planner.placement.plan import NAMED_JOBS, Place, Plan, Unmet
-from clusterra_scaler.planner.placement.quota import Allowance
+from clusterra_scaler.planner.placement.quota import QuotaHeadroom
 from clusterra_scaler.planner.requests import gres
 from clusterra_scaler.planner.requests.constraints import parse
 from clusterra_scaler.planner.requests.demand import Demand, Need
@@ -23,23 +23,23 @@ _ROUNDS = 8
 
 
 @dataclass(slots=True)
-class _Filling:
+class _Assignment:
     """Bins as they fill up."""
 
-    bins: list[Bin]
-    allowance: Allowance
+    bins: list[SupplyBin]
+    headroom: QuotaHeadroom
     jobs: dict[ShapeName, dict[JobId, None]]
     policy: Policy
     any_family: bool
     places: dict[JobId, dict[Place, None]] = field(default_factory=dict)
     unmet: list[Unmet] = field(default_factory=list)
-    with_gres: list[Bin] = field(init=False)
+    with_gres: list[SupplyBin] = field(init=False)
     """The bins that have generic resources left, in the same order."""
 
     def __post_init__(self) -> None:
         self.with_gres = [each for each in self.bins if any(each.gres.values())]
 
-    def used(self, *kinds: Kind) -> list[Bin]:
+    def used(self, *kinds: Kind) -> list[SupplyBin]:
         return [each for each in self.bins if each.used and each.kind in kinds]
 
 
@@ -48,7 +48,7 @@ class FirstFit:
     """The plan, and the bins as they are filled by it; those that were not bought can be used further."""
 
     plan: Plan
-    bins: tuple[Bin, ...]
+    bins: tuple[SupplyBin, ...]
 
 
 def first_fit(
@@ -56,7 +56,7 @@ def first_fit(
     supply: Supply,
     policy: Policy,
     catalogue: Catalogue,
-    allowance: Allowance,
+    headroom: QuotaHeadroom,
     *,
     any_family: bool = False,
 ) -> FirstFit:
@@ -72,27 +72,27 @@ def first_fit(
     jobs: dict[ShapeName, dict[JobId, None]] = {}
     bought: Counter[ShapeName] = Counter()
     for _ in range(_ROUNDS):
-        filling = _Filling(_bins(supply, bought), allowance.after(bought), jobs, policy, any_family)
+        assignment = _Assignment(_bins(supply, bought), headroom.after(bought), jobs, policy, any_family)
         for demand, choices in decreasing:
-            _place(demand, choices, filling)
-        needed = Counter(each.shape for each in filling.used("ordered"))
-        more = Counter(each.shape for each in filling.used("new"))
+            _place(demand, choices, assignment)
+        needed = Counter(each.shape for each in assignment.used("ordered"))
+        more = Counter(each.shape for each in assignment.used("new"))
         before, bought = bought, bought + more if more else needed - Counter(supply.ordered)
         if bought == before:
             break
     plan = Plan(
-        needed=frozenset(each.name for each in filling.used("node", "booting")),
-        undrain=frozenset(each.name for each in filling.used("draining")),
+        needed=frozenset(each.name for each in assignment.used("node", "booting")),
+        undrain=frozenset(each.name for each in assignment.used("draining")),
         ordered=needed & Counter(supply.ordered),
         new=bought,
         jobs={shape: tuple(islice(jobs[shape], NAMED_JOBS)) for shape in bought},
-        places={job_id: tuple(places) for job_id, places in filling.places.items()},
-        unmet=tuple(filling.unmet),
+        places={job_id: tuple(places) for job_id, places in assignment.places.items()},
+        unmet=tuple(assignment.unmet),
     )
-    return FirstFit(plan, tuple(filling.bins))
+    return FirstFit(plan, tuple(assignment.bins))
 
 
-def _bins(supply: Supply, bought: Counter[ShapeName]) -> list[Bin]:
+def _bins(supply: Supply, bought: Counter[ShapeName]) -> list[SupplyBin]:
     ordered = (bought + Counter(supply.ordered)).elements()
     bins = [copy(each) for each in supply.bins]
     return sorted([*bins, *(spec_bin("ordered", "", shape, supply.specs[shape]) for shape in ordered)], key=best_fit)
@@ -109,36 +109,40 @@ def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ..
     return (-demand.nodes, -gpus, -cpus, -memory_mib, free, shared, demand.job_ids)
 
 
-def _place(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling) -> None:
+def _place(demand: Demand, shapes: list[Shape | NoShape], assignment: _Assignment) -> None:
     accepting = [
-        _accepting(filling, filling.with_gres if part.need.gres else filling.bins, part.need, shape)
+        _accepting(assignment, assignment.with_gres if part.need.gres else assignment.bins, part.need, shape)
         for part, shape in zip(demand.parts, shapes, strict=True)
     ]
     if demand.nodes == 1:
-        placed = _place_singles(demand, shapes[0], filling, accepting[0])
+        placed = _place_singles(demand, shapes[0], assignment, accepting[0])
     else:
-        placed = _place_gangs(demand, shapes, filling, [list(each) for each in accepting])
+        placed = _place_gangs(demand, shapes, assignment, [list(each) for each in accepting])
     left = demand.count - placed
     if left:
-        refusals = [shape.reason for shape in shapes if isinstance(shape, NoShape)]
-        reason = refusals[0] if refusals else "the cluster has as many workers as it may have"
-        filling.unmet.append(Unmet(demand, left, reason))
+        reasons = [shape.reason for shape in shapes if isinstance(shape, NoShape)]
+        reason = reasons[0] if reasons else "the cluster has as many workers as it may have"
+        assignment.unmet.append(Unmet(demand, left, reason))
 
 
-def _place_singles(demand: Demand, shape: Shape | NoShape, filling: _Filling, accepting: Iterable[Bin]) -> int:
+def _place_singles(
+    demand: Demand, shape: Shape | NoShape, assignment: _Assignment, accepting: Iterable[SupplyBin]
+) -> int:
     need = demand.parts[0].need
     left = demand.count
     for each in accepting:
-        left -= _take(each, need, left, demand, filling)
+        left -= _take(each, need, left, demand, assignment)
         if not left:
             break
     if isinstance(shape, Shape):
-        while left and filling.allowance.of(shape.name):
-            left -= _take(_buy(demand, shape, filling), need, left, demand, filling)
+        while left and assignment.headroom.of(shape.name):
+            left -= _take(_buy(demand, shape, assignment), need, left, demand, assignment)
     return demand.count - left
 
 
-def _place_gangs(demand: Demand, shapes: list[Shape | NoShape], filling: _Filling, accepting: list[list[Bin]]) -> int:
+def _place_gangs(
+    demand: Demand, shapes: list[Shape | NoShape], assignment: _Assignment, accepting: list[list[SupplyBin]]
+) -> int:
     for placed in range(demand.count):
         gang = _gang(demand, accepting)
         missing = [
@@ -146,23 +150,23 @@ def _place_gangs(demand: Demand, shapes: list[Shape | NoShape], filling: _Fillin
             for part, shape, found in zip(demand.parts, shapes, gang, strict=True)
             for _ in range(part.nodes - len(found))
         ]
-        if not _affordable(missing, filling.allowance):
+        if not _affordable(missing, assignment.headroom):
             return placed
         for part, shape, found in zip(demand.parts, shapes, gang, strict=True):
             while isinstance(shape, Shape) and len(found) < part.nodes:
-                bought = _buy(demand, shape, filling)
+                bought = _buy(demand, shape, assignment)
                 found.append(bought)
                 for other, choice, candidates in zip(demand.parts, shapes, accepting, strict=True):
-                    candidates += _accepting(filling, [bought], other.need, choice)
+                    candidates += _accepting(assignment, [bought], other.need, choice)
             for each in found:
-                _take(each, part.need, 1, demand, filling)
+                _take(each, part.need, 1, demand, assignment)
     return demand.count
 
 
-def _gang(demand: Demand, accepting: list[list[Bin]]) -> list[list[Bin]]:
+def _gang(demand: Demand, accepting: list[list[SupplyBin]]) -> list[list[SupplyBin]]:
     """For each part of one job the nodes that there are for it, or not enough of them; no node twice."""
     taken: set[int] = set()
-    gang: list[list[Bin]] = [[] for _ in demand.parts]
+    gang: list[list[SupplyBin]] = [[] for _ in demand.parts]
     # Parts that can use few of the workers choose first.
     for index in sorted(range(len(gang)), key=lambda index: (not demand.parts[index].need.node, len(accepting[index]))):
         part = demand.parts[index]
@@ -172,8 +176,8 @@ def _gang(demand: Demand, accepting: list[list[Bin]]) -> list[list[Bin]]:
     return gang
 
 
-def _affordable(missing: list[Shape | NoShape], allowance: Allowance) -> bool:
-    left = allowance.after(Counter())
+def _affordable(missing: list[Shape | NoShape], headroom: QuotaHeadroom) -> bool:
+    left = headroom.after(Counter())
     for shape in missing:
         if isinstance(shape, NoShape) or not left.of(shape.name):
             return False
@@ -181,19 +185,21 @@ def _affordable(missing: list[Shape | NoShape], allowance: Allowance) -> bool:
     return True
 
 
-def _buy(demand: Demand, shape: Shape, filling: _Filling) -> Bin:
+def _buy(demand: Demand, shape: Shape, assignment: _Assignment) -> SupplyBin:
     bought = spec_bin("new", "", shape.name, shape.worker)
-    filling.bins.append(bought)
+    assignment.bins.append(bought)
     if bought.gres:
-        filling.with_gres.append(bought)
-    filling.allowance.take(shape.name)
-    named = filling.jobs.setdefault(shape.name, {})
+        assignment.with_gres.append(bought)
+    assignment.headroom.take(shape.name)
+    named = assignment.jobs.setdefault(shape.name, {})
     if demand.job_ids[0] not in named:
         named.update(dict.fromkeys(demand.job_ids))
     return bought
 
 
-def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | NoShape) -> Iterator[Bin]:
+def _accepting(
+    assignment: _Assignment, bins: list[SupplyBin], need: Need, shape: Shape | NoShape
+) -> Iterator[SupplyBin]:
     """Those that have room for one and may run it.
 
     A node takes any job, but for those that the policy keeps from its shape. A worker that is still to come is for jobs
@@ -203,14 +209,14 @@ def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | No
         return iter(())
     allows = parse(need.constraint)
     family = shape.family if isinstance(shape, Shape) else None
-    kept_from = filling.policy.kept_from(need)
+    excluded_shapes = assignment.policy.excluded_shapes(need)
     return (
         each
         for each in bins
         if each.cpus >= need.cpus
         and each.memory_mib >= need.memory_mib
-        and each.shape not in kept_from
-        and (filling.any_family or each.kind not in _COMING or family in each.features)
+        and each.shape not in excluded_shapes
+        and (assignment.any_family or each.kind not in _COMING or family in each.features)
         and need.node in ("", each.name)
         and each.name not in need.not_nodes
         and allows(each.features)
@@ -218,7 +224,7 @@ def _accepting(filling: _Filling, bins: list[Bin], need: Need, shape: Shape | No
     )
 
 
-def _slots(candidate: Bin, need: Need) -> int:
+def _slots(candidate: SupplyBin, need: Need) -> int:
     """How many jobs of this need have room side by side."""
     if (need.exclusive or need.only_with_uid != candidate.only_for_uid) and not candidate.empty:
         return 0
@@ -228,11 +234,11 @@ def _slots(candidate: Bin, need: Need) -> int:
     return min(side_by_side, 1) if need.exclusive else max(side_by_side, 0)
 
 
-def _take(candidate: Bin, need: Need, wanted: int, demand: Demand, filling: _Filling) -> int:
+def _take(candidate: SupplyBin, need: Need, wanted: int, demand: Demand, assignment: _Assignment) -> int:
     count = min(_slots(candidate, need), wanted)
     if count:
         place = Place(candidate.kind, candidate.name, candidate.shape)
-        filling.places.setdefault(demand.job_ids[0], {})[place] = None
+        assignment.places.setdefault(demand.job_ids[0], {})[place] = None
         candidate.used = True
         candidate.empty = False
         candidate.only_for_uid = need.only_with_uid
@@ -241,5 +247,5 @@ def _take(candidate: Bin, need: Need, wanted: int, demand: Demand, filling: _Fil
         if need.gres:
             candidate.gres = gres.without(need.gres * count, candidate.gres)
             if not any(candidate.gres.values()):
-                filling.with_gres = [each for each in filling.with_gres if each is not candidate]
+                assignment.with_gres = [each for each in assignment.with_gres if each is not candidate]
     return count

@@ -12,9 +12,9 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_scaler.planner.estimates.remaining_time import OVER, Remaining, last
 from clusterra_scaler.planner.estimates.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.observed.booking import Booking
-from clusterra_scaler.planner.observed.observation import Seen
-from clusterra_scaler.planner.observed.supply import Bin, Supply, best_fit, spec_bin
-from clusterra_scaler.planner.packing.bins import Room
+from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.supply import Supply, SupplyBin, best_fit, spec_bin
+from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.placement.plan import Place
 from clusterra_scaler.planner.placement.workloads import Shares, offering_of
@@ -24,32 +24,32 @@ NEARLY_CERTAIN = 0.9
 
 
 @dataclass(eq=False)
-class FleetRoom:
+class FleetBin:
     """A worker as a room, and what is planned for it."""
 
     id: str
     place: Place
-    make: Callable[[], Room]
+    make: Callable[[], Bin]
     """Makes what it has free. Others may be given the same."""
     booking: Booking | None = None
     """That it comes with."""
-    soon: Room | None = None
+    soon: Bin | None = None
     """What it is by the time at which a new worker would have booted, where anybody asked."""
     jobs: dict[JobId, int] = field(default_factory=dict)
     """Shares that this plan puts there, beside those that are booked."""
 
     @cached_property
-    def like(self) -> Room:
+    def like(self) -> Bin:
         """What it has free before anything is planned, not to be filled. Of thousands of workers that come nobody asks
         that, unless other jobs wait."""
         return self.make()
 
     @cached_property
-    def room(self) -> Room:
+    def bin(self) -> Bin:
         """What it has free."""
-        room = self.like.copy()
-        room.id = self.id
-        return room
+        fleet_bin = self.like.copy()
+        fleet_bin.id = self.id
+        return fleet_bin
 
     @property
     def ready(self) -> bool:
@@ -61,57 +61,57 @@ class FleetRoom:
         self.jobs[job_id] = self.jobs.get(job_id, 0) + 1
 
 
-class FleetRooms:
+class FleetBins:
     """Makes the rooms."""
 
-    def __init__(self, seen: Seen, supply: Supply, history: RunHistory) -> None:
+    def __init__(self, observation: Observation, supply: Supply, history: RunHistory) -> None:
         self._supply = supply
         self._history = history
-        self._now = seen.now.timestamp()
-        self._prices = {shape.name: shape.usd_per_hour for shape in seen.binding.catalogue.shapes}
+        self._now = observation.now.timestamp()
+        self._prices = {shape.name: shape.usd_per_hour for shape in observation.binding.catalogue.shapes}
         self._offerings: dict[ShapeName, Offering] = {}
-        self._like: dict[object, Room] = {}
+        self._like: dict[object, Bin] = {}
         """Of workers that run nothing, by what they have free and what is booked there: thousands may be alike."""
         self._running: defaultdict[WorkerName, list[RunningJob]] = defaultdict(list)
-        for job in seen.snapshot.running or ():
+        for job in observation.snapshot.running or ():
             for name in job.nodes:
                 self._running[name].append(job)
 
-    def of(self, bins: Iterable[Bin], bookings: Iterable[Booking], shares: Shares) -> list[FleetRoom]:
+    def of(self, bins: Iterable[SupplyBin], bookings: Iterable[Booking], shares: Shares) -> list[FleetBin]:
         """The bins in the order in which Slurm could have them, and workers that are ordered and booked.
 
         `shares` has those of the jobs that are booked for. A node that is only some user's takes no other jobs.
         """
         by_name = {each.worker: each for each in bookings if each.worker}
-        rooms: list[FleetRoom] = []
+        fleet_bins: list[FleetBin] = []
         for number, each in enumerate(sorted(bins, key=best_fit)):
             if each.only_for_uid is None:
                 booking = by_name.get(each.name) if each.name else None
                 place = Place(each.kind, each.name, each.shape)
-                rooms.append(FleetRoom(f"{number}", place, partial(self._of_bin, each, booking, shares), booking))
+                fleet_bins.append(FleetBin(f"{number}", place, partial(self._of_bin, each, booking, shares), booking))
         places = {shape: Place("ordered", "", shape) for shape in self._supply.specs}
         for number, booking in enumerate(bookings):
             if not booking.worker and booking.shape in places:
                 make = partial(self._of_order, booking, shares)
-                rooms.append(FleetRoom(f"booked-{number}", places[booking.shape], make, booking))
-        return rooms
+                fleet_bins.append(FleetBin(f"booked-{number}", places[booking.shape], make, booking))
+        return fleet_bins
 
-    def soon(self, room: FleetRoom, seconds: float) -> Room:
+    def soon(self, fleet_bin: FleetBin, seconds: float) -> Bin:
         """The room as it will be after so many seconds, without the jobs that nearly certainly have ended by then."""
-        later = room.room.copy()
-        for job in self._running.get(room.place.worker, ()):
+        later = fleet_bin.bin.copy()
+        for job in self._running.get(fleet_bin.place.worker, ()):
             if self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN:
                 traits = traits_of_running(job)
                 later.cpus += traits.cpus
                 later.memory_gib += traits.memory_gib
         return later
 
-    def is_empty_in(self, room: FleetRoom, seconds: float) -> bool:
+    def is_empty_in(self, fleet_bin: FleetBin, seconds: float) -> bool:
         """Whether nearly certainly nothing of what runs there now does so after so many seconds."""
-        jobs = self._running[room.place.worker]
+        jobs = self._running[fleet_bin.place.worker]
         return all(self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN for job in jobs)
 
-    def _of_bin(self, each: Bin, booking: Booking | None, shares: Shares) -> Room:
+    def _of_bin(self, each: SupplyBin, booking: Booking | None, shares: Shares) -> Bin:
         booked = _booked(booking, shares)
         running = self._running.get(each.name)
         if running:
@@ -122,15 +122,15 @@ class FleetRooms:
             self._like[key] = _filled(self._room(each, OVER), booked)
         return self._like[key]
 
-    def _of_order(self, booking: Booking, shares: Shares) -> Room:
+    def _of_order(self, booking: Booking, shares: Shares) -> Bin:
         spec = self._supply.specs[booking.shape]
         return self._of_bin(spec_bin("ordered", "", booking.shape, spec), booking, shares)
 
-    def _room(self, each: Bin, busy: Remaining) -> Room:
+    def _room(self, each: SupplyBin, busy: Remaining) -> Bin:
         spec = self._supply.specs.get(each.shape)
         if spec is None:
             spec = WorkerSpec(cpus=each.cpus or 1, memory_mib=max(each.memory_mib, 1))
-        return Room(
+        return Bin(
             id="",
             offering=self._offering(each.shape or foreign(each.name), spec),
             cpus=each.cpus,
@@ -156,10 +156,10 @@ def _booked(booking: Booking | None, shares: Shares) -> list[Group]:
     return booked
 
 
-def _filled(room: Room, booked: Iterable[Group]) -> Room:
+def _filled(fleet_bin: Bin, booked: Iterable[Group]) -> Bin:
     for share in booked:
-        room.put(share)
-    return room
+        fleet_bin.put(share)
+    return fleet_bin
 
 
 def foreign(node: str) -> str:

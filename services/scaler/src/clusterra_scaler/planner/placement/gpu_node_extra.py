@@ -12,24 +12,26 @@ from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.node_extra import closed, job_class, says_what_it_takes
 from clusterra_contracts.queue import NodeState, PendingJobs
 
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.placement.node_extra import MOST_CLASSES
 from clusterra_scaler.planner.requests.constraints import UnreadableConstraint, layouts
 from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 
-def gpu_nodes(seen: Seen, gpu_shapes: GpuShapes) -> dict[WorkerName, NodeState]:
+def gpu_nodes(observation: Observation, gpu_shapes: GpuShapes) -> dict[WorkerName, NodeState]:
     """Slurm's nodes that are workers with GPUs."""
-    return {node.name: node for node in seen.snapshot.nodes or () if not gpu_shapes.names.isdisjoint(node.features)}
+    return {
+        node.name: node for node in observation.snapshot.nodes or () if not gpu_shapes.names.isdisjoint(node.features)
+    }
 
 
-def gpu_extras(seen: Seen, gpu_shapes: GpuShapes) -> dict[WorkerName, str]:
+def gpu_extras(observation: Observation, gpu_shapes: GpuShapes) -> dict[WorkerName, str]:
     """The Extra of workers with GPUs that must have another one. A node without any takes no class as it is."""
-    nodes = gpu_nodes(seen, gpu_shapes)
+    nodes = gpu_nodes(observation, gpu_shapes)
     if not nodes:
         return {}
     # The others' turn comes when jobs of these have started.
-    classes = dict.fromkeys(_let_in(seen.snapshot.pending or (), gpu_shapes))
+    classes = dict.fromkeys(_let_in(observation.snapshot.pending or (), gpu_shapes))
     extra = closed(islice(classes, MOST_CLASSES))
     return {
         name: extra
@@ -48,6 +50,6 @@ def _let_in(pending: tuple[PendingJobs, ...], gpu_shapes: GpuShapes) -> Iterator
 def _wants_gpu_shapes(group: PendingJobs, gpu_shapes: GpuShapes) -> bool:
     try:
         asked = [constraint for layout in layouts(group.features, group.nodes) for constraint, _ in layout]
-        return any(not gpu_shapes.kept_from_constraint(constraint) for constraint in asked)
+        return any(not gpu_shapes.excluded_by_constraint(constraint) for constraint in asked)
     except UnreadableConstraint:
         return False

@@ -18,15 +18,15 @@ from datetime import timedelta
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.supply import Supply, drained_by_us
 from clusterra_scaler.planner.packing.fair_share import Claim
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.limits import ROUNDING_USD
-from clusterra_scaler.planner.placement.fleet_bins import FleetRoom
-from clusterra_scaler.planner.placement.offers import Buyable
-from clusterra_scaler.planner.placement.quota import Allowance
-from clusterra_scaler.planner.placement.warm_pool import floor_of
+from clusterra_scaler.planner.placement.fleet_bins import FleetBin
+from clusterra_scaler.planner.placement.offers import Offers
+from clusterra_scaler.planner.placement.quota import QuotaHeadroom
+from clusterra_scaler.planner.placement.warm_pool import warm_pool_of
 from clusterra_scaler.planner.requests.demand import Demand
 
 GROWTH = 4
@@ -35,7 +35,7 @@ workers that stand half empty while they are drained than they gain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Capped:
+class CappedJob:
     """Equal jobs that get nothing because of the bounds."""
 
     demand: Demand
@@ -50,7 +50,7 @@ class Capped:
 
 
 @dataclass(frozen=True, slots=True)
-class Clearance:
+class HeadReservation:
     """A claim, and what is done for it."""
 
     claim: Claim
@@ -61,23 +61,23 @@ class Clearance:
 
 
 def clearance(
-    capped: Iterable[Capped],
-    rooms: Sequence[FleetRoom],
+    capped: Iterable[CappedJob],
+    fleet_bins: Sequence[FleetBin],
     supply: Supply,
-    seen: Seen,
-    buyable: Buyable,
-    is_soon_empty: Callable[[FleetRoom], bool],
-) -> Clearance | None:
+    observation: Observation,
+    offers: Offers,
+    is_soon_empty: Callable[[FleetBin], bool],
+) -> HeadReservation | None:
     """That of the first job that may claim and for which enough workers can go; `rooms` are as they were at first.
 
     A job claims after the time of a boot, for which one that needs a new worker waits anyway. Nothing goes while jobs
     wait for a reservation: which workers it will have is not told, and its jobs can run nowhere else.
     """
-    if any(group.reservation for group in seen.snapshot.pending or ()):
+    if any(group.reservation for group in observation.snapshot.pending or ()):
         return None
-    offerings, left = buyable.offerings, buyable.allowance
-    patience = timedelta(seconds=buyable.boot_seconds)
-    due = [each for each in capped if seen.now - each.demand.submitted_at >= patience]
+    offerings, left = offers.offerings, offers.headroom
+    patience = timedelta(seconds=offers.boot_seconds)
+    due = [each for each in capped if observation.now - each.demand.submitted_at >= patience]
     there = supply.standing + Counter(supply.ordered)
     by_shape = {each.shape: each for each in offerings}
     held_by_none = [
@@ -86,21 +86,25 @@ def clearance(
         if sum(count for shape, count in there.items() if shape in by_shape and each.group.runs_on(by_shape[shape]))
         < each.demand.nodes
     ]
-    candidates = [(each, list(_free_to_go(rooms, supply))) for each in held_by_none]
+    candidates = [(each, list(_free_to_go(fleet_bins, supply))) for each in held_by_none]
     if left.usd_per_hour is None:
         most_cpus = max((each.cpus for each in offerings), default=0)
         waiting_cpus = min(most_cpus, sum(each.group.cpus * each.missing * each.count for each in due))
-        small = [room for room in _free_to_go(rooms, supply) if room.room.offering.cpus * GROWTH <= waiting_cpus]
+        small = [
+            fleet_bin
+            for fleet_bin in _free_to_go(fleet_bins, supply)
+            if fleet_bin.bin.offering.cpus * GROWTH <= waiting_cpus
+        ]
         candidates += [(each, small) for each in due]
     for each, may_go in candidates:
         for offering in offerings:
             if each.group.runs_on(offering):
                 lack = _Lack.of(offering.shape, each.missing, left.after(each.ahead), supply.leaving)
-                chosen = _chosen(each, lack, may_go, supply, seen)
+                chosen = _chosen(each, lack, may_go, supply, observation)
                 if chosen is not None:
-                    return Clearance(
+                    return HeadReservation(
                         Claim(each.job_id, offering.shape),
-                        frozenset(room.place.worker for room in chosen),
+                        frozenset(fleet_bin.place.worker for fleet_bin in chosen),
                         soon=all(map(is_soon_empty, chosen)),
                     )
     return None
@@ -117,7 +121,7 @@ class _Lack:
     prices: Mapping[ShapeName, float]
 
     @classmethod
-    def of(cls, shape: ShapeName, count: int, left: Allowance, leaving: Counter[ShapeName]) -> "_Lack":
+    def of(cls, shape: ShapeName, count: int, left: QuotaHeadroom, leaving: Counter[ShapeName]) -> "_Lack":
         # What the edge was told to start and is not any more counts until it has obeyed.
         gone = leaving + left.reserved
         usd_per_hour = 0.0
@@ -146,37 +150,37 @@ class _Lack:
 
 
 def _chosen(
-    job: Capped, lack: _Lack, may_go: Iterable[FleetRoom], supply: Supply, seen: Seen
-) -> list[FleetRoom] | None:
+    job: CappedJob, lack: _Lack, may_go: Iterable[FleetBin], supply: Supply, observation: Observation
+) -> list[FleetBin] | None:
     """The workers that go; None where not enough can."""
     spare = Counter(supply.standing)
-    spare.subtract(floor_of(seen))
-    chosen: list[FleetRoom] = []
-    for room in sorted(may_go, key=lambda room: _cost_of_going(room, job, supply)):
+    spare.subtract(warm_pool_of(observation))
+    chosen: list[FleetBin] = []
+    for fleet_bin in sorted(may_go, key=lambda fleet_bin: _cost_of_going(fleet_bin, job, supply)):
         if lack.nothing:
             break
-        shape = room.place.shape
+        shape = fleet_bin.place.shape
         if spare[shape] > 0 and lack.helps(shape):
             spare[shape] -= 1
             lack.without(shape)
-            chosen.append(room)
+            chosen.append(fleet_bin)
     return chosen if lack.nothing else None
 
 
-def _free_to_go(rooms: Iterable[FleetRoom], supply: Supply) -> Iterator[FleetRoom]:
+def _free_to_go(fleet_bins: Iterable[FleetBin], supply: Supply) -> Iterator[FleetBin]:
     """Workers that Slurm has, and on which nothing is booked."""
-    for room in rooms:
-        if room.ready and room.place.worker in supply.workers and room.booking is None:
-            yield room
+    for fleet_bin in fleet_bins:
+        if fleet_bin.ready and fleet_bin.place.worker in supply.workers and fleet_bin.booking is None:
+            yield fleet_bin
 
 
-def _cost_of_going(room: FleetRoom, job: Capped, supply: Supply) -> tuple[object, ...]:
+def _cost_of_going(fleet_bin: FleetBin, job: CappedJob, supply: Supply) -> tuple[object, ...]:
     """Idle ones first, then those that go already, that the job could not use, and that are empty the soonest."""
-    goes = drained_by_us(supply.nodes[room.place.worker]) or room.place.kind == "draining"
+    goes = drained_by_us(supply.nodes[fleet_bin.place.worker]) or fleet_bin.place.kind == "draining"
     return (
-        not room.room.empty,
+        not fleet_bin.bin.empty,
         not goes,
-        job.group.runs_on(room.room.offering),
-        room.room.busy.mean_seconds,
-        room.place.worker,
+        job.group.runs_on(fleet_bin.bin.offering),
+        fleet_bin.bin.busy.mean_seconds,
+        fleet_bin.place.worker,
     )

@@ -18,11 +18,11 @@ from clusterra_contracts.node_extra import closed as closed_to_others
 from clusterra_contracts.queue import QueueSnapshot
 
 from clusterra_scaler.planner.observed.supply import Supply
-from clusterra_scaler.planner.packing.bins import Room, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
 from clusterra_scaler.planner.packing.items import Group, Offering
-from clusterra_scaler.planner.packing.placement_predicate import refuses
+from clusterra_scaler.planner.packing.placement_predicate import rejects
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.placement.fleet_bins import FleetRoom
+from clusterra_scaler.planner.placement.fleet_bins import FleetBin
 from clusterra_scaler.planner.requests.demand import Demand
 
 MOST_CLASSES = 200
@@ -36,7 +36,7 @@ class _Ready:
     """A worker that Slurm has. The room is as before anything is planned."""
 
     extra: str
-    room: Room
+    bin: Bin
     booked: Collection[JobId]
     closed: set[str] = field(default_factory=set)
     """The classes that it refuses."""
@@ -44,12 +44,12 @@ class _Ready:
     """Classes that were not looked at, of jobs that the plan has put there."""
 
 
-class Refusals:
+class ClosedNodes:
     """Of one decision, by the rooms as they are before anything is planned."""
 
     def __init__(
         self,
-        rooms: Sequence[FleetRoom],
+        fleet_bins: Sequence[FleetBin],
         supply: Supply,
         classes: Mapping[str, Group],
         let_in_everywhere: Collection[str],
@@ -66,16 +66,16 @@ class Refusals:
             for name, group in sorted(classes.items(), key=lambda each: each[1].cpus)
             if (new := cheapest_new(group, offerings, settings))
         ]
-        for room in rooms:
-            node = supply.nodes.get(room.place.worker)
-            if not room.ready or node is None or (node.extra and not says_what_it_takes(node.extra)):
+        for fleet_bin in fleet_bins:
+            node = supply.nodes.get(fleet_bin.place.worker)
+            if not fleet_bin.ready or node is None or (node.extra and not says_what_it_takes(node.extra)):
                 continue
-            ready = _Ready(node.extra, room.room.copy(), room.booking.jobs if room.booking else ())
+            ready = _Ready(node.extra, fleet_bin.bin.copy(), fleet_bin.booking.jobs if fleet_bin.booking else ())
             self._ready[node.name] = ready
             for group, name, new_usd in smallest_first:
-                if group.cpus > ready.room.cpus:
+                if group.cpus > ready.bin.cpus:
                     break
-                if ready.room.takes(group) and refuses(ready.room, group, new_usd, settings):
+                if ready.bin.takes(group) and rejects(ready.bin, group, new_usd, settings):
                     ready.closed.add(name)
                     self._refusing[name].add(node.name)
         self._closed = {name for name, ready in self._ready.items() if ready.closed}
@@ -87,12 +87,12 @@ class Refusals:
             return _NOBODY
         return self._refusing.get(name, _NOBODY) if name in self._classes else self._closed
 
-    def let_in(self, room: FleetRoom, demand: Demand) -> None:
+    def let_in(self, fleet_bin: FleetBin, demand: Demand) -> None:
         """Take jobs that cannot have a new worker."""
-        name, ready = job_class(demand.extra), self._ready.get(room.place.worker)
+        name, ready = job_class(demand.extra), self._ready.get(fleet_bin.place.worker)
         if name is not None and ready is not None:
             ready.closed.discard(name)
-            self._refusing[name].discard(room.place.worker)
+            self._refusing[name].discard(fleet_bin.place.worker)
             if name not in self._classes:
                 ready.let_in.add(name)
 
@@ -105,7 +105,7 @@ class Refusals:
             closed = set(ready.closed)
             if ready.booked:
                 closed |= {
-                    name for name, group in self._classes.items() if name not in own and not ready.room.takes(group)
+                    name for name, group in self._classes.items() if name not in own and not ready.bin.takes(group)
                 }
             allowed = {*self._let_in_everywhere, *self._classes, *own, *ready.let_in} - closed
             extra = closed_to_others(allowed) if closed else OPEN

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 
 from clusterra_contracts.identity import ShapeName
 
-from clusterra_scaler.planner.observed.observation import Seen
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import Supply
-from clusterra_scaler.planner.packing.limits import ROUNDING_USD, Bounds
+from clusterra_scaler.planner.packing.limits import ROUNDING_USD, Limits
 
 
 @dataclass(slots=True)
-class Allowance:
+class QuotaHeadroom:
     """How many more; it counts down as workers are bought."""
 
     anywhere: int
@@ -29,11 +29,11 @@ class Allowance:
 
     def of(self, shape: ShapeName) -> int:
         """How many workers of this shape may be bought."""
-        bounds = [self.anywhere, self.of_shape.get(shape, self.anywhere)]
+        limits = [self.anywhere, self.of_shape.get(shape, self.anywhere)]
         price = self.prices.get(shape, 0.0)
         if self.usd_per_hour is not None and price > 0.0:
-            bounds.append(int((self.usd_per_hour + ROUNDING_USD) // price))
-        return max(0, min(bounds) + self.reserved[shape])
+            limits.append(int((self.usd_per_hour + ROUNDING_USD) // price))
+        return max(0, min(limits) + self.reserved[shape])
 
     def take(self, shape: ShapeName) -> None:
         """Buy one."""
@@ -47,19 +47,19 @@ class Allowance:
         if self.usd_per_hour is not None:
             self.usd_per_hour -= self.prices.get(shape, 0.0)
 
-    def bounds(self, shapes: Iterable[ShapeName]) -> Bounds:
+    def limits(self, shapes: Iterable[ShapeName]) -> Limits:
         """The same for the packing, which may buy of these shapes, but nothing of what is reserved.
 
         That could be bought only once the edge has been told to start less of it: so the same look would give two
         answers, one after the other. It is free again as soon as the edge has obeyed.
         """
-        return Bounds(
+        return Limits(
             workers=max(0, self.anywhere),
             of_shape={shape: max(0, self.of_shape[shape]) for shape in shapes if shape in self.of_shape},
             usd_per_hour=self.usd_per_hour,
         )
 
-    def after(self, bought: Counter[ShapeName]) -> "Allowance":
+    def after(self, bought: Counter[ShapeName]) -> "QuotaHeadroom":
         """Another one, with these workers bought."""
         left = replace(self, reserved=Counter(self.reserved))
         for shape in bought.elements():
@@ -67,26 +67,26 @@ class Allowance:
         return left
 
 
-def ceilings(seen: Seen, state: FleetState) -> Counter[ShapeName]:
+def ceilings(observation: Observation, state: FleetState) -> Counter[ShapeName]:
     """The most workers of each shape that the edge may be acting on: it obeys the last state it has received."""
-    applied = seen.edge.applied
+    applied = observation.edge.applied
     acknowledged = applied is not None and (applied.fence, applied.generation) == (state.fence, state.generation)
     asked = Counter({target.shape: target.replicas for target in state.targets})
     return asked if acknowledged else asked | Counter(state.ceilings)
 
 
-def allowance_of(seen: Seen, state: FleetState, supply: Supply) -> Allowance:
+def quota_headroom(observation: Observation, state: FleetState, supply: Supply) -> QuotaHeadroom:
     """What is left of the policy's bounds, counting all that are there, on their way out or possibly being started."""
-    policy = seen.binding.policy
-    asked = ceilings(seen, state)
+    policy = observation.binding.policy
+    asked = ceilings(observation, state)
     counted = supply.standing + Counter(supply.ordered)
     taken = asked | counted
-    prices = {shape.name: shape.usd_per_hour for shape in seen.binding.catalogue.shapes}
+    prices = {shape.name: shape.usd_per_hour for shape in observation.binding.catalogue.shapes}
     all_there = taken + supply.leaving
     usd_per_hour = None
     if policy.usd_per_hour is not None:
         usd_per_hour = policy.usd_per_hour - sum(count * prices.get(shape, 0.0) for shape, count in all_there.items())
-    return Allowance(
+    return QuotaHeadroom(
         anywhere=policy.max_workers - all_there.total(),
         reserved=asked - counted,
         of_shape={shape: most - all_there[shape] for shape, most in policy.most.items()},

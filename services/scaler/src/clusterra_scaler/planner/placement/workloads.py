@@ -6,7 +6,7 @@ from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.queue import RunningJob
 from clusterra_contracts.shapes import Catalogue, WorkerSpec
 
-from clusterra_scaler.planner.estimates.provisioning_latency import Boots
+from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.estimates.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.requests.constraints import parse
@@ -26,9 +26,9 @@ def is_packed(demand: Demand) -> bool:
     return not (need.gres or need.unreadable or need.node or need.not_nodes or need.only_with_uid is not None)
 
 
-def offerings_of(catalogue: Catalogue, boots: Boots) -> list[Offering]:
+def offerings_of(catalogue: Catalogue, latency: ProvisioningLatency) -> list[Offering]:
     """What can be bought, the cheapest first."""
-    learned = boots.p99_seconds()
+    learned = latency.p99_seconds()
     offerings = [
         offering_of(shape.name, shape.worker, shape.usd_per_hour, learned.get(shape.name, BOOT_SECONDS))
         for shape in catalogue.shapes
@@ -83,9 +83,9 @@ class Workloads:
     def _shapes(self, constraint: str) -> frozenset[ShapeName] | None:
         if constraint not in self._allowed:
             allows = parse(constraint)
-            specs, kept_from = self._specs.items(), self._gpu_shapes.kept_from_constraint(constraint)
+            specs, excluded_shapes = self._specs.items(), self._gpu_shapes.excluded_by_constraint(constraint)
             self._allowed[constraint] = frozenset(
-                shape for shape, spec in specs if shape not in kept_from and allows(spec.features)
+                shape for shape, spec in specs if shape not in excluded_shapes and allows(spec.features)
             )
         return self._allowed[constraint]
 

@@ -22,21 +22,21 @@ class GpuShapes:
     def __init__(self, whole: Catalogue) -> None:
         self.names = frozenset(shape.name for shape in whole.shapes if shape.gpu_count)
         self._others = [shape.worker.features for shape in whole.shapes if not shape.gpu_count]
-        self._kept_from: dict[str, frozenset[ShapeName]] = {}
+        self._excluded: dict[str, frozenset[ShapeName]] = {}
 
-    def kept_from(self, need: Need) -> frozenset[ShapeName]:
+    def excluded_shapes(self, need: Need) -> frozenset[ShapeName]:
         """The shapes whose workers are not for such a job. Where it names its node, it has that."""
         if not self.names or need.gres or need.node or need.unreadable:
             return _NONE
-        return self.kept_from_constraint(need.constraint)
+        return self.excluded_by_constraint(need.constraint)
 
-    def kept_from_all(self, needs: Iterable[Need]) -> frozenset[ShapeName]:
+    def excluded_for_all(self, needs: Iterable[Need]) -> frozenset[ShapeName]:
         """The shapes whose workers are for none of these jobs."""
-        return self.names.intersection(*map(self.kept_from, needs))
+        return self.names.intersection(*map(self.excluded_shapes, needs))
 
-    def kept_from_constraint(self, constraint: str) -> frozenset[ShapeName]:
+    def excluded_by_constraint(self, constraint: str) -> frozenset[ShapeName]:
         """The same for a job that asks for no GPUs. Raises UnreadableConstraint."""
-        if constraint not in self._kept_from:
+        if constraint not in self._excluded:
             allows = parse(constraint)
-            self._kept_from[constraint] = self.names if any(map(allows, self._others)) else _NONE
-        return self._kept_from[constraint]
+            self._excluded[constraint] = self.names if any(map(allows, self._others)) else _NONE
+        return self._excluded[constraint]

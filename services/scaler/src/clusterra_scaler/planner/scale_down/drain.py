@@ -20,13 +20,13 @@ from typing import Self
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Undrain
 
-from clusterra_scaler.planner.observed.observation import Seen, busy_nodes, runs_nothing
-from clusterra_scaler.planner.observed.observation_history import Sightings
-from clusterra_scaler.planner.observed.registration import Ghost, ghosts
+from clusterra_scaler.planner.observed.observation import Observation, busy_nodes, runs_nothing
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.registration import OverdueWorker, overdue_workers
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import Supply, drained_by_us
 from clusterra_scaler.planner.placement.plan import Plan
-from clusterra_scaler.planner.scale_down.drain_budget import Moves
+from clusterra_scaler.planner.scale_down.drain_budget import DrainBudget
 from clusterra_scaler.planner.scale_down.idle_release import released
 
 UNANSWERED_SECONDS = 60.0
@@ -38,14 +38,14 @@ type Action = Drain | Undrain | Down | DeleteNode | SetExtra
 
 
 @dataclass(frozen=True, slots=True)
-class Retirement:
+class ScaleDown:
     """What changes in scaling down, and what Slurm must be asked to do."""
 
     drains: Mapping[WorkerName, datetime]
     undrains: Mapping[WorkerName, datetime]
     victims: frozenset[WorkerName]
     """Workers that may be removed from now on, drained and idle."""
-    ghosts: Mapping[WorkerName, Ghost]
+    overdue_workers: Mapping[WorkerName, OverdueWorker]
     """Workers that may be removed from now on although Slurm never had them."""
     forgotten: frozenset[WorkerName]
     """Victims that neither the edge nor Slurm has any more."""
@@ -53,9 +53,9 @@ class Retirement:
     moves: Mapping[WorkerName, datetime]
     """See FleetState."""
 
-    def with_given_back(self, workers: Mapping[WorkerName, Ghost]) -> Self:
+    def with_withdrawn(self, workers: Mapping[WorkerName, OverdueWorker]) -> Self:
         """With more workers that Slurm never had."""
-        return replace(self, ghosts={**workers, **self.ghosts})
+        return replace(self, overdue_workers={**workers, **self.overdue_workers})
 
     def putting_off(self, nodes: Collection[WorkerName], recorded: Mapping[WorkerName, datetime]) -> Self:
         """Without new undrains of these nodes: one that is not asked for is not on its way, and delays no removal."""
@@ -74,50 +74,64 @@ class Retirement:
     @property
     def removable(self) -> frozenset[WorkerName]:
         """Workers that are named as victims now."""
-        return self.victims | {name for name, ghost in self.ghosts.items() if ghost.serves}
+        return self.victims | {name for name, ghost in self.overdue_workers.items() if ghost.serves}
 
     @property
     def unregistered(self) -> frozenset[WorkerName]:
         """Workers that may be removed from now on, as long as they do not serve."""
-        return frozenset(self.ghosts) - self.removable
+        return frozenset(self.overdue_workers) - self.removable
 
 
-def retire(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, plan: Plan | None) -> Retirement:
+def plan_scale_down(
+    observation: Observation,
+    state: FleetState,
+    observation_history: ObservationHistory,
+    supply: Supply,
+    plan: Plan | None,
+) -> ScaleDown:
     """Take every worker one step further. Without a plan nobody knows what is needed: nothing is drained or removed."""
     drains = dict(state.drains)
-    undrains = {name: at for name, at in state.undrains.items() if _seconds(at, seen) < UNANSWERED_SECONDS}
+    undrains = {name: at for name, at in state.undrains.items() if _seconds(at, observation) < UNANSWERED_SECONDS}
     actions: list[Action] = []
     victims: frozenset[WorkerName] = frozenset()
-    moves = Moves(state.moves, seen.binding.policy.moves_per_minute, seen.now)
-    found: dict[WorkerName, Ghost] = {}
+    moves = DrainBudget(state.moves, observation.binding.policy.moves_per_minute, observation.now)
+    found: dict[WorkerName, OverdueWorker] = {}
     if plan is not None:
         drains = {name: at for name, at in drains.items() if name not in plan.undrain}
         actions += [Undrain(node=name) for name in sorted(plan.undrain)]
-        if seen.whole:
-            drains, victims, more = _step(seen, drains, undrains.keys(), supply, plan)
+        if observation.whole:
+            drains, victims, more = _step(observation, drains, undrains.keys(), supply, plan)
             actions += more
             for name in sorted(plan.clear.keys() & supply.nodes.keys() - drains.keys()):
                 if not supply.nodes[name].draining and moves.begin(name):
                     actions.append(Drain(node=name, reason=f"makes room for job {plan.clear[name]}"))
-            for name, idle_seconds in released(seen, state, sightings, supply, plan, moves).items():
+            for name, idle_seconds in released(observation, state, observation_history, supply, plan, moves).items():
                 actions.append(Drain(node=name, reason=f"idle for {idle_seconds:.0f} s"))
-            found = {name: each for name, each in ghosts(seen, sightings.looks).items() if name in supply.workers}
+            found = {
+                name: each
+                for name, each in overdue_workers(observation, observation_history.registrations).items()
+                if name in supply.workers
+            }
         for name in plan.undrain:
-            if name not in undrains or _seconds(undrains[name], seen) >= NOTED_AGAIN_SECONDS:
-                undrains[name] = seen.now
-    return Retirement(
+            if name not in undrains or _seconds(undrains[name], observation) >= NOTED_AGAIN_SECONDS:
+                undrains[name] = observation.now
+    return ScaleDown(
         drains=drains,
         undrains=undrains,
         victims=victims,
-        ghosts=found,
-        forgotten=_forgotten(seen, state),
-        actions=(*actions, *_gone(seen, state, sightings, supply), *_records_to_delete(seen, state, sightings, supply)),
+        overdue_workers=found,
+        forgotten=_forgotten(observation, state),
+        actions=(
+            *actions,
+            *_gone(observation, state, observation_history, supply),
+            *_records_to_delete(observation, state, observation_history, supply),
+        ),
         moves=moves.record,
     )
 
 
 def _step(
-    seen: Seen,
+    observation: Observation,
     recorded: Mapping[WorkerName, datetime],
     undrains: Collection[WorkerName],
     supply: Supply,
@@ -127,7 +141,7 @@ def _step(
     drains: dict[WorkerName, datetime] = {}
     victims: set[WorkerName] = set()
     actions: list[Action] = []
-    busy = busy_nodes(seen.snapshot)
+    busy = busy_nodes(observation.snapshot)
     for name in sorted(supply.workers.keys() & supply.nodes.keys() - plan.undrain):
         node = supply.nodes[name]
         free = runs_nothing(node) and name not in busy
@@ -140,31 +154,33 @@ def _step(
             elif leaves_by is not None:
                 # At once: a job that Slurm puts there now is lost with the machine.
                 actions.append(Drain(node=name, reason=f"its machine is taken away by {leaves_by:%H:%M:%S} UTC"))
-        elif seen.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in undrains)):
+        elif observation.snapshot.taken_at <= accepted_at or (node.draining and not (free and name not in undrains)):
             drains[name] = accepted_at
         elif node.draining:
             victims.add(name)
     return drains, frozenset(victims), actions
 
 
-def _seconds(since: datetime, seen: Seen) -> float:
-    return (seen.now - since).total_seconds()
+def _seconds(since: datetime, observation: Observation) -> float:
+    return (observation.now - since).total_seconds()
 
 
-def _forgotten(seen: Seen, state: FleetState) -> frozenset[WorkerName]:
-    if not seen.edge.listed(seen.now) or seen.snapshot.nodes is None:
+def _forgotten(observation: Observation, state: FleetState) -> frozenset[WorkerName]:
+    if not observation.edge.listed(observation.now) or observation.snapshot.nodes is None:
         return frozenset()
-    return state.victims - _there(seen) - {node.name for node in seen.snapshot.nodes}
+    return state.victims - _there(observation) - {node.name for node in observation.snapshot.nodes}
 
 
-def _gone(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -> list[Down]:
+def _gone(
+    observation: Observation, state: FleetState, observation_history: ObservationHistory, supply: Supply
+) -> list[Down]:
     """Nodes whose machine was taken away as announced: Slurm itself would miss them after SlurmdTimeout alone.
 
     Of others that an edge leaves out nobody knows whether they are gone, and a job may run on them.
     """
-    if not seen.edge.listed(seen.now):
+    if not observation.edge.listed(observation.now):
         return []
-    gone = (sightings.called_away - _there(seen) - state.victims) & supply.nodes.keys()
+    gone = (observation_history.interrupted - _there(observation) - state.victims) & supply.nodes.keys()
     return [
         Down(node=name, reason="its machine is gone")
         for name in sorted(gone)
@@ -172,24 +188,26 @@ def _gone(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -
     ]
 
 
-def _records_to_delete(seen: Seen, state: FleetState, sightings: Sightings, supply: Supply) -> list[DeleteNode]:
+def _records_to_delete(
+    observation: Observation, state: FleetState, observation_history: ObservationHistory, supply: Supply
+) -> list[DeleteNode]:
     """Slurm's records of victims that are gone, and of workers that have been gone for long."""
-    if not seen.edge.listed(seen.now) or seen.snapshot.running is None:
+    if not observation.edge.listed(observation.now) or observation.snapshot.running is None:
         return []
-    there = _there(seen)
-    busy = busy_nodes(seen.snapshot)
-    ghosts = {
+    there = _there(observation)
+    busy = busy_nodes(observation.snapshot)
+    overdue_workers = {
         name
-        for name, since in sightings.absent.items()
-        if name in supply.ours and _seconds(since, seen) >= seen.binding.policy.ghost_seconds
+        for name, since in observation_history.absent.items()
+        if name in supply.ours and _seconds(since, observation) >= observation.binding.policy.ghost_seconds
     }
     return [
         DeleteNode(node=name)
-        for name in sorted((state.victims | ghosts) & supply.nodes.keys())
+        for name in sorted((state.victims | overdue_workers) & supply.nodes.keys())
         if name not in there and name not in busy and runs_nothing(supply.nodes[name])
     ]
 
 
-def _there(seen: Seen) -> frozenset[WorkerName]:
+def _there(observation: Observation) -> frozenset[WorkerName]:
     """Workers the edge has, be they on their way out."""
-    return frozenset(worker.name for worker in seen.edge.workers or () if worker.phase != "failed")
+    return frozenset(worker.name for worker in observation.edge.workers or () if worker.phase != "failed")

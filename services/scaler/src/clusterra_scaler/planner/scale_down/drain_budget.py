@@ -8,7 +8,7 @@ from clusterra_contracts.identity import WorkerName
 MINUTE = timedelta(minutes=1)
 
 
-class Moves:
+class DrainBudget:
     """The drains of the minute that ends now, by when they were asked for first. Filled in place."""
 
     def __init__(self, recorded: Mapping[WorkerName, datetime], per_minute: int, now: datetime) -> None:

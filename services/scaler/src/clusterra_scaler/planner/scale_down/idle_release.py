@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.queue import NodeState
 
-from clusterra_scaler.planner.observed.observation import Seen, busy_nodes, runs_nothing
-from clusterra_scaler.planner.observed.observation_history import Sightings
+from clusterra_scaler.planner.observed.observation import Observation, busy_nodes, runs_nothing
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import Supply
 from clusterra_scaler.planner.placement.plan import Plan
-from clusterra_scaler.planner.placement.warm_pool import floor_of
-from clusterra_scaler.planner.scale_down.drain_budget import Moves
+from clusterra_scaler.planner.placement.warm_pool import warm_pool_of
+from clusterra_scaler.planner.scale_down.drain_budget import DrainBudget
 
 RESERVED = "RESERVED"
 """Slurm's flag of a node whose reservation has begun: jobs that ask for that can run nowhere else, and until it is over
@@ -20,7 +20,12 @@ Slurm does not forget the node."""
 
 
 def released(
-    seen: Seen, state: FleetState, sightings: Sightings, supply: Supply, plan: Plan, moves: Moves
+    observation: Observation,
+    state: FleetState,
+    observation_history: ObservationHistory,
+    supply: Supply,
+    plan: Plan,
+    moves: DrainBudget,
 ) -> Mapping[WorkerName, float]:
     """By worker, for how many seconds it has been idle; the longest idle first. They are counted as moves.
 
@@ -33,8 +38,8 @@ def released(
         if name not in state.drains and not supply.nodes[name].draining and supply.workers[name].leaves_by is None
     }
     spare = Counter(supply.workers[name].shape for name, node in in_use.items() if not node.gone)
-    spare.subtract(floor_of(seen))
-    busy = busy_nodes(seen.snapshot)
+    spare.subtract(warm_pool_of(observation))
+    busy = busy_nodes(observation.snapshot)
     idle: list[tuple[float, WorkerName]] = []
     for name, node in in_use.items():
         if (
@@ -44,7 +49,7 @@ def released(
             and name not in plan.needed
             and name not in plan.clear
         ):
-            idle_seconds, patience_seconds = _patience(node, sightings, seen)
+            idle_seconds, patience_seconds = _patience(node, observation_history, observation)
             if idle_seconds >= patience_seconds:
                 idle.append((-idle_seconds, name))
     going: dict[WorkerName, float] = {}
@@ -56,13 +61,15 @@ def released(
     return going
 
 
-def _patience(node: NodeState, sightings: Sightings, seen: Seen) -> tuple[float, float]:
+def _patience(
+    node: NodeState, observation_history: ObservationHistory, observation: Observation
+) -> tuple[float, float]:
     """For how many seconds a node has been idle, and for how many it is kept."""
-    policy = seen.binding.policy
-    idle_seconds = (seen.now - sightings.idle_since(node, seen.now)).total_seconds()
+    policy = observation.binding.policy
+    idle_seconds = (observation.now - observation_history.idle_since(node, observation.now)).total_seconds()
     if node.gone:
         return idle_seconds, policy.ghost_seconds
     if policy.name == "family":
         return idle_seconds, policy.idle_seconds
-    worker = sightings.reuse.idle[node.name]
-    return seen.now.timestamp() - worker.since, min(worker.keep_seconds, policy.idle_seconds)
+    worker = observation_history.idle_gaps.idle[node.name]
+    return observation.now.timestamp() - worker.since, min(worker.keep_seconds, policy.idle_seconds)
