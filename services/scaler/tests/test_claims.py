@@ -89,7 +89,7 @@ def test_it_stays_the_same_until_the_job_has_its_workers() -> None:
     decision = look(big(), LATER, before=before, drained=("compute-xs-2",))
     assert drains(decision) == []
     assert decision.plan is not None
-    assert dict(decision.plan.clear) == {"compute-xs-2": "7"}
+    assert dict(decision.plan.drain_for) == {"compute-xs-2": "7"}
     assert not decision.plan.undrain
 
 

@@ -17,8 +17,8 @@ from clusterra_scaler.planner.estimates.provisioning_latency import Provisioning
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from clusterra_scaler.planner.placement.family_policy import new_workers
 from clusterra_scaler.planner.placement.plan import Place
+from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.requests.demand import demand_of, waits_for_nodes
 from clusterra_scaler.planner.requests.pending_reasons import cause_of
 from fleet_examples import (

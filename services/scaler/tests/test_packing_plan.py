@@ -146,7 +146,7 @@ def test_a_constraint_is_honoured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "workers"),
+    ("limits", "workers"),
     [({"max_workers": 2}, 2), ({"usd_per_hour": 0.16}, 2), ({"most": {"compute-xs": 0, "general-xs": 1}}, 3)],
 )
 def test_bounds_are_kept_and_told(limits: dict[str, Any], workers: int) -> None:

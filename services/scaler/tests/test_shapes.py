@@ -2,7 +2,7 @@
 
 import pytest
 from clusterra_contracts.shapes import Shape
-from clusterra_scaler.planner.placement.family_policy import FamilyPolicy, NoShape, family_of, holds
+from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape, family_of, holds
 from clusterra_scaler.planner.requests.demand import Need
 from clusterra_scaler.planner.requests.gres import Gres
 from fleet_examples import CATALOGUE
@@ -19,7 +19,7 @@ needs = st.builds(
 
 
 def chosen(*asked: Need) -> list[str]:
-    choices = FamilyPolicy(CATALOGUE).choose(asked, CATALOGUE)
+    choices = FamilyShapes(CATALOGUE).choose(asked, CATALOGUE)
     return [choice.name if isinstance(choice, Shape) else choice.reason for choice in choices]
 
 
@@ -78,7 +78,7 @@ def test_why_nothing_fits() -> None:
 
 @given(st.lists(needs, max_size=12))
 def test_the_chosen_shape_holds_the_job_and_has_its_features(asked: list[Need]) -> None:
-    for need, choice in zip(asked, FamilyPolicy(CATALOGUE).choose(asked, CATALOGUE), strict=True):
+    for need, choice in zip(asked, FamilyShapes(CATALOGUE).choose(asked, CATALOGUE), strict=True):
         if isinstance(choice, NoShape):
             assert need.constraint or not any(holds(shape, need) for shape in CATALOGUE.shapes)
         else:

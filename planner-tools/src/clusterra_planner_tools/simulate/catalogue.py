@@ -10,7 +10,7 @@ from clusterra_contracts.identity import Wire
 from clusterra_contracts.shapes import Catalogue as ShapeCatalogue
 from clusterra_contracts.shapes import Family, Shape, Size
 from clusterra_scaler.planner.packing.items import Offering
-from clusterra_scaler.planner.placement.family_policy import family_of
+from clusterra_scaler.planner.placement.shape_choice import family_of
 from clusterra_scaler.planner.requests.demand import Need
 from pydantic import AliasChoices, Field, ValidationError
 

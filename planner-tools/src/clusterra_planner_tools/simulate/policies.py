@@ -5,7 +5,7 @@ from typing import Protocol
 
 from clusterra_contracts.shapes import Shape
 from clusterra_scaler.planner.packing.items import Offering
-from clusterra_scaler.planner.placement.family_policy import FamilyPolicy
+from clusterra_scaler.planner.placement.shape_choice import FamilyShapes
 from clusterra_scaler.planner.requests.demand import Need
 
 from clusterra_planner_tools.simulate.catalogue import Catalogue, memory_mib
@@ -110,7 +110,7 @@ class Family(_Simple):
 
     def __init__(self, catalogue: Catalogue) -> None:
         super().__init__(catalogue)
-        self._policy = FamilyPolicy(catalogue.shapes)
+        self._policy = FamilyShapes(catalogue.shapes)
         self._families = {shape.name: shape.family for shape in catalogue.shapes.shapes}
 
     def order(

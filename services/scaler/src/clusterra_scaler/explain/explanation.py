@@ -16,8 +16,8 @@ from clusterra_scaler.planner.estimates.provisioning_latency import Provisioning
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import shape_of
-from clusterra_scaler.planner.placement.family_policy import new_workers
 from clusterra_scaler.planner.placement.plan import Plan
+from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.requests.demand import demand_of
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 

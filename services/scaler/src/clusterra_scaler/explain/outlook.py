@@ -11,8 +11,8 @@ from clusterra_contracts.shapes import Shape
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation
-from clusterra_scaler.planner.placement.family_policy import holds
 from clusterra_scaler.planner.placement.plan import Place, Unmet
+from clusterra_scaler.planner.placement.shape_choice import holds
 from clusterra_scaler.planner.requests import gres
 from clusterra_scaler.planner.requests.constraints import parse
 from clusterra_scaler.planner.requests.demand import Demand, Need

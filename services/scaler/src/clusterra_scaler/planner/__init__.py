@@ -1,13 +1,12 @@
-"""From what is seen of a cluster to what is desired. Pure: time comes in as an argument, and nothing goes out.
+"""From the observation of a cluster to its desired state. Pure: time is an argument, and nothing is sent.
 
-`decision` is the way in. What it goes through, in this order:
+`decide` is the entry point and lists the steps of a decision; `targets` and `changes` make its result. The rooms,
+each of which imports only those before it:
 
-- what is known: `seen` (what others told), `sightings` (since when), `state` (what outlives a scaler), `run_history`
-- demand: `demand` of `constraints` and `gres`, only where `reasons` says that nodes would help
-- supply: `supply`, with `boots` and `ghosts` for workers that are not there yet
-- what may be bought: `allowance`, and of shapes that can be had: `capacity`, `breakers`, `failover`
-- the plan (`plan`): by `first_fit` with `shapes`, or by `packing_plan` with `bookings`, `workloads`, `fleet_rooms`,
-  `fleet_filling`, `claims`, `refusals`, `buyable` of `job_costs`, and the arithmetic of `packing`
-- what may go: `floor`, `idleness`, `reuse`, `keeping`, `moves`, `release`, `retire`
-- in words: `changes`
+- `requests`: what pending jobs ask for, and whether new nodes would start them
+- `estimates`: what is learned from the past (run times, provisioning latency, idle gaps)
+- `packing`: bin packing by expected cost
+- `observed`: what is known of the cluster now, joined into one `context` per decision
+- `placement`: the policies, which place jobs on workers and buy workers
+- `scale_down`: which workers are drained, released and forgotten
 """

@@ -1,4 +1,4 @@
-"""What a decision changes, shape by shape, and in words for a person why."""
+"""What a decision changes, shape by shape, and the reasons for people."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,21 @@ from clusterra_scaler.planner.scale_down.drain import ScaleDown
 _SPELT_OUT = 5
 
 
-def changes_of(
-    state: FleetState,
-    targets: Sequence[ShapeTarget],
-    planned: Plan | None,
-    scale_down: ScaleDown,
-    recovered: Collection[WorkerName],
-    capacity: Mapping[ShapeName, str],
-) -> tuple[ShapeChange, ...]:
-    """From the last decision's state to these targets; `taken_back` stand again.
+@dataclass(frozen=True, slots=True)
+class ChangeCauses:
+    """The results of a decision that explain its changes."""
 
-    `capacity`: what has a part in it of shapes that cannot be had, in words.
-    """
+    plan: Plan | None
+    scale_down: ScaleDown
+    recovered: Collection[WorkerName]
+    """Workers that were named as unregistered and are part of the supply again."""
+    capacity: Mapping[ShapeName, str]
+    """By shape, which open breakers have a part in its change."""
+
+
+def changes_of(state: FleetState, targets: Sequence[ShapeTarget], causes: ChangeCauses) -> tuple[ShapeChange, ...]:
+    """The changes from the last decision's state to these targets."""
+    planned, scale_down, recovered = causes.plan, causes.scale_down, causes.recovered
     changes = []
     for target in targets:
         recorded = state.target(target.shape)
@@ -44,7 +47,7 @@ def changes_of(
             },
             recovered=tuple(name for name in named_before if name in recovered),
             gone=tuple(name for name in named_before if name in scale_down.forgotten),
-            capacity=capacity.get(target.shape, ""),
+            capacity=causes.capacity.get(target.shape, ""),
         )
         changes.append(
             ShapeChange(
@@ -61,11 +64,12 @@ def changes_of(
 
 @dataclass(frozen=True, slots=True)
 class _Reasons:
-    """All that led to a change of one shape."""
+    """Everything that led to the change of one shape."""
 
     bought: int
-    """For jobs."""
+    """New workers for jobs."""
     warm: int
+    """New workers for the warm pool."""
     jobs: Sequence[JobId]
     drained: tuple[WorkerName, ...]
     overdue_workers: Mapping[WorkerName, str]
@@ -74,7 +78,7 @@ class _Reasons:
     capacity: str
 
     def in_words(self, more: int) -> str:
-        """`more` replicas than before, or fewer where it is negative."""
+        """The reasons as one sentence. `more`: the number of additional replicas, negative for fewer."""
         parts = []
         if self.bought:
             parts.append(

@@ -1,4 +1,4 @@
-"""Demand on supply by first fit: the reference that other policies are held against."""
+"""First fit decreasing: pending jobs on existing, coming and new workers. Other policies are measured against it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,32 +9,40 @@ from itertools import islice
 from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.shapes import Catalogue, Shape
 
+from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.observed.supply import Kind, Supply, SupplyBin, best_fit, spec_bin
-from clusterra_scaler.planner.placement.family_policy import NoShape, Policy
 from clusterra_scaler.planner.placement.plan import NAMED_JOBS, Place, Plan, Unmet
-from clusterra_scaler.planner.placement.quota import QuotaHeadroom
+from clusterra_scaler.planner.placement.shape_choice import NoShape, ShapeChooser
 from clusterra_scaler.planner.requests import gres
 from clusterra_scaler.planner.requests.constraints import parse
 from clusterra_scaler.planner.requests.demand import Demand, Need
 
 _COMING = frozenset({"booting", "ordered", "new"})
 _ROUNDS = 8
-"""Nearly always two are enough: one that buys and one that finds it enough."""
+"""Upper bound. Two rounds are nearly always enough: one that buys, and one that confirms the purchases."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFitOptions:
+    """How first fit chooses shapes and bins."""
+
+    chooser: ShapeChooser
+    any_family: bool = False
+    """Whether a worker that has not registered yet takes jobs of every family."""
 
 
 @dataclass(slots=True)
 class _Assignment:
-    """Bins as they fill up."""
+    """Bins as jobs are assigned to them."""
 
     bins: list[SupplyBin]
     headroom: QuotaHeadroom
     jobs: dict[ShapeName, dict[JobId, None]]
-    policy: Policy
-    any_family: bool
+    options: FirstFitOptions
     places: dict[JobId, dict[Place, None]] = field(default_factory=dict)
     unmet: list[Unmet] = field(default_factory=list)
     with_gres: list[SupplyBin] = field(init=False)
-    """The bins that have generic resources left, in the same order."""
+    """Bins with free generic resources, in the same order."""
 
     def __post_init__(self) -> None:
         self.with_gres = [each for each in self.bins if any(each.gres.values())]
@@ -45,7 +53,7 @@ class _Assignment:
 
 @dataclass(frozen=True, slots=True)
 class FirstFit:
-    """The plan, and the bins as they are filled by it; those that were not bought can be used further."""
+    """The plan, and the bins with its jobs in them. Bins that were not bought can take more jobs."""
 
     plan: Plan
     bins: tuple[SupplyBin, ...]
@@ -54,25 +62,22 @@ class FirstFit:
 def first_fit(
     demands: Sequence[Demand],
     supply: Supply,
-    policy: Policy,
     catalogue: Catalogue,
     headroom: QuotaHeadroom,
-    *,
-    any_family: bool = False,
+    options: FirstFitOptions,
 ) -> FirstFit:
-    """Place the demands, first on the supply, then on new workers; the biggest jobs first.
+    """Places the demands in decreasing order: first fit on the supply, then on new workers.
 
-    A job of several nodes is placed whole or not at all. What is bought is placed again as supply, and what then stays
-    unused is given back, until nothing changes any more: so the next decision, which finds it ordered, comes to the
-    same. `any_family`: a worker that is to come is for jobs of all families.
+    A job of several nodes is placed whole or not at all. The purchases are placed again as if they were ordered, and
+    unused ones are dropped, until nothing changes: the next decision, which finds them ordered, gives the same answer.
     """
-    chosen = iter(policy.choose([part.need for demand in demands for part in demand.parts], catalogue))
+    chosen = iter(options.chooser.choose([part.need for demand in demands for part in demand.parts], catalogue))
     shapes = [[next(chosen) for _ in demand.parts] for demand in demands]
     decreasing = sorted(zip(demands, shapes, strict=True), key=_decreasing)
     jobs: dict[ShapeName, dict[JobId, None]] = {}
     bought: Counter[ShapeName] = Counter()
     for _ in range(_ROUNDS):
-        assignment = _Assignment(_bins(supply, bought), headroom.after(bought), jobs, policy, any_family)
+        assignment = _Assignment(_bins(supply, bought), headroom.after(bought), jobs, options)
         for demand, choices in decreasing:
             _place(demand, choices, assignment)
         needed = Counter(each.shape for each in assignment.used("ordered"))
@@ -105,7 +110,7 @@ def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ..
     shared = all(not need.exclusive and need.only_with_uid is None for need in needs)
     gpus = max(gres.gpus(need.gres) for need in needs)
     cpus, memory_mib = max(need.cpus for need in needs), max(need.memory_mib for need in needs)
-    # Jobs that can use few of the workers choose first.
+    # Jobs that fit few of the workers choose first.
     return (-demand.nodes, -gpus, -cpus, -memory_mib, free, shared, demand.job_ids)
 
 
@@ -164,10 +169,10 @@ def _place_gangs(
 
 
 def _gang(demand: Demand, accepting: list[list[SupplyBin]]) -> list[list[SupplyBin]]:
-    """For each part of one job the nodes that there are for it, or not enough of them; no node twice."""
+    """The bins for each part of one job, no bin twice. A part may get fewer bins than it needs."""
     taken: set[int] = set()
     gang: list[list[SupplyBin]] = [[] for _ in demand.parts]
-    # Parts that can use few of the workers choose first.
+    # Parts that fit few of the workers choose first.
     for index in sorted(range(len(gang)), key=lambda index: (not demand.parts[index].need.node, len(accepting[index]))):
         part = demand.parts[index]
         free = (each for each in accepting[index] if id(each) not in taken and _slots(each, part.need))
@@ -200,23 +205,24 @@ def _buy(demand: Demand, shape: Shape, assignment: _Assignment) -> SupplyBin:
 def _accepting(
     assignment: _Assignment, bins: list[SupplyBin], need: Need, shape: Shape | NoShape
 ) -> Iterator[SupplyBin]:
-    """Those that have room for one and may run it.
+    """The bins that can hold one job of this need and may run it.
 
-    A node takes any job, but for those that the policy keeps from its shape. A worker that is still to come is for jobs
-    of its own family, whoever it was bought for: which of them will register first is not known.
+    A registered node takes any job that is not excluded from its shape. A worker that has not registered yet is only
+    for jobs of its own family, whichever job it was bought for: nobody knows which worker registers first.
     """
     if need.unreadable:
         return iter(())
     allows = parse(need.constraint)
     family = shape.family if isinstance(shape, Shape) else None
-    excluded_shapes = assignment.policy.excluded_shapes(need)
+    excluded_shapes = assignment.options.chooser.excluded_shapes(need)
+    any_family = assignment.options.any_family
     return (
         each
         for each in bins
         if each.cpus >= need.cpus
         and each.memory_mib >= need.memory_mib
         and each.shape not in excluded_shapes
-        and (assignment.any_family or each.kind not in _COMING or family in each.features)
+        and (any_family or each.kind not in _COMING or family in each.features)
         and need.node in ("", each.name)
         and each.name not in need.not_nodes
         and allows(each.features)
@@ -225,7 +231,7 @@ def _accepting(
 
 
 def _slots(candidate: SupplyBin, need: Need) -> int:
-    """How many jobs of this need have room side by side."""
+    """How many jobs of this need the bin can hold side by side."""
     if (need.exclusive or need.only_with_uid != candidate.only_for_uid) and not candidate.empty:
         return 0
     side_by_side = min(candidate.cpus // need.cpus, candidate.memory_mib // max(need.memory_mib, 1))

@@ -15,12 +15,12 @@ from clusterra_scaler.planner.packing.bins import Bin, with_room_for_any
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import Packing, pack
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.placement.family_policy import FamilyPolicy, NoShape
 from clusterra_scaler.planner.placement.fleet_bins import FleetBin
 from clusterra_scaler.planner.placement.head_reservation import CappedJob, HeadReservation
 from clusterra_scaler.planner.placement.node_extra import ClosedNodes
 from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.placement.plan import Place, Unmet
+from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape
 from clusterra_scaler.planner.placement.workloads import Workloads, waiting_ids
 from clusterra_scaler.planner.requests.demand import Demand
 
@@ -110,7 +110,7 @@ class FleetAssignment:
         usable = self._ready
         if self._clearance is not None:
             usable = [fleet_bin for fleet_bin in self._ready if self._may_use(fleet_bin, demand)]
-        refusing = self._refusals.by(demand)
+        refusing = self._refusals.closed_to(demand)
         ready = [
             fleet_bin for fleet_bin in usable if fleet_bin.bin.takes(group) and fleet_bin.place.worker not in refusing
         ]
@@ -251,7 +251,7 @@ class FleetAssignment:
             )
             self._keep_what_is_there(waiting, capped[0])
         if unmet:
-            (shape,) = FamilyPolicy(self.observation.binding.catalogue).choose(
+            (shape,) = FamilyShapes(self.observation.binding.catalogue).choose(
                 [waiting.demand.parts[0].need], catalogue
             )
             reason = shape.reason if isinstance(shape, NoShape) else CAPPED
@@ -279,7 +279,7 @@ class FleetAssignment:
         for fleet_bin in chosen:
             self._put(fleet_bin, group, job_id, demand)
             if fleet_bin.ready:
-                self._refusals.let_in(fleet_bin, demand)
+                self._refusals.admit(fleet_bin, demand)
                 if fleet_bin.place.shape and not all(each.ready for each in chosen):
                     self.holds.append(_booking(fleet_bin.place, job_id, self.observation))
         return True

@@ -1,14 +1,15 @@
-"""Jobs whose turn has come at a bound, and the workers that make room for them.
+"""The head-job reservation: workers are drained for a job that the quota leaves without one.
 
-Slurm starts later small jobs wherever something ends, so at a bound no place might ever come free for a job that no
-worker there could hold. After a while the first such job claims what it needs: nobody else gets a worker from that,
-and as few workers as will do take no more jobs and go, those that are idle or nearly so first. What can be bought for
-jobs before it is theirs. There is one claim at a time. It follows from a look alone, and stays the same until the job
-has its workers or one of higher priority claims.
+Slurm backfills small jobs wherever capacity becomes free. So at the quota a job that no existing worker can hold might
+wait for ever. After one provisioning latency the first such job gets a reservation, as the head job does in EASY
+backfill: the workers that it needs are bought for nobody else, and as few existing workers as possible are drained for
+them, idle ones or nearly idle ones first. Jobs before it keep what can be bought for them. There is one reservation at
+a time. It follows from the observation alone and stays the same until the job has its workers or a job of higher
+priority gets the reservation.
 
-Jobs that the workers there could hold are left to Slurm, which starts them in its own order. But where places are
-scarce and money is not, such a job, too, claims the place of a worker that has a quarter of the CPUs that wait, or
-less: a larger one takes it.
+Jobs that existing workers can hold are left to Slurm, which starts them in its own order. But where the number of
+workers is bounded and their cost is not, such a job, too, may replace a worker that has a quarter of the waiting CPUs
+or less by a larger one.
 """
 
 from collections import Counter
@@ -19,48 +20,48 @@ from datetime import timedelta
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 
 from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.observed.supply import Supply, drained_by_us
 from clusterra_scaler.planner.packing.fair_share import Claim
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.limits import ROUNDING_USD
 from clusterra_scaler.planner.placement.fleet_bins import FleetBin
 from clusterra_scaler.planner.placement.offers import Offers
-from clusterra_scaler.planner.placement.quota import QuotaHeadroom
 from clusterra_scaler.planner.placement.warm_pool import warm_pool_of
 from clusterra_scaler.planner.requests.demand import Demand
 
 GROWTH = 4
-"""So many times the CPUs of a worker must wait, before a larger one gets its place. With 2 small fleets lose more by
-workers that stand half empty while they are drained than they gain."""
+"""The waiting CPUs must be this many times those of a worker before a larger worker replaces it. With 2, small fleets
+lose more by workers that are half empty while they drain than they gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class CappedJob:
-    """Equal jobs that get nothing because of the bounds."""
+    """Equal jobs that get no worker because of the quota."""
 
     demand: Demand
     job_id: JobId
-    """Of the first."""
+    """The id of the first job."""
     count: int
     group: Group
     missing: int
-    """For how many nodes of each there is none yet."""
+    """The number of nodes that each job still needs."""
     ahead: Counter[ShapeName]
-    """What is bought in the same moment for jobs that come before it, or are its equals."""
+    """Workers bought at the same time for jobs before these, or for their equals."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadReservation:
-    """A claim, and what is done for it."""
+    """The reservation and the workers that are drained for it."""
 
     claim: Claim
     workers: frozenset[WorkerName]
-    """They take no more jobs, and go once theirs have ended."""
+    """Workers to drain. They take no more jobs and are removed once their jobs have ended."""
     soon: bool
-    """Whether all of that will be free before a new worker could boot."""
+    """Whether all of these will be empty before a new worker could register."""
 
 
-def clearance(
+def head_reservation(
     capped: Iterable[CappedJob],
     fleet_bins: Sequence[FleetBin],
     supply: Supply,
@@ -68,10 +69,11 @@ def clearance(
     offers: Offers,
     is_soon_empty: Callable[[FleetBin], bool],
 ) -> HeadReservation | None:
-    """That of the first job that may claim and for which enough workers can go; `rooms` are as they were at first.
+    """The reservation of the first job that may have one and for which enough workers can be drained.
 
-    A job claims after the time of a boot, for which one that needs a new worker waits anyway. Nothing goes while jobs
-    wait for a reservation: which workers it will have is not told, and its jobs can run nowhere else.
+    `fleet_bins` are as they were before any job was assigned. A job must have waited for one provisioning latency, for
+    which it would wait for a new worker anyway. There is no reservation while jobs wait for a reservation of Slurm's
+    own: the snapshot does not tell its nodes, and its jobs can run nowhere else.
     """
     if any(group.reservation for group in observation.snapshot.pending or ()):
         return None
@@ -86,21 +88,21 @@ def clearance(
         if sum(count for shape, count in there.items() if shape in by_shape and each.group.runs_on(by_shape[shape]))
         < each.demand.nodes
     ]
-    candidates = [(each, list(_free_to_go(fleet_bins, supply))) for each in held_by_none]
+    candidates = [(each, list(_drainable(fleet_bins, supply))) for each in held_by_none]
     if left.usd_per_hour is None:
         most_cpus = max((each.cpus for each in offerings), default=0)
         waiting_cpus = min(most_cpus, sum(each.group.cpus * each.missing * each.count for each in due))
         small = [
             fleet_bin
-            for fleet_bin in _free_to_go(fleet_bins, supply)
+            for fleet_bin in _drainable(fleet_bins, supply)
             if fleet_bin.bin.offering.cpus * GROWTH <= waiting_cpus
         ]
         candidates += [(each, small) for each in due]
-    for each, may_go in candidates:
+    for each, candidates_to_drain in candidates:
         for offering in offerings:
             if each.group.runs_on(offering):
-                lack = _Lack.of(offering.shape, each.missing, left.after(each.ahead), supply.leaving)
-                chosen = _chosen(each, lack, may_go, supply, observation)
+                shortage = _Shortage.of(offering.shape, each.missing, left.after(each.ahead), supply.leaving)
+                chosen = _chosen(each, shortage, candidates_to_drain, supply, observation)
                 if chosen is not None:
                     return HeadReservation(
                         Claim(each.job_id, offering.shape),
@@ -111,8 +113,8 @@ def clearance(
 
 
 @dataclass(slots=True)
-class _Lack:
-    """What there is too little of for some workers of a shape, once those are gone that go anyway."""
+class _Shortage:
+    """What the quota lacks for some workers of a shape, once the workers that leave anyway are gone."""
 
     places: int
     of_shape: int
@@ -121,22 +123,24 @@ class _Lack:
     prices: Mapping[ShapeName, float]
 
     @classmethod
-    def of(cls, shape: ShapeName, count: int, left: QuotaHeadroom, leaving: Counter[ShapeName]) -> "_Lack":
-        # What the edge was told to start and is not any more counts until it has obeyed.
-        gone = leaving + left.reserved
+    def of(cls, shape: ShapeName, count: int, left: QuotaHeadroom, leaving: Counter[ShapeName]) -> "_Shortage":
+        # Workers that an earlier desired state ordered count until the edge has acknowledged the smaller order.
+        leaving_anyway = leaving + left.reserved
         usd_per_hour = 0.0
         if left.usd_per_hour is not None:
-            free = left.usd_per_hour + sum(left.prices.get(each, 0.0) * number for each, number in gone.items())
+            free = left.usd_per_hour + sum(
+                left.prices.get(each, 0.0) * number for each, number in leaving_anyway.items()
+            )
             usd_per_hour = count * left.prices.get(shape, 0.0) - free
-        of_shape = count - left.of_shape[shape] - gone[shape] if shape in left.of_shape else 0
-        return cls(count - left.anywhere - gone.total(), of_shape, usd_per_hour, shape, left.prices)
+        of_shape = count - left.of_shape[shape] - leaving_anyway[shape] if shape in left.of_shape else 0
+        return cls(count - left.anywhere - leaving_anyway.total(), of_shape, usd_per_hour, shape, left.prices)
 
     @property
-    def nothing(self) -> bool:
+    def covered(self) -> bool:
         return self.places <= 0 and self.of_shape <= 0 and self.usd_per_hour <= ROUNDING_USD
 
     def helps(self, shape: ShapeName) -> bool:
-        """Whether one of this shape is to go."""
+        """Whether draining a worker of this shape reduces the shortage."""
         return (
             self.places > 0
             or (self.of_shape > 0 and shape == self.shape)
@@ -150,36 +154,40 @@ class _Lack:
 
 
 def _chosen(
-    job: CappedJob, lack: _Lack, may_go: Iterable[FleetBin], supply: Supply, observation: Observation
+    job: CappedJob,
+    shortage: _Shortage,
+    candidates_to_drain: Iterable[FleetBin],
+    supply: Supply,
+    observation: Observation,
 ) -> list[FleetBin] | None:
-    """The workers that go; None where not enough can."""
+    """The workers to drain; None if too few can be drained."""
     spare = Counter(supply.standing)
-    spare.subtract(warm_pool_of(observation))
+    spare.subtract(warm_pool_of(observation.binding))
     chosen: list[FleetBin] = []
-    for fleet_bin in sorted(may_go, key=lambda fleet_bin: _cost_of_going(fleet_bin, job, supply)):
-        if lack.nothing:
+    for fleet_bin in sorted(candidates_to_drain, key=lambda fleet_bin: _drain_cost(fleet_bin, job, supply)):
+        if shortage.covered:
             break
         shape = fleet_bin.place.shape
-        if spare[shape] > 0 and lack.helps(shape):
+        if spare[shape] > 0 and shortage.helps(shape):
             spare[shape] -= 1
-            lack.without(shape)
+            shortage.without(shape)
             chosen.append(fleet_bin)
-    return chosen if lack.nothing else None
+    return chosen if shortage.covered else None
 
 
-def _free_to_go(fleet_bins: Iterable[FleetBin], supply: Supply) -> Iterator[FleetBin]:
-    """Workers that Slurm has, and on which nothing is booked."""
+def _drainable(fleet_bins: Iterable[FleetBin], supply: Supply) -> Iterator[FleetBin]:
+    """Registered workers without bookings."""
     for fleet_bin in fleet_bins:
         if fleet_bin.ready and fleet_bin.place.worker in supply.workers and fleet_bin.booking is None:
             yield fleet_bin
 
 
-def _cost_of_going(fleet_bin: FleetBin, job: CappedJob, supply: Supply) -> tuple[object, ...]:
-    """Idle ones first, then those that go already, that the job could not use, and that are empty the soonest."""
-    goes = drained_by_us(supply.nodes[fleet_bin.place.worker]) or fleet_bin.place.kind == "draining"
+def _drain_cost(fleet_bin: FleetBin, job: CappedJob, supply: Supply) -> tuple[object, ...]:
+    """Orders idle workers first, then draining ones, those the job cannot use, and those that are empty soonest."""
+    draining = drained_by_us(supply.nodes[fleet_bin.place.worker]) or fleet_bin.place.kind == "draining"
     return (
         not fleet_bin.bin.empty,
-        not goes,
+        not draining,
         job.group.runs_on(fleet_bin.bin.offering),
         fleet_bin.bin.busy.mean_seconds,
         fleet_bin.place.worker,

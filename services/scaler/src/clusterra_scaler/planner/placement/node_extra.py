@@ -1,10 +1,11 @@
-"""Which ready workers are closed to which classes of jobs (see `contracts.node_extra` and `packing.veto`).
+"""Which registered workers are closed to which job classes (see `contracts.node_extra`).
 
-A worker refuses the classes whose jobs would cost more there than on a new worker. It refuses only those that it has
-room for, and takes every class whose job cannot have a new worker: a job never waits for money alone.
+A node's Extra in Slurm is the placement predicate: a worker is closed to the classes whose jobs would cost more there
+than on a new worker (`packing.placement_predicate`). It is closed only to jobs that it could hold, and takes every
+class whose jobs cannot have a new worker: no job waits for money alone.
 
-A closed worker names all classes that it takes. Only so many are looked at, those of the jobs whose turn is next; a
-worker that is closed to some of these is closed to the rest, too, unless the plan has put such a job there.
+The Extra of a closed worker names all classes that it takes. At most `MOST_CLASSES` are evaluated, in queue order. A
+worker that is closed to some of them is closed to all other classes, too, unless the plan has placed such a job there.
 """
 
 from collections import defaultdict
@@ -26,40 +27,40 @@ from clusterra_scaler.planner.placement.fleet_bins import FleetBin
 from clusterra_scaler.planner.requests.demand import Demand
 
 MOST_CLASSES = 200
-"""A node's Extra comes with each answer of Slurm, and each class is held against each worker."""
+"""Bounds the length of a node's Extra, which comes with each answer of Slurm, and the work per decision."""
 
 _NOBODY: frozenset[WorkerName] = frozenset()
 
 
 @dataclass(slots=True)
-class _Ready:
-    """A worker that Slurm has. The room is as before anything is planned."""
+class _RegisteredNode:
+    """A registered worker. Its bin is as it was before any job was assigned."""
 
     extra: str
     bin: Bin
     booked: Collection[JobId]
     closed: set[str] = field(default_factory=set)
-    """The classes that it refuses."""
-    let_in: set[str] = field(default_factory=set)
-    """Classes that were not looked at, of jobs that the plan has put there."""
+    """The classes that it does not take."""
+    admitted: set[str] = field(default_factory=set)
+    """Classes that were not evaluated and whose jobs the plan has placed there."""
 
 
 class ClosedNodes:
-    """Of one decision, by the rooms as they are before anything is planned."""
+    """The closed nodes of one decision, by the bins as they are before any job is assigned."""
 
     def __init__(
         self,
         fleet_bins: Sequence[FleetBin],
         supply: Supply,
         classes: Mapping[str, Group],
-        let_in_everywhere: Collection[str],
+        admitted_everywhere: Collection[str],
         offerings: Sequence[Offering],
         settings: Settings,
     ) -> None:
-        """`classes` have one share of a job each. Those to be let in everywhere are not among them."""
+        """`classes` maps each job class to one node's share of a job; it has none that is admitted everywhere."""
         self._classes = classes
-        self._let_in_everywhere = let_in_everywhere
-        self._ready: dict[WorkerName, _Ready] = {}
+        self._admitted_everywhere = admitted_everywhere
+        self._registered: dict[WorkerName, _RegisteredNode] = {}
         self._refusing: defaultdict[str, set[WorkerName]] = defaultdict(set)
         smallest_first = [
             (group, name, new[0])
@@ -70,54 +71,56 @@ class ClosedNodes:
             node = supply.nodes.get(fleet_bin.place.worker)
             if not fleet_bin.ready or node is None or (node.extra and not says_what_it_takes(node.extra)):
                 continue
-            ready = _Ready(node.extra, fleet_bin.bin.copy(), fleet_bin.booking.jobs if fleet_bin.booking else ())
-            self._ready[node.name] = ready
+            ready = _RegisteredNode(
+                node.extra, fleet_bin.bin.copy(), fleet_bin.booking.jobs if fleet_bin.booking else ()
+            )
+            self._registered[node.name] = ready
             for group, name, new_usd in smallest_first:
                 if group.cpus > ready.bin.cpus:
                     break
                 if ready.bin.takes(group) and rejects(ready.bin, group, new_usd, settings):
                     ready.closed.add(name)
                     self._refusing[name].add(node.name)
-        self._closed = {name for name, ready in self._ready.items() if ready.closed}
+        self._closed = {name for name, ready in self._registered.items() if ready.closed}
 
-    def by(self, demand: Demand) -> AbstractSet[WorkerName]:
-        """The workers on which Slurm is to start no such job."""
+    def closed_to(self, demand: Demand) -> AbstractSet[WorkerName]:
+        """The workers that are closed to the jobs of a demand."""
         name = job_class(demand.extra)
-        if name is None or name in self._let_in_everywhere:
+        if name is None or name in self._admitted_everywhere:
             return _NOBODY
         return self._refusing.get(name, _NOBODY) if name in self._classes else self._closed
 
-    def let_in(self, fleet_bin: FleetBin, demand: Demand) -> None:
-        """Take jobs that cannot have a new worker."""
-        name, ready = job_class(demand.extra), self._ready.get(fleet_bin.place.worker)
+    def admit(self, fleet_bin: FleetBin, demand: Demand) -> None:
+        """Opens a worker to jobs that cannot have a new one."""
+        name, ready = job_class(demand.extra), self._registered.get(fleet_bin.place.worker)
         if name is not None and ready is not None:
             ready.closed.discard(name)
             self._refusing[name].discard(fleet_bin.place.worker)
             if name not in self._classes:
-                ready.let_in.add(name)
+                ready.admitted.add(name)
 
     def extras(self, booked: Iterable[Demand]) -> dict[WorkerName, str]:
-        """The Extra of each worker that must have another one. `booked` are demands that have bookings."""
+        """The Extra of each worker that must have a new one. `booked` are the demands with bookings."""
         owners = {job_id: name for demand in booked if (name := job_class(demand.extra)) for job_id in demand.job_ids}
         wanted: dict[WorkerName, str] = {}
-        for worker, ready in self._ready.items():
+        for worker, ready in self._registered.items():
             own = {owners[job_id] for job_id in ready.booked if job_id in owners}
             closed = set(ready.closed)
             if ready.booked:
                 closed |= {
                     name for name, group in self._classes.items() if name not in own and not ready.bin.takes(group)
                 }
-            allowed = {*self._let_in_everywhere, *self._classes, *own, *ready.let_in} - closed
+            allowed = {*self._admitted_everywhere, *self._classes, *own, *ready.admitted} - closed
             extra = closed_to_others(allowed) if closed else OPEN
             if extra != ready.extra:
                 wanted[worker] = extra
         return wanted
 
 
-def opened(snapshot: QueueSnapshot, besides: Container[WorkerName]) -> dict[WorkerName, str]:
-    """The Extra of nodes, besides some, that take not all jobs, for a policy that refuses none.
+def open_all(snapshot: QueueSnapshot, besides: Container[WorkerName]) -> dict[WorkerName, str]:
+    """The Extra that opens closed nodes, except those in `besides`, for a policy that closes none.
 
-    Those register open. One that was closed under another policy is opened, and so is a node that says nothing once
+    Nodes register open. A node that was closed under another policy is opened, and so is a node without Extra once
     there are jobs with a class: it would take none of them.
     """
     expressions = [group.extra for group in snapshot.pending or ()] + [job.extra for job in snapshot.running or ()]

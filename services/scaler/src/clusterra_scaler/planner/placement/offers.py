@@ -9,8 +9,8 @@ from clusterra_contracts.shapes import Catalogue
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.packing.items import Offering
-from clusterra_scaler.planner.placement.quota import QuotaHeadroom
 from clusterra_scaler.planner.placement.workloads import offerings_of, owner
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 

@@ -1,8 +1,8 @@
-"""The policy `packing`: what pending jobs will use of what is there, and what is bought for the others.
+"""The policy `packing`: bin packing by expected cost.
 
-What Slurm can start now it will start; that is no matter of ours. Jobs that are booked keep their room. The others go
-onto coming workers, or onto new ones, where they are expected to add the fewest dollars (see `packing`). Jobs with
-wishes that the packing does not know are served before, by first fit.
+Slurm starts what it can start now; the policy leaves those jobs to it. Booked jobs keep their bins. The others go onto
+coming or new workers, where they are expected to add the fewest dollars (see `packing.pack`). Jobs with requests that
+the packing does not model are placed before, by first fit.
 """
 
 from collections import Counter
@@ -11,98 +11,100 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 
-from clusterra_contracts.identity import ShapeName, WorkerName
+from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.node_extra import job_class
-from clusterra_contracts.queue import RunningJob
-from clusterra_contracts.shapes import Catalogue, WorkerSpec
+from clusterra_contracts.queue import NodeState, RunningJob
+from clusterra_contracts.shapes import WorkerSpec
 
-from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
-from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.booking import Booking
+from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.supply import Supply, SupplyBin
 from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.placement.bookings import standing
-from clusterra_scaler.planner.placement.family_policy import FamilyPolicy
-from clusterra_scaler.planner.placement.first_fit import FirstFit, first_fit
+from clusterra_scaler.planner.placement.first_fit import FirstFit, FirstFitOptions, first_fit
 from clusterra_scaler.planner.placement.fleet_assignment import FleetAssignment
 from clusterra_scaler.planner.placement.fleet_bins import FleetBin, FleetBins, foreign
 from clusterra_scaler.planner.placement.gpu_node_extra import gpu_extras
-from clusterra_scaler.planner.placement.head_reservation import CappedJob, HeadReservation, clearance
+from clusterra_scaler.planner.placement.head_reservation import CappedJob, HeadReservation, head_reservation
 from clusterra_scaler.planner.placement.node_extra import MOST_CLASSES, ClosedNodes
 from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.placement.plan import NAMED_JOBS, Plan
-from clusterra_scaler.planner.placement.quota import QuotaHeadroom
+from clusterra_scaler.planner.placement.policy import Placement, PlacementRequest
+from clusterra_scaler.planner.placement.shape_choice import FamilyShapes
 from clusterra_scaler.planner.placement.workloads import Shares, Workloads, is_packed
 from clusterra_scaler.planner.requests.demand import Demand
-from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The plan, and all that is booked once it is carried out."""
+class PackingPolicy:
+    """Buys by expected cost and learns how long to keep idle workers."""
 
-    plan: Plan
-    bookings: tuple[Booking, ...]
-    extras: Mapping[WorkerName, str]
-    """The Extra of workers that must have another one."""
+    def plan(self, request: PlacementRequest) -> Placement:
+        """See Policy."""
+        problem, special = _problem(request)
+        assignment, closed_nodes = problem.solved()
+        head = problem.head_reservation(assignment.capped) if assignment.capped else None
+        if head is not None:
+            assignment, closed_nodes = problem.solved(head)
+        plan, bookings = _joined(special, assignment)
+        if head is not None:
+            drained = head.workers - plan.needed - plan.undrain
+            plan = replace(plan, drain_for=dict.fromkeys(sorted(drained), head.claim.job_id))
+        context = request.context
+        extras = closed_nodes.extras(problem.packed) if problem.classes else {}
+        gpu = gpu_extras(context.observation.snapshot, context.gpu_shapes)
+        return Placement(plan, bookings, {**extras, **gpu})
+
+    def keep_alive(self, node: NodeState, context: DecisionContext) -> tuple[float, float]:
+        """See Policy. The time is learned from idle gaps, and at most the policy's `idle_seconds`."""
+        observation = context.observation
+        worker = context.history.idle_gaps.idle[node.name]
+        idle_seconds = observation.now.timestamp() - worker.since
+        return idle_seconds, min(worker.keep_seconds, observation.binding.policy.idle_seconds)
 
 
-def packing_plan(
-    demands: Sequence[Demand],
-    supply: Supply,
-    observation: Observation,
-    bookings: Sequence[Booking],
-    catalogue: Catalogue,
-    headroom: QuotaHeadroom,
-    latency: ProvisioningLatency,
-    history: RunHistory,
-) -> Placement:
-    """Plan for the pending jobs; `catalogue` is what may be bought from."""
-    packed = [demand for demand in demands if is_packed(demand)]
-    special = [demand for demand in demands if not is_packed(demand)]
-    kept = standing(bookings, packed, supply, observation)
-    policy = FamilyPolicy(observation.binding.catalogue)
-    fitted = first_fit(special, _unbooked(supply, kept), policy, catalogue, headroom, any_family=True)
-    gpu_shapes = GpuShapes(observation.binding.catalogue)
-    workloads = Workloads(history, {**supply.specs, **_foreign(supply)}, gpu_shapes)
-    nobodys = gpu_shapes.excluded_for_all(demand.parts[0].need for demand in packed)
-    # First fit has placed them where nobody knew that they would be refused.
-    let_in = {name for demand in special if (name := job_class(demand.extra))}
-    question = _Question(
+def _problem(request: PlacementRequest) -> tuple["_PackingProblem", Plan]:
+    """The packing problem of the request, and the plan of first fit for the jobs that the packing does not model."""
+    context, supply = request.context, request.supply
+    observation = context.observation
+    packed = [demand for demand in request.demands if is_packed(demand)]
+    special = [demand for demand in request.demands if not is_packed(demand)]
+    kept = standing(context.state.bookings, packed, supply, observation)
+    options = FirstFitOptions(FamilyShapes(observation.binding.catalogue), any_family=True)
+    fitted = first_fit(special, _unbooked(supply, kept), request.catalogue, request.headroom, options)
+    workloads = Workloads(context.run_history, {**supply.specs, **_foreign(supply)}, context.gpu_shapes)
+    # First fit has placed these jobs without knowing which nodes are closed to them.
+    admitted = {name for demand in special if (name := job_class(demand.extra))}
+    problem = _PackingProblem(
         packed=packed,
-        observation=observation,
+        context=context,
         supply=supply,
         kept=kept,
         bins=_bins(fitted, supply, kept),
         workloads=workloads,
-        fleet=FleetBins(observation, supply, history),
+        fleet=FleetBins(observation, supply, context.run_history),
         shares=Shares(packed, workloads),
-        offers=Offers.of(observation, catalogue, headroom.after(Counter(fitted.plan.new)), latency, nobodys),
-        gpu_shapes=gpu_shapes,
-        classes=_classes(packed, let_in, observation, workloads),
-        let_in=let_in,
+        offers=Offers.of(
+            observation,
+            request.catalogue,
+            request.headroom.after(Counter(fitted.plan.new)),
+            context.history.registrations.latency,
+            context.gpu_shapes.excluded_for_all(demand.parts[0].need for demand in packed),
+        ),
+        classes=_classes(packed, admitted, observation, workloads),
+        admitted=admitted,
     )
-    assignment, closed_nodes = question.filled()
-    cleared = question.clearance(assignment.capped) if assignment.capped else None
-    if cleared is not None:
-        assignment, closed_nodes = question.filled(cleared)
-    plan, booked = _joined(fitted.plan, assignment)
-    if cleared is not None:
-        going = cleared.workers - plan.needed - plan.undrain
-        plan = replace(plan, clear=dict.fromkeys(sorted(going), cleared.claim.job_id))
-    extras = closed_nodes.extras(packed) if question.classes else {}
-    return Placement(plan, booked, {**extras, **gpu_extras(observation, gpu_shapes)})
+    return problem, fitted.plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """All that the packing is asked by. It can be answered more than once: rooms are made anew each time."""
+class _PackingProblem:
+    """The input of the packing. It can be solved more than once: each solution starts with fresh bins."""
 
     packed: Sequence[Demand]
-    observation: Observation
+    context: DecisionContext
     supply: Supply
     kept: Sequence[Booking]
     bins: Sequence[SupplyBin]
@@ -110,31 +112,32 @@ class _Question:
     fleet: FleetBins
     shares: Shares
     offers: Offers
-    gpu_shapes: GpuShapes
     classes: Mapping[str, Group]
-    let_in: Collection[str]
-    """Classes of jobs that no worker may refuse."""
+    admitted: Collection[str]
+    """Job classes that no node is closed to."""
 
-    def filled(self, cleared: HeadReservation | None = None) -> tuple[FleetAssignment, ClosedNodes]:
-        """Jobs placed and workers bought; and which workers refuse which jobs."""
-        fleet_bins = self._rooms()
-        # Workers with GPUs refuse by a rule of their own.
-        refusing = [fleet_bin for fleet_bin in fleet_bins if fleet_bin.place.shape not in self.gpu_shapes.names]
-        closed_nodes = ClosedNodes(refusing, self.supply, self.classes, self.let_in, self.offers.offerings, Settings())
-        assignment = FleetAssignment(
-            fleet_bins, self.workloads, self.observation, self.kept, closed_nodes, self._soon, cleared
+    def solved(self, head: HeadReservation | None = None) -> tuple[FleetAssignment, ClosedNodes]:
+        """Assigns jobs to bins and buys workers; also tells which nodes are closed to which jobs."""
+        observation, fleet_bins = self.context.observation, self._fleet_bins()
+        # Workers with GPUs have a rule of their own, see `gpu_node_extra`.
+        closable = [each for each in fleet_bins if each.place.shape not in self.context.gpu_shapes.names]
+        closed_nodes = ClosedNodes(
+            closable, self.supply, self.classes, self.admitted, self.offers.offerings, Settings()
         )
-        gathers = timedelta(seconds=self.observation.binding.policy.gather_seconds)
+        assignment = FleetAssignment(fleet_bins, self.workloads, observation, self.kept, closed_nodes, self._soon, head)
+        gathers = timedelta(seconds=observation.binding.policy.gather_seconds)
         for demand in sorted(self.packed, key=lambda demand: not assignment.claims(demand)):
-            assignment.start(demand, gathered=self.observation.now - demand.submitted_at >= gathers)
+            assignment.start(demand, gathered=observation.now - demand.submitted_at >= gathers)
         assignment.buy(self.offers)
         return assignment, closed_nodes
 
-    def clearance(self, capped: Sequence[CappedJob]) -> HeadReservation | None:
-        """What is done for the first of those that get nothing."""
-        return clearance(capped, self._rooms(), self.supply, self.observation, self.offers, self._is_soon_empty)
+    def head_reservation(self, capped: Sequence[CappedJob]) -> HeadReservation | None:
+        """The reservation for the first job that the quota leaves without workers."""
+        return head_reservation(
+            capped, self._fleet_bins(), self.supply, self.context.observation, self.offers, self._is_soon_empty
+        )
 
-    def _rooms(self) -> list[FleetBin]:
+    def _fleet_bins(self) -> list[FleetBin]:
         return self.fleet.of(self.bins, self.kept, self.shares)
 
     def _soon(self, fleet_bin: FleetBin) -> Bin:
@@ -145,17 +148,18 @@ class _Question:
 
 
 def _classes(
-    packed: Sequence[Demand], let_in: Container[str], observation: Observation, workloads: Workloads
+    packed: Sequence[Demand], admitted: Container[str], observation: Observation, workloads: Workloads
 ) -> dict[str, Group]:
-    """One share of a job of each class that waits, in their order, or runs: the next may come at any moment.
+    """One node's share of a job of each job class: pending classes in queue order, then running ones.
 
-    But for those that are let in everywhere, and so many as workers look at.
+    A running class counts because its next job may arrive at any moment. Classes that are admitted everywhere are left
+    out, and there are at most `MOST_CLASSES`.
     """
     classes: dict[str, Group] = {}
     jobs: list[Demand | RunningJob] = [*packed, *(observation.snapshot.running or ())]
     for each in jobs:
         name = job_class(each.extra)
-        if name is None or name in classes or name in let_in:
+        if name is None or name in classes or name in admitted:
             continue
         if len(classes) == MOST_CLASSES:
             break
@@ -167,7 +171,7 @@ def _classes(
 
 
 def _unbooked(supply: Supply, kept: Iterable[Booking]) -> Supply:
-    """What nothing is booked on."""
+    """The part of the supply without bookings."""
     names = {each.worker for each in kept if each.worker}
     unnamed = Counter(each.shape for each in kept if not each.worker)
     return replace(
@@ -178,14 +182,14 @@ def _unbooked(supply: Supply, kept: Iterable[Booking]) -> Supply:
 
 
 def _bins(fitted: FirstFit, supply: Supply, kept: Iterable[Booking]) -> list[SupplyBin]:
-    """Workers with a name, and what first fit leaves of those that are ordered and have no bookings."""
+    """Bins for the packing: named workers, and ordered ones that neither first fit nor a booking uses."""
     names = {each.worker for each in kept if each.worker}
     left = [each for each in fitted.bins if each.kind != "new" and not (each.kind == "ordered" and each.used)]
     return left + [each for each in supply.bins if each.name in names]
 
 
 def _foreign(supply: Supply) -> dict[ShapeName, WorkerSpec]:
-    """Nodes that are no workers of ours, each as a shape of its own."""
+    """Nodes that are not our workers, each as a shape of its own."""
     return {
         foreign(node.name): WorkerSpec(cpus=node.cpus, memory_mib=node.memory_mib, features=node.features)
         for node in supply.nodes.values()
@@ -194,7 +198,7 @@ def _foreign(supply: Supply) -> dict[ShapeName, WorkerSpec]:
 
 
 def _joined(special: Plan, assignment: FleetAssignment) -> tuple[Plan, tuple[Booking, ...]]:
-    """The plan of first fit and that of the packing."""
+    """Joins the plan of first fit with that of the packing; also the bookings that follow."""
     needed, undrain = set(special.needed), set(special.undrain)
     ordered, new = Counter(special.ordered), Counter(special.new)
     jobs = {shape: dict.fromkeys(job_ids) for shape, job_ids in special.jobs.items()}

@@ -1,4 +1,4 @@
-"""What of the fleet pending jobs use, and what must be bought for them: what a policy answers."""
+"""The plan of a policy: which workers the pending jobs use, and which workers are bought for them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from clusterra_scaler.planner.observed.supply import Kind
 from clusterra_scaler.planner.requests.demand import Demand
 
 NAMED_JOBS = 100
-"""How many jobs a decision names at most."""
+"""Maximum number of jobs that a decision names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """Jobs that get no worker now, and why in words."""
+    """Jobs that get no worker now, and the reason for people."""
 
     demand: Demand
     count: int
@@ -23,32 +23,32 @@ class Unmet:
 
 
 class Place(NamedTuple):
-    """Where jobs are to run."""
+    """The worker on which jobs are planned to run."""
 
     kind: Kind
     worker: WorkerName
-    """Empty for a worker that has no name yet."""
+    """Empty for a worker without a name yet."""
     shape: ShapeName
-    """Empty for a node that is no worker of ours."""
+    """Empty for a node that is not our worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the pending jobs use, by the order in which Slurm could have it."""
+    """Workers for the pending jobs: existing, coming and new."""
 
     needed: frozenset[WorkerName]
-    """Nodes and booting workers that jobs wait for or will go to."""
+    """Nodes and booting workers that jobs will use or wait for."""
     undrain: frozenset[WorkerName]
-    """Draining nodes that are wanted again."""
+    """Draining nodes that jobs will use: their drain is cancelled."""
     ordered: Mapping[ShapeName, int]
-    """Of the workers ordered before, how many are still needed."""
+    """How many of the workers ordered earlier are still needed."""
     new: Mapping[ShapeName, int]
     jobs: Mapping[ShapeName, tuple[JobId, ...]]
-    """For which jobs new workers are bought; a group of equal jobs is named whole."""
+    """Jobs that the new workers are bought for. A group of equal jobs is named whole."""
     places: Mapping[JobId, tuple[Place, ...]]
-    """By the first id of a group of equal jobs, the workers that they are to run on."""
+    """The workers planned for a group of equal jobs, by the id of its first job."""
     unmet: tuple[Unmet, ...]
-    clear: Mapping[WorkerName, JobId] = field(default_factory=dict)
-    """Workers that take no more jobs and go, to make room for these."""
+    drain_for: Mapping[WorkerName, JobId] = field(default_factory=dict)
+    """Workers to drain for a head-job reservation, and its job."""
     warm: Mapping[ShapeName, int] = field(default_factory=dict)
-    """Of the new ones, those that no job needs yet."""
+    """How many of the new workers are for the warm pool."""
