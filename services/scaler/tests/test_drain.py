@@ -1,4 +1,4 @@
-"""Scaling down: drain, see it idle afterwards, name the victim, delete its record. In doubt everything stays."""
+"""Two-phase scale-down: drain, observe idle, name the victim, delete its record. In doubt everything stays."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ NAME = "compute-xs-1"
 DRAINED = node(NAME, "IDLE", "DRAIN", reason=OURS)
 
 
-def one(drained_at: float | None = None) -> FleetState:
-    """A fleet of one worker, drained at this moment."""
+def fleet_of_one(drained_at: float | None = None) -> FleetState:
+    """A fleet of one worker, whose drain was accepted at this time."""
     return state(target("compute-xs", 1), generation=1, drains={} if drained_at is None else {NAME: at(drained_at)})
 
 
-def look(
+def decide_on(
     record: NodeState,
     before: FleetState,
     *runs: RunningJob,
@@ -35,40 +35,43 @@ def look(
     )
 
 
-def test_an_idle_worker_is_drained_after_its_time() -> None:
-    assert look(node(NAME, idle_for=149), one()).actions == ()
-    assert look(node(NAME, idle_for=151), one()).actions == (Drain(node=NAME, reason="idle for 151 s"),)
+def test_an_idle_worker_is_drained_after_its_keep_alive_time() -> None:
+    assert decide_on(node(NAME, idle_for=149), fleet_of_one()).actions == ()
+    assert decide_on(node(NAME, idle_for=151), fleet_of_one()).actions == (Drain(node=NAME, reason="idle for 151 s"),)
 
 
-def test_idleness_is_counted_from_what_was_seen_where_slurm_does_not_tell() -> None:
+def test_idle_time_counts_from_the_first_observation_where_slurm_tells_none() -> None:
     record = node(NAME, idle_for=None)
-    observation_history = look(record, one(), idle_seconds=10).observation_history
+    observation_history = decide_on(record, fleet_of_one(), idle_seconds=10).observation_history
     early = decide(
         observation(snapshot((), (), (record,)), edge(worker(NAME)), now=NOW + 9, idle_seconds=10),
-        one(),
+        fleet_of_one(),
         observation_history,
     )
+
     assert early.actions == ()
+
     view = observation(snapshot((), (), (record,)), edge(worker(NAME)), now=NOW + 11, idle_seconds=10)
-    assert [type(action) for action in decide(view, one(), early.observation_history).actions] == [Drain]
+
+    assert [type(action) for action in decide(view, fleet_of_one(), early.observation_history).actions] == [Drain]
 
 
-def test_a_fresh_worker_is_not_idle_since_before_it_came() -> None:
+def test_idle_time_never_starts_before_registration() -> None:
     record = node(NAME, idle_for=900).model_copy(update={"registered_at": at(NOW - 5)})
-    assert look(record, one()).actions == ()
+    assert decide_on(record, fleet_of_one()).actions == ()
 
 
 def test_a_worker_that_a_pending_job_will_use_is_kept() -> None:
     shot = snapshot((group("1"),), nodes=(node(NAME),))
-    assert decide(observation(shot, edge(worker(NAME))), one(), ObservationHistory()).actions == ()
+    assert decide(observation(shot, edge(worker(NAME))), fleet_of_one(), ObservationHistory()).actions == ()
 
 
 def test_a_worker_whose_reservation_has_begun_is_kept() -> None:
-    assert look(node(NAME, "IDLE", "RESERVED"), one()).actions == ()
+    assert decide_on(node(NAME, "IDLE", "RESERVED"), fleet_of_one()).actions == ()
 
 
-def test_drained_and_seen_idle_afterwards_it_may_be_removed() -> None:
-    decision = look(DRAINED, one(NOW - 1))
+def test_a_worker_that_is_idle_after_its_drain_becomes_a_victim() -> None:
+    decision = decide_on(DRAINED, fleet_of_one(NOW - 1))
     assert decision.state.target("compute-xs") == target("compute-xs", 0, NAME)
     assert decision.state.drains == {}
     assert decision.changes[0].victims == (NAME,)
@@ -88,47 +91,54 @@ def test_drained_and_seen_idle_afterwards_it_may_be_removed() -> None:
         (DRAINED.model_copy(update={"states": ("UNKNOWN", "DRAIN")}), (), NOW),
     ],
 )
-def test_what_does_not_prove_it_idle_keeps_it(record: NodeState, runs: tuple[RunningJob, ...], taken: float) -> None:
-    decision = look(record, one(NOW - 1), *runs, taken=taken)
+def test_a_drained_worker_that_may_be_busy_is_kept(
+    record: NodeState, runs: tuple[RunningJob, ...], taken: float
+) -> None:
+    decision = decide_on(record, fleet_of_one(NOW - 1), *runs, taken=taken)
     assert not decision.state.victims
     assert decision.state.drains == {NAME: at(NOW - 1)}
 
 
-def test_a_drain_that_somebody_else_took_over_is_not_ours_any_more() -> None:
-    decision = look(node(NAME, "IDLE", "DRAIN", reason="disk is broken"), one(NOW - 1))
+def test_a_drain_with_a_foreign_reason_is_forgotten() -> None:
+    decision = decide_on(node(NAME, "IDLE", "DRAIN", reason="disk is broken"), fleet_of_one(NOW - 1))
     assert not decision.state.victims
     assert decision.state.drains == {}
     assert decision.actions == ()
 
 
-def test_a_drain_that_somebody_took_back_begins_anew() -> None:
-    decision = look(node(NAME, idle_for=1), one(NOW - 1))
+def test_a_drain_that_was_cancelled_by_others_starts_again() -> None:
+    decision = decide_on(node(NAME, idle_for=1), fleet_of_one(NOW - 1))
     assert not decision.state.victims
     assert decision.state.drains == {}
 
 
-def test_our_drain_without_a_record_is_asked_for_again() -> None:
-    """Its answer was lost, or another scaler asked: when it was accepted is not known."""
-    decision = look(DRAINED, one())
+def test_our_drain_without_a_record_is_requested_again() -> None:
+    """The answer was lost, or another replica asked: the time of acceptance is unknown."""
+    decision = decide_on(DRAINED, fleet_of_one())
     assert not decision.state.victims
     assert decision.actions == (Drain(node=NAME, reason="not needed"),)
 
 
-def test_an_undrain_that_may_still_come_keeps_it() -> None:
-    before = one(NOW - 1).model_copy(update={"undrains": {NAME: at(NOW - 30)}})
-    assert not look(DRAINED, before).state.victims
-    settled = one(NOW - 1).model_copy(update={"undrains": {NAME: at(NOW - 61)}})
-    assert look(DRAINED, settled).state.victims == {NAME}
+def test_a_pending_undrain_keeps_the_worker() -> None:
+    before = fleet_of_one(NOW - 1).model_copy(update={"undrains": {NAME: at(NOW - 30)}})
+    assert not decide_on(DRAINED, before).state.victims
+    settled = fleet_of_one(NOW - 1).model_copy(update={"undrains": {NAME: at(NOW - 61)}})
+    assert decide_on(DRAINED, settled).state.victims == {NAME}
 
 
-def test_after_a_takeover_no_answer_settles_what_the_other_had_asked() -> None:
-    before = one().model_copy(update={"undrains": {NAME: at(NOW - 5)}})
+def test_no_answer_settles_undrains_of_an_earlier_replica() -> None:
+    before = fleet_of_one().model_copy(update={"undrains": {NAME: at(NOW - 5)}})
+
     assert before.undrain_settled(NAME).undrains == {}
+
     after = ObservationHistory.after_takeover(before)
+
     assert after.lost == {NAME}
-    assert look(node(NAME), before, observation_history=after).observation_history.lost == {NAME}
-    long_ago = one().model_copy(update={"undrains": {NAME: at(NOW - 61)}})
-    assert look(node(NAME), long_ago, observation_history=after).observation_history.lost == frozenset()
+    assert decide_on(node(NAME), before, observation_history=after).observation_history.lost == {NAME}
+
+    long_ago = fleet_of_one().model_copy(update={"undrains": {NAME: at(NOW - 61)}})
+
+    assert decide_on(node(NAME), long_ago, observation_history=after).observation_history.lost == frozenset()
 
 
 @pytest.mark.parametrize("missing", ["pending", "running", "nodes", "workers"])
@@ -141,32 +151,38 @@ def test_without_one_of_the_lists_nothing_is_drained_or_removed(missing: str) ->
         shot = shot.model_copy(update={missing: None})
     before = state(target("compute-xs", 2), generation=1, drains={NAME: at(NOW - 1)})
     decision = decide(observation(shot, there), before, ObservationHistory())
+
     assert not decision.changes
     assert decision.state.drains == before.drains
     assert decision.actions == ()
 
 
-def test_a_node_that_went_down_is_retired_once_it_has_been_so_for_long() -> None:
+def test_a_node_that_is_down_for_long_is_drained() -> None:
     down = node(NAME, "DOWN", idle_for=299)
-    assert look(down, one(), ghost_seconds=300).actions == ()
-    assert [type(action) for action in look(down, one(), ghost_seconds=200).actions] == [Drain]
-    assert look(node(NAME, "DOWN", "DRAIN", reason=OURS), one(NOW - 1)).state.victims == {NAME}
+    assert decide_on(down, fleet_of_one(), ghost_seconds=300).actions == ()
+    assert [type(action) for action in decide_on(down, fleet_of_one(), ghost_seconds=200).actions] == [Drain]
+    assert decide_on(node(NAME, "DOWN", "DRAIN", reason=OURS), fleet_of_one(NOW - 1)).state.victims == {NAME}
 
 
-def test_a_victim_stays_one_until_it_is_gone_everywhere() -> None:
+def test_a_victim_stays_named_until_it_is_gone_everywhere() -> None:
     before = state(target("compute-xs", 0, NAME), generation=1)
-    leaving = look(DRAINED, before, there=edge(worker(NAME, "terminating")))
+    leaving = decide_on(DRAINED, before, there=edge(worker(NAME, "terminating")))
+
     assert not leaving.changes
     assert leaving.actions == ()
-    gone = look(DRAINED, before, there=edge())
+
+    gone = decide_on(DRAINED, before, there=edge())
+
     assert not gone.changes
     assert gone.actions == (DeleteNode(node=NAME),)
+
     forgotten = decide(observation(snapshot(), edge()), before, ObservationHistory())
+
     assert forgotten.state.target("compute-xs") == target("compute-xs", 0)
     assert forgotten.changes[0].reason == f"{NAME} gone"
 
 
-def test_a_victim_is_not_taken_back_when_jobs_come() -> None:
+def test_a_victim_stays_a_victim_when_jobs_arrive() -> None:
     before = state(target("compute-xs", 0, NAME), generation=1)
     shot = snapshot((group("1"),), nodes=(DRAINED,))
     decision = decide(observation(shot, edge(worker(NAME)), max_workers=9), before, ObservationHistory())
@@ -174,29 +190,35 @@ def test_a_victim_is_not_taken_back_when_jobs_come() -> None:
     assert decision.actions == ()
 
 
-def ghost(record: NodeState, *runs: RunningJob, for_seconds: float, there: Edge | None = None) -> Decision:
+def decide_with_absent_worker(
+    record: NodeState, *runs: RunningJob, for_seconds: float, there: Edge | None = None
+) -> Decision:
     shot = snapshot((), runs, (record,))
     view = observation(shot, there or edge(), ghost_seconds=300)
     return decide(view, state(), ObservationHistory(absent={record.name: at(NOW - for_seconds)}))
 
 
-def test_the_record_of_a_lost_worker_is_deleted_after_a_while() -> None:
-    assert ghost(node(NAME), for_seconds=299).actions == ()
-    assert ghost(node(NAME), for_seconds=301).actions == (DeleteNode(node=NAME),)
-    assert ghost(node(NAME, "DOWN"), for_seconds=301).actions == (DeleteNode(node=NAME),)
-    assert ghost(node(NAME), for_seconds=301, there=edge(worker(NAME, "failed"))).actions == (DeleteNode(node=NAME),)
+def test_an_orphaned_record_is_deleted_after_a_while() -> None:
+    assert decide_with_absent_worker(node(NAME), for_seconds=299).actions == ()
+    assert decide_with_absent_worker(node(NAME), for_seconds=301).actions == (DeleteNode(node=NAME),)
+    assert decide_with_absent_worker(node(NAME, "DOWN"), for_seconds=301).actions == (DeleteNode(node=NAME),)
+    assert decide_with_absent_worker(node(NAME), for_seconds=301, there=edge(worker(NAME, "failed"))).actions == (
+        DeleteNode(node=NAME),
+    )
 
 
-def test_records_that_are_kept() -> None:
+def test_records_of_foreign_busy_or_present_workers_are_kept() -> None:
     somebody_s = node(NAME).model_copy(update={"features": ("bare-metal",)})
-    assert ghost(somebody_s, for_seconds=900).actions == ()
-    assert ghost(node(NAME), running("1", NAME), for_seconds=900).actions == ()
-    assert ghost(node(NAME, used=1), for_seconds=900).actions == ()
-    assert ghost(node(NAME), for_seconds=900, there=edge(heard=NOW - 60)).actions == ()
-    assert ghost(node(NAME), for_seconds=900, there=edge(worker(NAME))).actions != (DeleteNode(node=NAME),)
+    assert decide_with_absent_worker(somebody_s, for_seconds=900).actions == ()
+    assert decide_with_absent_worker(node(NAME), running("1", NAME), for_seconds=900).actions == ()
+    assert decide_with_absent_worker(node(NAME, used=1), for_seconds=900).actions == ()
+    assert decide_with_absent_worker(node(NAME), for_seconds=900, there=edge(heard=NOW - 60)).actions == ()
+    assert decide_with_absent_worker(node(NAME), for_seconds=900, there=edge(worker(NAME))).actions != (
+        DeleteNode(node=NAME),
+    )
 
 
-def test_absence_is_counted_from_the_first_list_without_it() -> None:
+def test_absence_counts_from_the_first_list_without_the_worker() -> None:
     view: Observation = observation(snapshot((), (), (node(NAME),)), edge())
     observation_history = decide(view, state(), ObservationHistory()).observation_history
     assert observation_history.absent == {NAME: at(NOW)}

@@ -1,4 +1,4 @@
-"""Which idle workers go: when it pays, no faster than they may, and never those of the floor."""
+"""Idle workers are drained past their keep-alive time, above the warm pool and within the drain budget."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ AFTER_40 = (Gap(40.0, ended=True),) * LEARNED_FROM
 PACKING: dict[str, Any] = {"name": "packing"}
 
 
-def look(
+def decide_on(
     nodes: Sequence[NodeState] | None,
     *runs: RunningJob,
     pending: tuple[PendingJobs, ...] = (),
@@ -39,7 +39,7 @@ def look(
     return decide(view, before, observation_history or ObservationHistory())
 
 
-def learned(*gaps: Gap) -> ObservationHistory:
+def history_of_gaps(*gaps: Gap) -> ObservationHistory:
     return ObservationHistory(idle_gaps=IdleGaps(KeepAlive(gaps={"compute-xs": gaps})))
 
 
@@ -47,60 +47,75 @@ def drained(decision: Decision) -> list[str]:
     return [action.node for action in decision.actions if isinstance(action, Drain)]
 
 
-def idle(*idle_for: float) -> list[NodeState]:
+def idle_nodes(*idle_for: float) -> list[NodeState]:
     return [node(name, idle_for=each) for name, each in zip(NAMES, idle_for, strict=False)]
 
 
 @pytest.mark.parametrize(
     ("gaps", "kept", "gone"), [((), 149, 151), (AFTER_40, 43, 45), (NEVER, -1, 0)], ids=["unknown", "soon", "never"]
 )
-def test_an_idle_worker_is_kept_as_long_as_it_pays(gaps: tuple[Gap, ...], kept: float, gone: float) -> None:
+def test_an_idle_worker_is_kept_for_the_learned_time(gaps: tuple[Gap, ...], kept: float, gone: float) -> None:
     if kept >= 0:
-        assert drained(look(idle(kept), observation_history=learned(*gaps), **PACKING)) == []
-    assert drained(look(idle(gone), observation_history=learned(*gaps), **PACKING)) == [NAMES[0]]
+        assert drained(decide_on(idle_nodes(kept), observation_history=history_of_gaps(*gaps), **PACKING)) == []
+    assert drained(decide_on(idle_nodes(gone), observation_history=history_of_gaps(*gaps), **PACKING)) == [NAMES[0]]
 
 
-def test_the_setting_bounds_what_was_learned() -> None:
-    assert drained(look(idle(21), observation_history=learned(*AFTER_40), idle_seconds=20, **PACKING)) == [NAMES[0]]
-    assert drained(look(idle(0), idle_seconds=0, **PACKING)) == [NAMES[0]]
+def test_idle_seconds_bounds_the_learned_time() -> None:
+    assert drained(
+        decide_on(idle_nodes(21), observation_history=history_of_gaps(*AFTER_40), idle_seconds=20, **PACKING)
+    ) == [NAMES[0]]
+    assert drained(decide_on(idle_nodes(0), idle_seconds=0, **PACKING)) == [NAMES[0]]
 
 
-def test_the_documented_rule_goes_by_the_setting_alone() -> None:
-    assert drained(look(idle(149), observation_history=learned(*NEVER), name="family")) == []
-    assert drained(look(idle(151), observation_history=learned(*AFTER_40), name="family")) == [NAMES[0]]
+def test_the_family_policy_uses_idle_seconds_alone() -> None:
+    assert drained(decide_on(idle_nodes(149), observation_history=history_of_gaps(*NEVER), name="family")) == []
+    assert drained(decide_on(idle_nodes(151), observation_history=history_of_gaps(*AFTER_40), name="family")) == [
+        NAMES[0]
+    ]
 
 
-def test_what_was_chosen_for_a_worker_stays() -> None:
-    first = look(idle(1), **PACKING)
+def test_the_keep_alive_time_of_an_idle_worker_stays() -> None:
+    first = decide_on(idle_nodes(1), **PACKING)
     chosen = first.observation_history.idle_gaps.idle[NAMES[0]]
     assert chosen.keep_seconds == 150
     changed_mind = ObservationHistory(idle_gaps=IdleGaps(KeepAlive(gaps={"compute-xs": NEVER}), {NAMES[0]: chosen}))
-    assert drained(look(idle(100), observation_history=changed_mind, **PACKING)) == []
+    assert drained(decide_on(idle_nodes(100), observation_history=changed_mind, **PACKING)) == []
 
 
-def test_gaps_are_learned_from_what_is_seen() -> None:
-    idle_for_50 = look(idle(50), **PACKING)
-    reused = look(
+def test_idle_gaps_are_learned_from_observations() -> None:
+    idle_for_50 = decide_on(idle_nodes(50), **PACKING)
+    reused = decide_on(
         [node(NAMES[0], used=1)], running("1", NAMES[0]), observation_history=idle_for_50.observation_history, **PACKING
     )
+
     assert reused.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
-    planned = look(idle(50), pending=(group("1"),), observation_history=idle_for_50.observation_history, **PACKING)
+
+    planned = decide_on(
+        idle_nodes(50), pending=(group("1"),), observation_history=idle_for_50.observation_history, **PACKING
+    )
+
     assert planned.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
-    gone = look(
+
+    gone = decide_on(
         [], before=state(target("compute-xs", 1)), observation_history=idle_for_50.observation_history, **PACKING
     )
+
     assert gone.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=False),)}
-    nobody_knows = look(None, observation_history=idle_for_50.observation_history, **PACKING)
+
+    nobody_knows = decide_on(None, observation_history=idle_for_50.observation_history, **PACKING)
+
     assert nobody_knows.observation_history.idle_gaps == idle_for_50.observation_history.idle_gaps
 
 
 def test_a_purchase_after_a_release_is_learned_from() -> None:
-    first = look(idle(0), observation_history=learned(*NEVER), **PACKING)
+    first = decide_on(idle_nodes(0), observation_history=history_of_gaps(*NEVER), **PACKING)
     drains = first.state.model_copy(update={"drains": {NAMES[0]: at(NOW)}})
     record = node(NAMES[0], "IDLE", "DRAIN", reason=OURS, idle_for=0)
-    second = look([record], before=drains, observation_history=first.observation_history, now=NOW + 1, **PACKING)
+    second = decide_on([record], before=drains, observation_history=first.observation_history, now=NOW + 1, **PACKING)
+
     assert second.state.victims == {NAMES[0]}
-    third = look(
+
+    third = decide_on(
         (),
         pending=(group("1"),),
         before=second.state,
@@ -108,93 +123,112 @@ def test_a_purchase_after_a_release_is_learned_from() -> None:
         now=NOW + 30,
         **PACKING,
     )
+
     assert third.plan is not None
     assert third.plan.new == {"compute-xs": 1}
     assert third.observation_history.idle_gaps.keep_alive.gaps["compute-xs"][-1] == Gap(30.0, ended=True)
 
 
-def test_a_worker_that_work_was_planned_for_is_idle_since_then() -> None:
-    """Its job was cancelled."""
-    first = look(idle(100), pending=(group("1"),), **PACKING)
-    second = look(idle(100), observation_history=first.observation_history, now=NOW + 1, **PACKING)
+def test_a_cancelled_job_ends_the_idle_gap_of_its_planned_worker() -> None:
+    first = decide_on(idle_nodes(100), pending=(group("1"),), **PACKING)
+    second = decide_on(idle_nodes(100), observation_history=first.observation_history, now=NOW + 1, **PACKING)
     assert second.observation_history.idle_gaps.idle[NAMES[0]].since == at(NOW).timestamp()
 
 
-def test_what_was_learned_outlives_the_scaler() -> None:
-    first = look(idle(50, 1), observation_history=learned(*AFTER_40), before=state(target("compute-xs", 3)), **PACKING)
+def test_learned_keep_alive_times_survive_a_takeover() -> None:
+    first = decide_on(
+        idle_nodes(50, 1),
+        observation_history=history_of_gaps(*AFTER_40),
+        before=state(target("compute-xs", 3)),
+        **PACKING,
+    )
     assert first.changes
     assert first.state.keep_seconds == {"compute-xs": pytest.approx(44)}
     after = ObservationHistory.after_takeover(first.state.taken_over(2, at(NOW)))
-    assert drained(look(idle(43), observation_history=after, **PACKING)) == []
-    assert drained(look(idle(45), observation_history=after, **PACKING)) == [NAMES[0]]
+    assert drained(decide_on(idle_nodes(43), observation_history=after, **PACKING)) == []
+    assert drained(decide_on(idle_nodes(45), observation_history=after, **PACKING)) == [NAMES[0]]
 
 
-def test_so_many_move_in_a_minute_the_longest_idle_first() -> None:
-    records = idle(200, 400, 300, 500, 600)
-    first = look(records, moves_per_minute=2)
+def test_the_drain_budget_goes_to_the_longest_idle_first() -> None:
+    records = idle_nodes(200, 400, 300, 500, 600)
+    first = decide_on(records, moves_per_minute=2)
+
     assert drained(first) == [NAMES[4], NAMES[3]]
-    assert first.state.committed != FleetState.undecided(at(0)).committed, "it is recorded before Slurm is asked"
-    again = look(records, before=first.state, now=NOW + 59, moves_per_minute=2)
-    assert drained(again) == [NAMES[4], NAMES[3]], "the same are asked for until they are seen drained"
+    assert first.state.committed != FleetState.undecided(at(0)).committed, (
+        "the drains are recorded before Slurm is asked"
+    )
+
+    again = decide_on(records, before=first.state, now=NOW + 59, moves_per_minute=2)
+
+    assert drained(again) == [NAMES[4], NAMES[3]], "the same drains are requested until they are observed"
     assert again.state.moves == first.state.moves
+
     others = first.state.taken_over(2, at(NOW + 1))
-    assert drained(look(records[:3], before=others, now=NOW + 59, moves_per_minute=2)) == []
-    later = look(records[:3], before=others, now=NOW + 60, moves_per_minute=2)
+
+    assert drained(decide_on(records[:3], before=others, now=NOW + 59, moves_per_minute=2)) == []
+
+    later = decide_on(records[:3], before=others, now=NOW + 60, moves_per_minute=2)
+
     assert drained(later) == [NAMES[1], NAMES[2]]
     assert later.state.moves == {name: at(NOW + 60) for name in NAMES[1:3]}
 
 
 @pytest.mark.parametrize("policy", ["packing", "family"])
-def test_the_last_of_a_shape_stay_where_it_has_a_floor(policy: str) -> None:
-    records = idle(200, 400, 300)
-    assert drained(look(records, warm={"compute-xs": 2}, name=policy)) == [NAMES[1]]
-    assert drained(look(records, warm={"compute-xs": 3}, name=policy)) == []
-    assert len(drained(look(records, warm={"compute-xs": 2}, name=policy, paused=True))) == 3
+def test_the_warm_pool_is_not_drained(policy: str) -> None:
+    records = idle_nodes(200, 400, 300)
+    assert drained(decide_on(records, warm={"compute-xs": 2}, name=policy)) == [NAMES[1]]
+    assert drained(decide_on(records, warm={"compute-xs": 3}, name=policy)) == []
+    assert len(drained(decide_on(records, warm={"compute-xs": 2}, name=policy, paused=True))) == 3
     busy = [node(NAMES[0], used=1), *records[1:]]
-    assert drained(look(busy, running("1", NAMES[0]), warm={"compute-xs": 2}, name=policy)) == [NAMES[1]]
+    assert drained(decide_on(busy, running("1", NAMES[0]), warm={"compute-xs": 2}, name=policy)) == [NAMES[1]]
 
 
-def test_a_node_that_does_not_answer_is_no_part_of_the_floor() -> None:
+def test_a_node_that_does_not_answer_is_not_part_of_the_warm_pool() -> None:
     down = node(NAMES[0], "DOWN", idle_for=900)
-    decision = look([down, *idle(0, 200)[1:]], warm={"compute-xs": 1})
+    decision = decide_on([down, *idle_nodes(0, 200)[1:]], warm={"compute-xs": 1})
     assert drained(decision) == [NAMES[0]]
 
 
 @pytest.mark.parametrize("policy", ["packing", "family"])
-def test_what_is_missing_of_the_floor_is_bought(policy: str) -> None:
-    decision = look(idle(1), warm={"compute-xs": 3}, name=policy)
+def test_missing_workers_of_the_warm_pool_are_bought(policy: str) -> None:
+    decision = decide_on(idle_nodes(1), warm={"compute-xs": 3}, name=policy)
+
     assert decision.state.target("compute-xs") == target("compute-xs", 3)
     assert decision.changes[0].reason == "2 more to stand warm"
-    still = look(idle(1), warm={"compute-xs": 3}, name=policy, before=decision.state)
+
+    still = decide_on(idle_nodes(1), warm={"compute-xs": 3}, name=policy, before=decision.state)
+
     assert not still.changes
-    lowered = look(idle(1), warm={"compute-xs": 1}, name=policy, before=decision.state)
+
+    lowered = decide_on(idle_nodes(1), warm={"compute-xs": 1}, name=policy, before=decision.state)
+
     assert lowered.state.target("compute-xs") == target("compute-xs", 1)
 
 
-def test_workers_for_jobs_count_for_the_floor() -> None:
-    decision = look((), pending=(group("1", cpus=2),), warm={"compute-xs": 2}, name="family")
+def test_workers_for_jobs_count_for_the_warm_pool() -> None:
+    decision = decide_on((), pending=(group("1", cpus=2),), warm={"compute-xs": 2}, name="family")
     assert decision.state.target("compute-xs") == target("compute-xs", 2)
     assert decision.changes[0].reason == "1 more for pending job 1; 1 more to stand warm"
 
 
-def test_the_floor_is_bought_within_the_bounds_and_not_in_a_pause() -> None:
-    assert look((), warm={"compute-xs": 3}, max_workers=2).state.target("compute-xs") == target("compute-xs", 2)
-    assert look((), warm={"compute-xs": 3}, most={"compute-xs": 1}).state.target("compute-xs") == target(
+def test_the_warm_pool_stays_within_the_quota_and_a_paused_cluster_has_none() -> None:
+    assert decide_on((), warm={"compute-xs": 3}, max_workers=2).state.target("compute-xs") == target("compute-xs", 2)
+    assert decide_on((), warm={"compute-xs": 3}, most={"compute-xs": 1}).state.target("compute-xs") == target(
         "compute-xs", 1
     )
-    assert not look((), warm={"compute-xs": 3}, paused=True).changes
-    assert not look((), warm={"no-such-shape": 3}).changes
+    assert not decide_on((), warm={"compute-xs": 3}, paused=True).changes
+    assert not decide_on((), warm={"no-such-shape": 3}).changes
 
 
-def test_a_drain_is_taken_back_before_the_floor_is_bought() -> None:
+def test_a_drain_is_cancelled_before_the_warm_pool_is_bought() -> None:
     record = node(NAMES[0], "IDLE", "DRAIN", reason=OURS)
     before = state(target("compute-xs", 1), generation=1, drains={NAMES[0]: at(NOW)})
-    decision = look([record], before=before, warm={"compute-xs": 1})
+    decision = decide_on([record], before=before, warm={"compute-xs": 1})
     assert decision.actions == (Undrain(node=NAMES[0]),)
     assert not decision.changes
 
 
-def test_of_a_shape_that_cannot_be_had_one_is_tried_at_a_time() -> None:
+def test_the_warm_pool_probes_a_shape_with_an_open_breaker_with_one_worker() -> None:
     def after(failed: float) -> Decision:
         breaker = Breaker(
             shape="compute-xs",
@@ -204,9 +238,11 @@ def test_of_a_shape_that_cannot_be_had_one_is_tried_at_a_time() -> None:
             failed_at=at(failed),
             failures=1,
         )
-        return look((), warm={"compute-xs": 3}, before=state(generation=1, breakers=(breaker,)))
+        return decide_on((), warm={"compute-xs": 3}, before=state(generation=1, breakers=(breaker,)))
 
     assert not after(NOW - 1).changes
+
     tried = after(NOW - LONGEST_PAUSE_SECONDS)
+
     assert tried.state.target("compute-xs") == target("compute-xs", 1)
-    assert not look((), warm={"compute-xs": 3}, before=tried.state).changes
+    assert not decide_on((), warm={"compute-xs": 3}, before=tried.state).changes
