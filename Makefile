@@ -87,8 +87,9 @@ bench-parameters: $(VENV)/.installed ## How near the packing's parameters are to
 bench-planner: $(VENV)/.installed ## How fast the planner is, and its plans by the proved cheapest (7 minutes)
 	@$(BIN)/python bench/planner.py
 
-lint: $(VENV)/.installed ## Formatting, lint, types, and that generated files are up to date
+lint: $(VENV)/.installed ## Formatting, lint, imports, types, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@found=$$($(BIN)/lint-imports --config import-linter.toml --no-cache --no-logo 2>&1) || { echo "$$found"; exit 1; }
 	@for package in $(MEMBERS) images tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
