@@ -93,10 +93,14 @@ lint: $(VENV)/.installed ## Formatting, lint, imports, types, and that generated
 	@for package in $(MEMBERS) images tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/mypy --no-error-summary tools
+	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/python tools/link_check.py
 
 docs: $(VENV)/.installed ## Make the generated documents again
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi > docs/asyncapi.json
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
+	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
 
 lock: $(VENV)/.installed ## Resolve the dependencies again
 	@$(BIN)/uv lock --quiet --upgrade
