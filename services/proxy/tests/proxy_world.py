@@ -55,7 +55,7 @@ class ProxyWorld:
         """One request. Raises RpcFailed."""
         return await rpc.call(self.client, subjects.slurm(self.ref, operation), request, result, timeout_seconds=15)
 
-    async def refusal(self, operation: Operation, request: Message) -> RpcError:
+    async def error_of(self, operation: Operation, request: Message) -> RpcError:
         """Why a request is refused."""
         try:
             answer = await self.call(operation, request, Wire)
@@ -75,7 +75,7 @@ class ProxyWorld:
         """One page of jobs."""
         return await self.call("list", ListJobs(viewer=Viewer(user=viewer, admin=admin), **filters), JobPage)
 
-    async def ended(self, viewer: SlurmUser, job_id: JobId, *, seconds: float = 30) -> Job:
+    async def wait_for_end(self, viewer: SlurmUser, job_id: JobId, *, seconds: float = 30) -> Job:
         """A job once it is over."""
 
         async def over() -> Job | None:
@@ -94,14 +94,14 @@ class ProxyWorld:
             every=0.002,
         )
 
-    async def events(self, kinds: str = ">") -> list[Event]:
+    async def events(self, event_lines: str = ">") -> list[Event]:
         """All events of the cluster, in their order."""
-        stored = [entry async for entry in replay(self.client, EVENT.name, subjects.events_of(self.ref, kinds))]
+        stored = [entry async for entry in replay(self.client, EVENT.name, subjects.events_of(self.ref, event_lines))]
         events = [decode(Event, entry.body, dict(entry.headers)) for entry in stored]
         assert [entry.headers[MESSAGE_ID] for entry in stored] == [event.id for event in events]
         return events
 
-    async def kinds(self, *entities: str) -> list[str]:
+    async def event_lines(self, *entities: str) -> list[str]:
         """What was told of entities: `42 job.running`."""
         return [f"{event.subject} {event.kind}" for event in await self.events() if event.subject in entities]
 
@@ -142,12 +142,12 @@ async def proxy_world(slurm: SlurmWorld, directory: Path, name: str = "c1") -> A
         client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
         world = ProxyWorld(slurm, ref, client, nats, directory / "proxy.log")
 
-        async def note(message: Msg) -> None:
+        async def collect(message: Msg) -> None:
             world.snapshots.append(decode(QueueSnapshot, message.data, message.headers))
 
         try:
             await topology.apply(client)
-            await client.subscribe(subjects.job_pending(ref), cb=note)
+            await client.subscribe(subjects.job_pending(ref), cb=collect)
             await put_binding(client, ref, slurm.binding(name))
             await world.start()
             yield world

@@ -16,7 +16,7 @@ from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.admission.placeholders import PREFIX
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import NotFound
-from clusterra_proxy.slurmrestd.slurmctld import Controller
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
 
 SHAPES = (
     Shape(name="general-xlarge", family="general", size="xlarge", vcpu=64, memory_gib=256, usd_per_hour=1),
@@ -63,19 +63,19 @@ class SlurmWorld:
         assert done.returncode == 0 or "Nothing modified" in done.stdout, done
 
     @asynccontextmanager
-    async def controller(self) -> AsyncIterator[Controller]:
+    async def slurmctld(self) -> AsyncIterator[Slurmctld]:
         """slurmctld without the proxy."""
         async with Slurmrestd(self.cluster.slurmrestd_url) as slurmrestd:
-            yield Controller(slurmrestd)
+            yield Slurmctld(slurmrestd)
 
-    async def forget_finished_jobs(self, *job_ids: str) -> None:
+    async def purge_finished_jobs(self, *job_ids: str) -> None:
         """Wait until these jobs are over and slurmctld has forgotten them, which it does after MinJobAge."""
         await self._configure("MinJobAge=300", "MinJobAge=2")
         try:
-            async with self.controller() as controller:
+            async with self.slurmctld() as slurmctld:
 
                 async def forgotten() -> bool:
-                    known = {row.job_id for row in (await controller.states(self.token(self.operator))).jobs}
+                    known = {row.job_id for row in (await slurmctld.states(self.token(self.operator))).jobs}
                     return not known & set(job_ids)
 
                 await until(forgotten, seconds=90, what="slurmctld to forget its finished jobs", every=0.2)
@@ -92,7 +92,7 @@ class SlurmWorld:
         await self.cluster["slurmctld"].kill()
         await self.cluster["slurmctld"].start()
 
-    async def forget_node(self, name: str) -> None:
+    async def delete_node_record(self, name: str) -> None:
         """Delete the record of a worker that is gone."""
         done = await self.cluster.run("scontrol", "delete", f"nodename={name}")
         assert done.returncode == 0, done
@@ -113,11 +113,11 @@ class SlurmWorld:
         argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf, "--extra", OPEN]
         process = await start(name, argv, log=self.directory / f"{name}.log")
         try:
-            async with self.controller() as controller:
+            async with self.slurmctld() as slurmctld:
 
                 async def registered() -> bool:
                     try:
-                        node = await controller.node(self.token(self.operator), name)
+                        node = await slurmctld.node(self.token(self.operator), name)
                     except NotFound:
                         return False
                     return "IDLE" in node.state
@@ -139,7 +139,7 @@ class SlurmWorld:
         )
 
 
-async def placeholders(slurm: SlurmWorld) -> list[str]:
+async def placeholder_names(slurm: SlurmWorld) -> list[str]:
     """The names of all placeholders that Slurm has."""
     shown = await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", "--format=%N")
     return [name for name in shown.stdout.split() if name.startswith(PREFIX)]

@@ -8,16 +8,18 @@ import pytest
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_lab.machine.process import until
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_proxy.admission.keeper import Admission
-from clusterra_proxy.admission.placeholders import PREFIX, Placeholder
+from clusterra_proxy.admission.keeper import PlaceholderKeeper
+from clusterra_proxy.admission.placeholders import PREFIX, PlaceholderGroup
 from clusterra_proxy.slurmrestd.client import Slurmrestd
-from clusterra_proxy.slurmrestd.future_nodes import FutureRecords
-from clusterra_proxy.slurmrestd.slurmctld import Controller
-from slurm_world import SlurmWorld, placeholders, slurm_world
+from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
+from slurm_world import SlurmWorld, placeholder_names, slurm_world
 
-SMALL = Placeholder("general-small", WorkerSpec(cpus=4, memory_mib=8000, features=("general", "general-small")), 4)
-LARGE = Placeholder("general-large", WorkerSpec(cpus=16, memory_mib=64000, features=("general", "general-large")), 3)
-GPU = Placeholder("gpu-large", WorkerSpec(cpus=16, memory_mib=64000, features=("gpu",), gres="gpu:h100:4"), 3)
+SMALL = PlaceholderGroup("general-small", WorkerSpec(cpus=4, memory_mib=8000, features=("general", "general-small")), 4)
+LARGE = PlaceholderGroup(
+    "general-large", WorkerSpec(cpus=16, memory_mib=64000, features=("general", "general-large")), 3
+)
+GPU = PlaceholderGroup("gpu-large", WorkerSpec(cpus=16, memory_mib=64000, features=("gpu",), gres="gpu:h100:4"), 3)
 SHAPES = (SMALL, LARGE, GPU)
 
 NEEDS_A_SHAPE: Sequence[tuple[str, ...]] = (
@@ -40,29 +42,29 @@ async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmW
 
 
 @asynccontextmanager
-async def kept(slurm: SlurmWorld, *shapes: Placeholder) -> AsyncIterator[Admission]:
+async def kept_placeholders(slurm: SlurmWorld, *shapes: PlaceholderGroup) -> AsyncIterator[PlaceholderKeeper]:
     """Placeholders that are kept within the block, and gone after it."""
     async with Slurmrestd(slurm.cluster.slurmrestd_url) as slurmrestd:
-        records = FutureRecords(slurmrestd, Controller(slurmrestd).version)
+        records = FutureNodeRecords(slurmrestd, Slurmctld(slurmrestd).version)
 
         def token() -> str:
             return slurm.token(slurm.operator)
 
-        admission = Admission(records, shapes, token)
+        admission = PlaceholderKeeper(records, shapes, token)
         keeping = asyncio.create_task(admission.keep())
         try:
-            assert await admission.becomes_sound(20)
+            assert await admission.wait_until_intact(20)
             yield admission
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def until_records(slurm: SlurmWorld, count: int) -> list[str]:
+async def wait_for_placeholders(slurm: SlurmWorld, count: int) -> list[str]:
     """The names of all placeholders, once there are so many."""
 
     async def found() -> tuple[list[str]] | None:
-        names = await placeholders(slurm)
+        names = await placeholder_names(slurm)
         return (names,) if len(names) == count else None
 
     (names,) = await until(found, seconds=30, what=f"{count} placeholders", every=0.1)
@@ -74,22 +76,22 @@ async def priorities(slurm: SlurmWorld, *job_ids: str) -> dict[str, int]:
     return {job_id: int(priority) for job_id, priority in (line.split() for line in shown.stdout.splitlines())}
 
 
-async def cancel(slurm: SlurmWorld, *job_ids: str) -> None:
+async def scancel(slurm: SlurmWorld, *job_ids: str) -> None:
     done = await slurm.cluster.run("scancel", *job_ids)
     assert done.returncode == 0, done
 
 
-async def refused(slurm: SlurmWorld, *options: str) -> str:
+async def sbatch_rejected(slurm: SlurmWorld, *options: str) -> str:
     with pytest.raises(CommandFailed) as failed:
         await slurm.cluster.sbatch(slurm.new_user(), "#!/bin/sh\ntrue\n", *options)
     return str(failed.value)
 
 
-async def accepted(slurm: SlurmWorld, *options: str) -> str:
+async def sbatch_accepted(slurm: SlurmWorld, *options: str) -> str:
     return await slurm.cluster.sbatch(slurm.new_user(), "#!/bin/sh\ntrue\n", *options)
 
 
-async def scheduled(slurm: SlurmWorld) -> None:
+async def wait_for_scheduler(slurm: SlurmWorld) -> None:
     """Wait until the scheduler has been over the whole queue twice, so that it has judged what waits."""
 
     async def cycles() -> int:
@@ -106,44 +108,44 @@ async def scheduled(slurm: SlurmWorld) -> None:
 
 async def test_without_placeholders_slurm_refuses_and_holds(bare: SlurmWorld) -> None:
     """What all this is for."""
-    await refused(bare, "--constraint=general-large")
-    async with kept(bare, *SHAPES):
-        waiting = await accepted(bare, "--mem=64000")
+    await sbatch_rejected(bare, "--constraint=general-large")
+    async with kept_placeholders(bare, *SHAPES):
+        waiting = await sbatch_accepted(bare, "--mem=64000")
         before = await priorities(bare, waiting)
         assert before[waiting] > 0
-    async with bare.worker("plain-a", features="general,general-small"), kept(bare):
-        await until_records(bare, 0)
+    async with bare.worker("plain-a", features="general,general-small"), kept_placeholders(bare):
+        await wait_for_placeholders(bare, 0)
         for options in NEEDS_A_SHAPE:
-            await refused(bare, *options)
+            await sbatch_rejected(bare, *options)
 
         async def held() -> bool:
             return (await priorities(bare, waiting))[waiting] == 0
 
         await until(held, seconds=30, what="the job to be held", every=0.2)
-        await cancel(bare, waiting)
-    await bare.forget_node("plain-a")
+        await scancel(bare, waiting)
+    await bare.delete_node_record("plain-a")
 
 
 @pytest.mark.parametrize("options", NEEDS_A_SHAPE, ids=" ".join)
 async def test_what_a_shape_fits_is_accepted_with_no_worker(bare: SlurmWorld, options: tuple[str, ...]) -> None:
-    async with kept(bare, *SHAPES):
-        job_id = await accepted(bare, *options)
-        await scheduled(bare)
+    async with kept_placeholders(bare, *SHAPES):
+        job_id = await sbatch_accepted(bare, *options)
+        await wait_for_scheduler(bare)
         assert (await priorities(bare, job_id))[job_id] > 0
-        await cancel(bare, job_id)
+        await scancel(bare, job_id)
 
 
 async def test_what_waits_keeps_its_place_when_a_worker_of_another_shape_comes(bare: SlurmWorld) -> None:
-    async with kept(bare, *SHAPES):
-        waiting = [await accepted(bare, *options) for options in NEEDS_A_SHAPE]
+    async with kept_placeholders(bare, *SHAPES):
+        waiting = [await sbatch_accepted(bare, *options) for options in NEEDS_A_SHAPE]
         before = await priorities(bare, *waiting)
         async with bare.worker("plain-b", features="general,general-small"):
-            more = [await accepted(bare, *options) for options in NEEDS_A_SHAPE]
-            await scheduled(bare)
+            more = [await sbatch_accepted(bare, *options) for options in NEEDS_A_SHAPE]
+            await wait_for_scheduler(bare)
             assert await priorities(bare, *waiting) == before
             assert all((await priorities(bare, *more)).values())
-        await cancel(bare, *waiting, *more)
-        await bare.forget_node("plain-b")
+        await scancel(bare, *waiting, *more)
+        await bare.delete_node_record("plain-b")
 
 
 @pytest.mark.parametrize(
@@ -162,49 +164,49 @@ async def test_what_waits_keeps_its_place_when_a_worker_of_another_shape_comes(b
     ids=" ".join,
 )
 async def test_what_no_shape_fits_is_refused_from_a_login_node(bare: SlurmWorld, options: tuple[str, ...]) -> None:
-    async with kept(bare, *SHAPES):
-        await refused(bare, *options)
+    async with kept_placeholders(bare, *SHAPES):
+        await sbatch_rejected(bare, *options)
 
 
 async def test_after_a_reconfigure_and_a_kill_all_is_as_before(bare: SlurmWorld) -> None:
     typed = ("--gres=gpu:h100:2",)
-    async with kept(bare, *SHAPES) as admission, bare.worker("plain-c", features="general,general-small"):
-        waiting = [await accepted(bare, *options) for options in NEEDS_A_SHAPE]
+    async with kept_placeholders(bare, *SHAPES) as admission, bare.worker("plain-c", features="general,general-small"):
+        waiting = [await sbatch_accepted(bare, *options) for options in NEEDS_A_SHAPE]
         before = await priorities(bare, *waiting)
         for disturb in (bare.reconfigure, bare.kill_slurmctld, bare.reconfigure):
             await disturb()
-            assert await admission.becomes_sound(20)
-            more = await accepted(bare, *typed)
-            await scheduled(bare)
+            assert await admission.wait_until_intact(20)
+            more = await sbatch_accepted(bare, *typed)
+            await wait_for_scheduler(bare)
             assert await priorities(bare, *waiting) == before
-            await cancel(bare, more)
-        await cancel(bare, *waiting)
-    await bare.forget_node("plain-c")
+            await scancel(bare, more)
+        await scancel(bare, *waiting)
+    await bare.delete_node_record("plain-c")
 
 
 async def test_lost_records_are_made_again_and_strange_ones_go(bare: SlurmWorld) -> None:
-    async with kept(bare, *SHAPES):
-        names = await until_records(bare, 10)
+    async with kept_placeholders(bare, *SHAPES):
+        names = await wait_for_placeholders(bare, 10)
         done = await bare.cluster.run("scontrol", "delete", f"nodename={','.join(names)}")
         assert done.returncode == 0, done
-        assert await until_records(bare, 10) == names
-        strange = f"{PREFIX}gone-000000-[1-2]"
-        await bare.cluster.run("scontrol", "create", f"nodename={strange}", "cpus=1", "state=FUTURE")
-        await until_records(bare, 12)
-    async with kept(bare, *SHAPES):
-        assert await until_records(bare, 10) == names
+        assert await wait_for_placeholders(bare, 10) == names
+        foreign = f"{PREFIX}gone-000000-[1-2]"
+        await bare.cluster.run("scontrol", "create", f"nodename={foreign}", "cpus=1", "state=FUTURE")
+        await wait_for_placeholders(bare, 12)
+    async with kept_placeholders(bare, *SHAPES):
+        assert await wait_for_placeholders(bare, 10) == names
 
 
 async def test_a_changed_catalogue_leaves_no_moment_without_records(bare: SlurmWorld) -> None:
-    async with kept(bare, *SHAPES):
-        waiting = await accepted(bare, "--constraint=general-large")
+    async with kept_placeholders(bare, *SHAPES):
+        waiting = await sbatch_accepted(bare, "--constraint=general-large")
         before = await priorities(bare, waiting)
-    bigger = Placeholder("general-large", LARGE.worker.model_copy(update={"cpus": 32}), 3)
-    async with bare.worker("plain-d", features="general,general-small"), kept(bare, SMALL, bigger):
-        await until_records(bare, 7)
-        more = await accepted(bare, "--cpus-per-task=32")
-        await scheduled(bare)
+    bigger = PlaceholderGroup("general-large", LARGE.worker.model_copy(update={"cpus": 32}), 3)
+    async with bare.worker("plain-d", features="general,general-small"), kept_placeholders(bare, SMALL, bigger):
+        await wait_for_placeholders(bare, 7)
+        more = await sbatch_accepted(bare, "--cpus-per-task=32")
+        await wait_for_scheduler(bare)
         assert await priorities(bare, waiting) == before
-        assert "not available" in await refused(bare, "--gres=gpu:1")
-        await cancel(bare, waiting, more)
-    await bare.forget_node("plain-d")
+        assert "not available" in await sbatch_rejected(bare, "--gres=gpu:1")
+        await scancel(bare, waiting, more)
+    await bare.delete_node_record("plain-d")

@@ -20,7 +20,7 @@ from clusterra_proxy.slurmrestd.errors import (
     Unauthenticated,
     Unreachable,
 )
-from clusterra_proxy.slurmrestd.slurmctld import Controller
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 from slurm_world import SlurmWorld
 
@@ -28,18 +28,18 @@ SCRIPT = "#!/bin/sh\ntrue\n"
 
 
 @pytest.fixture(params=VERSIONS, ids=[version.name for version in VERSIONS])
-async def controller(
+async def slurmctld(
     request: pytest.FixtureRequest, slurm: SlurmWorld, workers: None, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Controller]:
+) -> AsyncIterator[Slurmctld]:
     """A client that knows one version only."""
     version: Version = request.param
     monkeypatch.setattr("clusterra_proxy.slurmrestd.slurmctld.VERSIONS", (version,))
-    async with slurm.controller() as controller:
-        yield controller
-        assert controller.api_version == version.name
+    async with slurm.slurmctld() as slurmctld:
+        yield slurmctld
+        assert slurmctld.api_version == version.name
 
 
-def described(slurm: SlurmWorld, **fields: object) -> dict[str, object]:
+def job_fields(slurm: SlurmWorld, **fields: object) -> dict[str, object]:
     return {
         "environment": ["PATH=/usr/bin:/bin"],
         "current_working_directory": slurm.shared_path,
@@ -49,62 +49,60 @@ def described(slurm: SlurmWorld, **fields: object) -> dict[str, object]:
 
 
 async def test_the_newest_version_is_spoken(slurm: SlurmWorld) -> None:
-    async with slurm.controller() as controller:
-        assert await controller.ping(slurm.token(slurm.operator))
-        assert controller.api_version == VERSIONS[0].name
-        assert controller.slurm_version.startswith("26.")
+    async with slurm.slurmctld() as slurmctld:
+        assert await slurmctld.ping(slurm.token(slurm.operator))
+        assert slurmctld.api_version == VERSIONS[0].name
+        assert slurmctld.slurm_version.startswith("26.")
 
 
-async def test_a_job_from_submit_to_its_end(controller: Controller, slurm: SlurmWorld, alice: SlurmUser) -> None:
+async def test_a_job_from_submit_to_its_end(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     token, operator = slurm.token(alice), slurm.token(slurm.operator)
-    submitted = await controller.submit(token, SCRIPT, described(slurm, name="versions"))
+    submitted = await slurmctld.submit(token, SCRIPT, job_fields(slurm, name="versions"))
     job_id = str(submitted.job_id)
-    assert job_id in {row.job_id for row in (await controller.states(operator)).jobs}
+    assert job_id in {row.job_id for row in (await slurmctld.states(operator)).jobs}
 
     async def ended() -> bool:
-        return (await controller.job(operator, job_id))[0].state == "COMPLETED"
+        return (await slurmctld.job(operator, job_id))[0].state == "COMPLETED"
 
     await until(ended, seconds=30, what="the job's end", every=0.1)
-    (record,) = await controller.job(token, job_id)
+    (record,) = await slurmctld.job(token, job_id)
     assert (record.name, record.user_id, record.stdout_expanded) == ("versions", alice.uid, "/dev/null")
     with pytest.raises(Conflict) as over:
-        await controller.kill(token, job_id)
+        await slurmctld.kill(token, job_id)
     assert over.value.error.code == 2021
 
 
-async def test_tokens_that_are_none(controller: Controller, slurm: SlurmWorld, alice: SlurmUser) -> None:
+async def test_tokens_that_are_none(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     good = slurm.token(alice)
     head, body, signature = good.split(".")
     altered = f"{head}.{body}.{signature[:-6]}AAAAAA"
     for token in ("malformed", altered, slurm.token(alice, seconds=-10)):
         # A ping succeeds with any token: it proves nothing about who asks.
-        await controller.version(token)
+        await slurmctld.version(token)
         with pytest.raises(Unauthenticated):
-            await controller.states(token)
+            await slurmctld.states(token)
         with pytest.raises(Unauthenticated):
-            await controller.submit(token, SCRIPT, described(slurm))
+            await slurmctld.submit(token, SCRIPT, job_fields(slurm))
 
 
-async def test_jobs_that_are_not_there(controller: Controller, slurm: SlurmWorld, alice: SlurmUser) -> None:
+async def test_jobs_that_are_not_there(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     token = slurm.token(alice)
     with pytest.raises(NotFound):
-        await controller.job(token, "999999")
+        await slurmctld.job(token, "999999")
     with pytest.raises(NotFound):
-        await controller.kill(token, "999999")
+        await slurmctld.kill(token, "999999")
 
 
-async def test_jobs_of_somebody_else(
-    controller: Controller, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser
-) -> None:
-    submitted = await controller.submit(slurm.token(alice), SCRIPT, described(slurm, hold=True))
+async def test_jobs_of_somebody_else(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    submitted = await slurmctld.submit(slurm.token(alice), SCRIPT, job_fields(slurm, hold=True))
     job_id = str(submitted.job_id)
     with pytest.raises(NotFound):
-        await controller.job(slurm.token(bob), job_id)
+        await slurmctld.job(slurm.token(bob), job_id)
     with pytest.raises(Forbidden):
-        await controller.kill(slurm.token(bob), job_id)
-    await controller.kill(slurm.token(alice), job_id)
-    (record,) = await controller.job(slurm.token(alice), job_id)
-    assert (record.state, record.started) == ("CANCELLED", None)
+        await slurmctld.kill(slurm.token(bob), job_id)
+    await slurmctld.kill(slurm.token(alice), job_id)
+    (record,) = await slurmctld.job(slurm.token(alice), job_id)
+    assert (record.state, record.started_at) == ("CANCELLED", None)
 
 
 @pytest.mark.parametrize(
@@ -121,57 +119,57 @@ async def test_jobs_of_somebody_else(
 async def test_submits_that_slurm_refuses(
     slurm: SlurmWorld, workers: None, alice: SlurmUser, fields: dict[str, object], code: int
 ) -> None:
-    async with slurm.controller() as controller:
-        with pytest.raises(Rejected) as refused:
-            await controller.submit(slurm.token(alice), SCRIPT, described(slurm, **fields))
-    assert refused.value.error.code == code
+    async with slurm.slurmctld() as slurmctld:
+        with pytest.raises(Rejected) as rejected:
+            await slurmctld.submit(slurm.token(alice), SCRIPT, job_fields(slurm, **fields))
+    assert rejected.value.error.code == code
 
 
 async def test_a_submit_for_somebody_else_is_forbidden(slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser) -> None:
-    async with slurm.controller() as controller:
+    async with slurm.slurmctld() as slurmctld:
         with pytest.raises(Forbidden):
-            await controller.submit(slurm.token(alice), SCRIPT, described(slurm, user_id=str(bob.uid)))
+            await slurmctld.submit(slurm.token(alice), SCRIPT, job_fields(slurm, user_id=str(bob.uid)))
 
 
-async def test_nothing_new_is_told_shortly(controller: Controller, slurm: SlurmWorld) -> None:
+async def test_nothing_new_is_told_shortly(slurmctld: Slurmctld, slurm: SlurmWorld) -> None:
     token = slurm.token(slurm.operator)
 
     async def unchanged() -> bool:
-        listed = await controller.nodes(token)
-        return listed is not None and await controller.nodes(token, changed_after=listed[1]) is None
+        listed = await slurmctld.nodes(token)
+        return listed is not None and await slurmctld.nodes(token, changed_after=listed[1]) is None
 
     async def no_news_of_jobs() -> bool:
-        listed = await controller.jobs(token)
-        return listed is not None and await controller.jobs(token, changed_after=listed[2]) is None
+        listed = await slurmctld.jobs(token)
+        return listed is not None and await slurmctld.jobs(token, changed_after=listed[2]) is None
 
     # A change counts as new for a second after it.
     await until(unchanged, seconds=30, what="an answer of 304", every=0.2)
     await until(no_news_of_jobs, seconds=30, what="an empty list", every=0.2)
 
 
-async def test_nodes_that_are_not_there(controller: Controller, slurm: SlurmWorld) -> None:
+async def test_nodes_that_are_not_there(slurmctld: Slurmctld, slurm: SlurmWorld) -> None:
     token = slurm.token(slurm.operator)
     with pytest.raises(NotFound):
-        await controller.node(token, "nowhere")
+        await slurmctld.node(token, "nowhere")
     with pytest.raises(NotFound):
-        await controller.update_node(token, "nowhere", ["DRAIN"], "test")
-    assert not await controller.delete_node(token, "nowhere")
+        await slurmctld.update_node(token, "nowhere", ["DRAIN"], "test")
+    assert not await slurmctld.delete_node(token, "nowhere")
 
 
 @pytest.mark.parametrize("name", ["", "w[1-2]", "../jobs/", "w1?x=1", "w1,w2", "-w1", "w" * 64])
 async def test_only_names_of_one_node_are_asked_for(slurm: SlurmWorld, name: str) -> None:
-    async with slurm.controller() as controller:
+    async with slurm.slurmctld() as slurmctld:
         with pytest.raises(Invalid):
-            await controller.node(slurm.token(slurm.operator), name)
+            await slurmctld.node(slurm.token(slurm.operator), name)
 
 
 async def test_one_list_is_in_flight_however_many_ask(slurm: SlurmWorld) -> None:
     token = slurm.token(slurm.operator)
-    async with slurm.controller() as controller:
-        await controller.version(token)
-        answers = await asyncio.gather(*(controller.jobs(token) for _ in range(20)))
+    async with slurm.slurmctld() as slurmctld:
+        await slurmctld.version(token)
+        answers = await asyncio.gather(*(slurmctld.jobs(token) for _ in range(20)))
         assert len({id(answer) for answer in answers}) == 1
-        assert await controller.jobs(token) is not answers[0]
+        assert await slurmctld.jobs(token) is not answers[0]
 
 
 async def test_connections_are_used_again_also_after_errors(slurm: SlurmWorld) -> None:
@@ -184,15 +182,15 @@ async def test_connections_are_used_again_also_after_errors(slurm: SlurmWorld) -
     tracing = aiohttp.TraceConfig()
     tracing.on_connection_create_end.append(count)
     async with Slurmrestd(slurm.cluster.slurmrestd_url, traces=[tracing]) as slurmrestd:
-        controller = Controller(slurmrestd)
+        slurmctld = Slurmctld(slurmrestd)
         token = slurm.token(slurm.operator)
         for _ in range(20):
-            await controller.states(token)
+            await slurmctld.states(token)
         assert opened == 1
         for _ in range(3):
             with pytest.raises(NotFound):
-                await controller.job(token, "999999")
-            await controller.states(token)
+                await slurmctld.job(token, "999999")
+            await slurmctld.states(token)
         # An error ends its connection; nothing is left of its second answer in the next one.
         assert opened == 4
 
@@ -209,4 +207,4 @@ async def test_two_identities_at_once_are_refused_so_ours_is_the_only_one(slurm:
 async def test_nobody_listens(slurm: SlurmWorld) -> None:
     async with Slurmrestd(f"http://127.0.0.1:{free_port()}") as slurmrestd:
         with pytest.raises(Unreachable):
-            await slurmrestd.read("slurm/v0.0.45/ping/", "token", Answer, what="controller")
+            await slurmrestd.read("slurm/v0.0.45/ping/", "token", Answer, entity="controller")

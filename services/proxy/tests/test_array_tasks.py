@@ -22,7 +22,7 @@ def test_expressions(expression: str, tasks: tuple[int, ...]) -> None:
 
 @given(TASKS)
 def test_spelling_is_read_back(tasks: tuple[int, ...]) -> None:
-    assert array_tasks.expand(array_tasks.spell(tasks)) == tasks
+    assert array_tasks.expand(array_tasks.format_tasks(tasks)) == tasks
 
 
 @given(TASKS)

@@ -25,22 +25,22 @@ RUN = {
 async def test_a_large_body_says_the_same_as_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for model, content in ((Jobs, JOB), (V42.jobs, JOB), (AccountingJobs, RUN)):
         body = orjson.dumps({"jobs": [content] * 3, "errors": []})
-        small = await bodies.parse(model, body, 200, what="job")
+        small = await bodies.parse(model, body, 200, entity="job")
         with monkeypatch.context() as patched:
-            patched.setattr(bodies, "APART_BYTES", 1)
-            large = await bodies.parse(model, body, 200, what="job")
+            patched.setattr(bodies, "SUBPROCESS_BYTES", 1)
+            large = await bodies.parse(model, body, 200, entity="job")
         assert large == small
         assert len(small.jobs) == 3  # type: ignore[attr-defined]
 
 
 async def test_what_cannot_be_read_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in (bodies.APART_BYTES, 1):
-        monkeypatch.setattr(bodies, "APART_BYTES", limit)
+    for limit in (bodies.SUBPROCESS_BYTES, 1):
+        monkeypatch.setattr(bodies, "SUBPROCESS_BYTES", limit)
         for body in (b"<html>", b'{"jobs": [{"job_id": "x"}]}', b"[]"):
             with pytest.raises(Unavailable, match="version"):
-                await bodies.parse(Jobs, body, 200, what="job")
+                await bodies.parse(Jobs, body, 200, entity="job")
 
 
 async def test_an_error_in_plain_text_is_an_error() -> None:
-    answer = await bodies.parse(Jobs, b"Authentication failure", 401, what="job")
+    answer = await bodies.parse(Jobs, b"Authentication failure", 401, entity="job")
     assert [entry.description for entry in answer.errors] == ["Authentication failure"]

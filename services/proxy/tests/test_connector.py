@@ -17,7 +17,7 @@ TWO_ANSWERS = (
 
 
 @asynccontextmanager
-async def answering(*pieces: bytes) -> AsyncIterator[str]:
+async def answering_server(*pieces: bytes) -> AsyncIterator[str]:
     """A server that answers each connection's first request with these pieces and closes."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -37,30 +37,30 @@ async def answering(*pieces: bytes) -> AsyncIterator[str]:
 @pytest.mark.parametrize("size", [1, 7, 40, 150, 10_000])
 async def test_only_the_first_answer_is_read_however_it_comes(size: int) -> None:
     pieces = [TWO_ANSWERS[start : start + size] for start in range(0, len(TWO_ANSWERS), size)]
-    async with answering(*pieces) as url, Slurmrestd(url) as slurmrestd:
+    async with answering_server(*pieces) as url, Slurmrestd(url) as slurmrestd:
         for _ in range(2):
-            with pytest.raises(NotFound, match="Unable to query") as refused:
-                await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, what="job")
-            assert refused.value.error.code == 2017
+            with pytest.raises(NotFound, match="Unable to query") as raised:
+                await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, entity="job")
+            assert raised.value.error.code == 2017
 
 
 async def test_not_modified_has_no_length() -> None:
-    async with answering(b"HTTP/1.1 304 NOT MODIFIED\r\n\r\n") as url, Slurmrestd(url) as slurmrestd:
-        assert await slurmrestd.read_list("slurm/v0.0.45/nodes/", "token", States, what="node") is None
+    async with answering_server(b"HTTP/1.1 304 NOT MODIFIED\r\n\r\n") as url, Slurmrestd(url) as slurmrestd:
+        assert await slurmrestd.read_list("slurm/v0.0.45/nodes/", "token", States, entity="node") is None
 
 
 @pytest.mark.parametrize("piece", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
 async def test_half_an_answer_is_none(piece: bytes) -> None:
-    async with answering(piece) as url, Slurmrestd(url) as slurmrestd:
+    async with answering_server(piece) as url, Slurmrestd(url) as slurmrestd:
         with pytest.raises(Unreachable):
-            await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, what="job")
+            await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, entity="job")
 
 
 async def test_an_error_never_shows_the_token() -> None:
-    async with answering(b"nonsense\r\n\r\n") as url, Slurmrestd(url) as slurmrestd:
-        with pytest.raises(Unreachable) as refused:
-            await slurmrestd.read("slurm/v0.0.45/jobs/state/", "very-secret", States, what="job")
-    error: BaseException | None = refused.value
+    async with answering_server(b"nonsense\r\n\r\n") as url, Slurmrestd(url) as slurmrestd:
+        with pytest.raises(Unreachable) as raised:
+            await slurmrestd.read("slurm/v0.0.45/jobs/state/", "very-secret", States, entity="job")
+    error: BaseException | None = raised.value
     while error is not None:
         assert "very-secret" not in f"{error} {error!r}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

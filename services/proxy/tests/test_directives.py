@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 EPOCH = int(NOW.timestamp())
-GIVEN = ("PATH=/usr/bin:/bin", "LANG=C")
+ENVIRONMENT = ("PATH=/usr/bin:/bin", "LANG=C")
 
 
-def translated(*lines: str, **fields: Any) -> dict[str, Any]:
+def translate(*lines: str, **fields: Any) -> dict[str, Any]:
     """What the directives make of an otherwise empty job."""
     script = "\n".join(["#!/bin/sh", *(f"#SBATCH {line}" for line in lines), "true"])
-    job = directives.apply(script, JobDescription(environment=GIVEN, **fields), now=NOW)
+    job = directives.apply(script, JobDescription(environment=ENVIRONMENT, **fields), now=NOW)
     described = job.model_dump(exclude_defaults=True)
-    if described["environment"] == GIVEN:
+    if described["environment"] == ENVIRONMENT:
         del described["environment"]
     return described
 
 
-TABLE: list[tuple[str, dict[str, Any]]] = [
+TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("-J sim", {"name": "sim"}),
     ("--job-name=sim", {"name": "sim"}),
     ("--job-name sim", {"name": "sim"}),
@@ -94,7 +94,7 @@ TABLE: list[tuple[str, dict[str, Any]]] = [
     ("--no-kill=off", {"kill_on_node_fail": True}),
     ("--parsable -Q -v", {}),
     ("--export=ALL", {}),
-    ("--export=ALL,N=4", {"environment": (*GIVEN, "N=4")}),
+    ("--export=ALL,N=4", {"environment": (*ENVIRONMENT, "N=4")}),
     ("--export=LANG,N=4", {"environment": ("LANG=C", "N=4")}),
     ("--export=ALL,LANG=de", {"environment": ("PATH=/usr/bin:/bin", "LANG=de")}),
     ("--export=NONE", {"environment": ("PATH=/usr/local/bin:/usr/bin:/bin",)}),
@@ -103,9 +103,9 @@ TABLE: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "fields"), TABLE, ids=[line for line, _ in TABLE])
+@pytest.mark.parametrize(("line", "fields"), TRANSLATIONS, ids=[line for line, _ in TRANSLATIONS])
 def test_translation(line: str, fields: dict[str, Any]) -> None:
-    assert translated(line) == fields
+    assert translate(line) == fields
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_translation(line: str, fields: dict[str, Any]) -> None:
     ],
 )
 def test_what_cannot_be_translated_is_refused_with_its_line(line: str, named: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        translated("-p main", line)
-    assert "line 3 of the script" in refused.value.error.detail
-    assert named in refused.value.error.detail
+    with pytest.raises(Invalid) as rejected:
+        translate("-p main", line)
+    assert "line 3 of the script" in rejected.value.error.detail
+    assert named in rejected.value.error.detail
 
 
 def test_the_request_wins_over_the_script() -> None:
-    assert translated("-J script -p gpu -n 4", name="request", tasks=2) == {
+    assert translate("-J script -p gpu -n 4", name="request", tasks=2) == {
         "name": "request",
         "partition": "gpu",
         "tasks": 2,
@@ -153,7 +153,7 @@ def test_the_request_wins_over_the_script() -> None:
 
 
 def test_a_later_line_wins_over_an_earlier_one() -> None:
-    assert translated("-t 10 --gres=gpu:1", "-t 20 --gres=shard:1") == {
+    assert translate("-t 10 --gres=gpu:1", "-t 20 --gres=shard:1") == {
         "time_limit": 20,
         "tres_per_node": "gres/shard:1",
     }
@@ -161,40 +161,40 @@ def test_a_later_line_wins_over_an_earlier_one() -> None:
 
 def test_nothing_is_read_after_the_first_command() -> None:
     script = "#!/bin/sh\n#SBATCH -n 2\n\n# a remark\n   # another\n#SBATCH -c 3\necho\n#SBATCH -N 4\n"
-    found = directives.read(script)
+    found = directives.parse(script)
     assert [(directive.line, directive.option.long) for directive in found] == [(2, "ntasks"), (6, "cpus-per-task")]
 
 
 @pytest.mark.parametrize("line", ["##SBATCH -n 2", " #SBATCH -n 2", "#SBATCHED -n 2", "#sbatch -n 2", "# SBATCH -n 2"])
 def test_what_only_looks_like_a_directive_is_a_remark(line: str) -> None:
-    assert directives.read(f"#!/bin/sh\n{line}\n") == ()
+    assert directives.parse(f"#!/bin/sh\n{line}\n") == ()
 
 
-def refusal(script: str) -> str | None:
+def error_detail(script: str) -> str | None:
     """Why a script is refused; None for one that is not."""
     try:
-        directives.apply(script, JobDescription(environment=GIVEN), now=NOW)
-    except Invalid as refused:
-        return refused.error.detail
+        directives.apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
+    except Invalid as rejected:
+        return rejected.error.detail
     return None
 
 
 @given(st.text())
 def test_any_script_is_read_or_refused_with_a_line(script: str) -> None:
-    reason = refusal(script)
+    reason = error_detail(script)
     assert reason is None or reason.startswith("line ")
 
 
 @given(st.lists(st.text(st.characters(codec="ascii")).map(lambda text: f"#SBATCH {text}".replace("\n", " "))))
 def test_any_directive_is_read_or_refused_with_its_line(lines: list[str]) -> None:
-    reason = refusal("\n".join(["#!/bin/sh", *lines]))
+    reason = error_detail("\n".join(["#!/bin/sh", *lines]))
     assert reason is None or 2 <= int(reason.split()[1]) <= len(lines) + 1
 
 
 @given(st.sampled_from(sorted(LONG)), st.text(st.characters(codec="ascii"), max_size=12))
 def test_every_option_takes_or_refuses_any_value(option: str, value: str) -> None:
     quoted = "".join(f"\\{character}" for character in value if character != "\n")
-    reason = refusal(f"#!/bin/sh\n#SBATCH --{option}" + (f"={quoted}" if value else ""))
+    reason = error_detail(f"#!/bin/sh\n#SBATCH --{option}" + (f"={quoted}" if value else ""))
     assert reason is None or "line 2" in reason
 
 
@@ -203,7 +203,7 @@ def test_a_time_means_the_same_however_it_is_written(minutes: int) -> None:
     days, rest = divmod(minutes, 1440)
     hours, left = divmod(rest, 60)
     for text in (f"{minutes}", f"{minutes}:00", f"{minutes // 60}:{left}:00", f"{days}-{hours}:{left}:00"):
-        assert translated(f"-t {text}") == {"time_limit": minutes}
+        assert translate(f"-t {text}") == {"time_limit": minutes}
 
 
 def test_short_names_are_those_of_long_ones() -> None:

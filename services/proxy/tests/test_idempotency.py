@@ -1,33 +1,33 @@
 import asyncio
 
 import pytest
-from clusterra_proxy.cluster.idempotency import MOST_KEYS, IdempotencyKeys, KnownJob
+from clusterra_proxy.cluster.idempotency import MAX_KEYS, IdempotencyKeys, SubmittedJob
 from clusterra_proxy.slurmrestd.comment import Comment
 from job_records import at, job, task
 
 
 async def test_submits_with_one_key_go_one_after_the_other() -> None:
     keys = IdempotencyKeys()
-    made: list[int] = []
+    submitted: list[int] = []
 
     async def submit(number: int) -> str:
-        async with keys.hold(5001, "key-00001"):
+        async with keys.lock(5001, "key-00001"):
             if (known := keys.find(5001, "key-00001")) is not None:
                 return known.job_id
             await asyncio.sleep(0)
-            made.append(number)
-            keys.add(5001, "key-00001", KnownJob(str(number), at(0)))
+            submitted.append(number)
+            keys.add(5001, "key-00001", SubmittedJob(str(number), at(0)))
             return str(number)
 
     assert len(set(await asyncio.gather(*(submit(number) for number in range(1, 20))))) == 1
-    assert len(made) == 1
+    assert len(submitted) == 1
 
 
 async def test_a_submit_that_failed_lets_the_next_one_through() -> None:
     keys = IdempotencyKeys()
     for _ in range(2):
         with pytest.raises(RuntimeError):
-            async with keys.hold(5001, "key-00001"):
+            async with keys.lock(5001, "key-00001"):
                 raise RuntimeError
     assert keys.find(5001, "key-00001") is None
 
@@ -36,22 +36,22 @@ def test_keys_are_learnt_from_comments_of_their_owners() -> None:
     keys = IdempotencyKeys()
     comment = str(Comment(user="alice", uid="5001", key="key-00001"))
     keys.learn([job(7, comment=comment), job(8, comment="other"), task(11, 10, 0, user_id=5002, comment=comment)])
-    assert keys.find(5001, "key-00001") == KnownJob("7", at(0))
+    assert keys.find(5001, "key-00001") == SubmittedJob("7", at(0))
     # Somebody else's job with the same key is his own, and of an array it is the whole.
-    assert keys.find(5002, "key-00001") == KnownJob("10", at(0))
+    assert keys.find(5002, "key-00001") == SubmittedJob("10", at(0))
 
 
 def test_a_doubt_ends_when_the_job_is_found() -> None:
     keys = IdempotencyKeys()
-    keys.doubt(5001, "key-00001")
-    assert keys.doubtful(5001, "key-00001")
+    keys.mark_uncertain(5001, "key-00001")
+    assert keys.is_uncertain(5001, "key-00001")
     keys.learn([job(7, comment=str(Comment(key="key-00001")))])
-    assert not keys.doubtful(5001, "key-00001")
+    assert not keys.is_uncertain(5001, "key-00001")
 
 
 def test_the_oldest_are_forgotten() -> None:
     keys = IdempotencyKeys()
-    for number in range(MOST_KEYS + 1):
-        keys.add(5001, f"key-{number:05}", KnownJob(str(number + 1), at(0)))
+    for number in range(MAX_KEYS + 1):
+        keys.add(5001, f"key-{number:05}", SubmittedJob(str(number + 1), at(0)))
     assert keys.find(5001, "key-00000") is None
-    assert keys.find(5001, f"key-{MOST_KEYS:05}") is not None
+    assert keys.find(5001, f"key-{MAX_KEYS:05}") is not None

@@ -21,7 +21,7 @@ async def test_a_job_runs_under_its_users_own_uid_with_no_account_anywhere(
 ) -> None:
     user = alice.model_copy(update={"groups": (7001, 7002)})
     submitted = await proxy.submit(user, WHO, environment=("LANG=C",))
-    job = await proxy.ended(user, submitted.job_id)
+    job = await proxy.wait_for_end(user, submitted.job_id)
     assert (job.state, job.exit_code, job.uid, job.user) == ("COMPLETED", 0, user.uid, user.name)
     assert job.standard_output == f"{slurm.shared_path}/job_{submitted.job_id}.out"
     output = slurm.shared / f"job_{submitted.job_id}.out"
@@ -36,7 +36,7 @@ async def test_a_job_runs_under_its_users_own_uid_with_no_account_anywhere(
 
 @pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra-operator"])
 async def test_names_with_rights_are_refused(proxy: ProxyWorld, alice: SlurmUser, name: str) -> None:
-    error = await proxy.refusal("submit", submission(alice.model_copy(update={"name": name})))
+    error = await proxy.error_of("submit", submission(alice.model_copy(update={"name": name})))
     assert error.kind == "unauthenticated"
     assert "reserved" in error.detail
 
@@ -44,22 +44,22 @@ async def test_names_with_rights_are_refused(proxy: ProxyWorld, alice: SlurmUser
 async def test_a_name_keeps_its_uid(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     await proxy.submit(alice)
     for other in (alice.model_copy(update={"uid": bob.uid}), bob.model_copy(update={"uid": alice.uid})):
-        error = await proxy.refusal("submit", submission(other))
+        error = await proxy.error_of("submit", submission(other))
         assert error.kind == "unauthenticated"
         assert "known with another" in error.detail
 
 
 async def test_groups_of_the_system_are_refused(proxy: ProxyWorld, alice: SlurmUser) -> None:
-    error = await proxy.refusal("submit", submission(alice.model_copy(update={"groups": (0,)})))
+    error = await proxy.error_of("submit", submission(alice.model_copy(update={"groups": (0,)})))
     assert error.kind == "unauthenticated"
 
 
 async def test_a_users_token_gives_no_rights_over_nodes(slurm: SlurmWorld, workers: None, alice: SlurmUser) -> None:
-    async with slurm.controller() as controller:
+    async with slurm.slurmctld() as slurmctld:
         with pytest.raises(Forbidden, match="Invalid user id"):
-            await controller.update_node(slurm.token(alice), "w1", ["DRAIN"], "mine")
+            await slurmctld.update_node(slurm.token(alice), "w1", ["DRAIN"], "mine")
 
 
 async def test_the_proxys_own_user_may_drain(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
-    error = await proxy.refusal("drain", Drain(node="nowhere", reason="test"))
+    error = await proxy.error_of("drain", Drain(node="nowhere", reason="test"))
     assert error.kind == "not_found"

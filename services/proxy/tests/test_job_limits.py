@@ -7,10 +7,10 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_proxy.admission.job_limits import check, needed
+from clusterra_proxy.admission.job_limits import check, per_node_demand
 from clusterra_proxy.slurmrestd.errors import Rejected
 
-MOST = 10
+MAX_WORKERS = 10
 
 
 SHAPES = (
@@ -35,11 +35,11 @@ BINDING = ClusterBinding(
     jwt_key="file:/nowhere",
     operator=SlurmUser(name="operator", uid=2001, gid=2001),
     catalogue=Catalogue(shapes=SHAPES),
-    policy=ScalingPolicy(max_workers=MOST),
+    policy=ScalingPolicy(max_workers=MAX_WORKERS),
 )
 
 
-def job(**fields: Any) -> JobDescription:
+def description(**fields: Any) -> JobDescription:
     return JobDescription.model_validate({"environment": ("PATH=/bin",), **fields})
 
 
@@ -70,7 +70,7 @@ def job(**fields: Any) -> JobDescription:
     ids=str,
 )
 def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None:
-    check(BINDING, job(**fields))
+    check(BINDING, description(**fields))
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None
     ids=str,
 )
 def test_what_none_could_run_is_refused_with_the_limit(fields: dict[str, Any], words: str) -> None:
-    with pytest.raises(Rejected) as refused:
-        check(BINDING, job(**fields))
-    assert words in refused.value.error.detail
-    assert refused.value.error.hint
+    with pytest.raises(Rejected) as rejected:
+        check(BINDING, description(**fields))
+    assert words in rejected.value.error.detail
+    assert rejected.value.error.hint
 
 
 def test_without_a_number_of_nodes_a_job_may_be_spread_over_all() -> None:
-    assert needed(job(tasks=100), MOST).cpus == 10
-    assert needed(job(tasks=100, maximum_nodes=4), MOST).cpus == 25
+    assert per_node_demand(description(tasks=100), MAX_WORKERS).cpus == 10
+    assert per_node_demand(description(tasks=100, maximum_nodes=4), MAX_WORKERS).cpus == 25

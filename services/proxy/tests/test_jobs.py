@@ -16,7 +16,7 @@ from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 from clusterra_runtime.nats.direct import replay
 from proxy_world import ProxyWorld, submission
-from slurm_world import SlurmWorld, placeholders
+from slurm_world import SlurmWorld, placeholder_names
 
 LONG = "#!/bin/sh\nsleep 600\n"
 
@@ -25,7 +25,7 @@ async def cancel(proxy: ProxyWorld, user: SlurmUser, job_id: str, *, admin: bool
     await proxy.call("cancel", Cancel(viewer=Viewer(user=user, admin=admin), job_id=job_id), Done)
 
 
-async def running(proxy: ProxyWorld, user: SlurmUser, job_id: str) -> Job:
+async def wait_until_running(proxy: ProxyWorld, user: SlurmUser, job_id: str) -> Job:
     async def runs() -> Job | None:
         job = await proxy.job(user, job_id)
         return job if job.state == "RUNNING" else None
@@ -49,7 +49,7 @@ async def test_a_submitted_job_is_in_the_next_snapshot(proxy: ProxyWorld, alice:
 async def test_a_job_as_its_owner_sees_it(proxy: ProxyWorld, alice: SlurmUser) -> None:
     script = "#!/bin/sh\n#SBATCH --job-name=described\n#SBATCH -t 10\n#SBATCH --mem=500\nexit 3\n"
     submitted = await proxy.submit(alice, script, standard_error="/dev/null")
-    job = await proxy.ended(alice, submitted.job_id)
+    job = await proxy.wait_for_end(alice, submitted.job_id)
     assert (job.name, job.state, job.exit_code, job.reason) == ("described", "FAILED", 3, "NonZeroExitCode")
     assert (job.time_limit_seconds, job.memory_per_node_mib, job.memory_per_cpu_mib) == (600, 500, None)
     assert (job.user, job.uid, job.partition, job.node_count) == (alice.name, alice.uid, "main", 1)
@@ -66,7 +66,7 @@ async def test_scripts_that_sbatch_would_not_take(proxy: ProxyWorld, alice: Slur
         ("#!/bin/sh\n\n#SBATCH --comment=mine\n", "line 3"),
         ("#!/bin/sh\n#SBATCH --uid=0\n", "line 2"),
     ):
-        error = await proxy.refusal("submit", submission(alice, script))
+        error = await proxy.error_of("submit", submission(alice, script))
         assert error.kind == "invalid"
         assert words in error.detail
         assert error.hint
@@ -84,7 +84,7 @@ async def test_what_can_never_run_is_refused(proxy: ProxyWorld, alice: SlurmUser
         ("#SBATCH --gres=gpu:1", {}, "0 (general-xlarge)"),
         ("", {"required_nodes": ("placeholder-x-1",)}, "placeholder"),
     ):
-        error = await proxy.refusal("submit", submission(alice, f"#!/bin/sh\n{script}\n", **job))
+        error = await proxy.error_of("submit", submission(alice, f"#!/bin/sh\n{script}\n", **job))
         assert error.kind == "rejected", error
         assert words in error.detail, error
         assert error.hint, error
@@ -102,7 +102,7 @@ async def test_a_job_that_no_worker_can_run_yet_is_accepted_without_warning(
 async def test_a_submit_waits_for_placeholders_that_were_lost(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
 ) -> None:
-    done = await slurm.cluster.run("scontrol", "delete", f"nodename={','.join(await placeholders(slurm))}")
+    done = await slurm.cluster.run("scontrol", "delete", f"nodename={','.join(await placeholder_names(slurm))}")
     assert done.returncode == 0, done
     job_id = (await proxy.submit(alice, cpus_per_task=60)).job_id
     assert (await proxy.job(alice, job_id)).state == "PENDING"
@@ -126,7 +126,7 @@ async def test_submits_with_one_key_at_the_same_time_make_one_job(proxy: ProxyWo
 async def test_somebody_elses_job_does_not_exist(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     submitted = await proxy.submit(alice, hold=True)
     request = GetJob(viewer=Viewer(user=bob), job_id=submitted.job_id)
-    assert (await proxy.refusal("get", request)).kind == "not_found"
+    assert (await proxy.error_of("get", request)).kind == "not_found"
     seen = await proxy.call("get", GetJob(viewer=Viewer(user=bob, admin=True), job_id=submitted.job_id), Job)
     assert seen.user == alice.name
     assert (await proxy.jobs(bob)).jobs == ()
@@ -137,35 +137,35 @@ async def test_somebody_elses_job_does_not_exist(proxy: ProxyWorld, alice: Slurm
 async def test_cancelling(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     waiting = (await proxy.submit(alice, hold=True)).job_id
     at_work = (await proxy.submit(alice, LONG)).job_id
-    await running(proxy, alice, at_work)
+    await wait_until_running(proxy, alice, at_work)
     for job_id in (waiting, at_work):
         request = Cancel(viewer=Viewer(user=bob), job_id=job_id)
-        assert (await proxy.refusal("cancel", request)).kind == "forbidden"
+        assert (await proxy.error_of("cancel", request)).kind == "forbidden"
         await cancel(proxy, alice, job_id)
-        job = await proxy.ended(alice, job_id)
+        job = await proxy.wait_for_end(alice, job_id)
         assert job.state == "CANCELLED"
         # It is as it should be.
         await cancel(proxy, alice, job_id)
     unknown = Cancel(viewer=Viewer(user=alice), job_id="999999")
-    assert (await proxy.refusal("cancel", unknown)).kind == "not_found"
+    assert (await proxy.error_of("cancel", unknown)).kind == "not_found"
 
 
 async def test_an_admin_cancels_for_others(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     job_id = (await proxy.submit(alice, hold=True)).job_id
     await cancel(proxy, bob, job_id, admin=True)
-    assert (await proxy.ended(alice, job_id)).state == "CANCELLED"
+    assert (await proxy.wait_for_end(alice, job_id)).state == "CANCELLED"
 
 
 async def test_an_array_and_its_tasks(proxy: ProxyWorld, alice: SlurmUser) -> None:
     script = "#!/bin/sh\nexit $SLURM_ARRAY_TASK_ID\n"
     array = (await proxy.submit(alice, script, array="0-2")).job_id
-    whole = await proxy.ended(alice, array)
+    whole = await proxy.wait_for_end(alice, array)
     assert (whole.job_id, whole.state, whole.exit_code) == (array, "FAILED", 2)
     tasks = [await proxy.job(alice, f"{array}_{task}") for task in range(3)]
     assert [task.state for task in tasks] == ["COMPLETED", "FAILED", "FAILED"]
     assert tasks[1].standard_output.endswith(f"/job_{array}_1.out")
     missing = GetJob(viewer=Viewer(user=alice), job_id=f"{array}_7")
-    assert (await proxy.refusal("get", missing)).kind == "not_found"
+    assert (await proxy.error_of("get", missing)).kind == "not_found"
 
 
 async def test_tasks_that_wait(proxy: ProxyWorld, alice: SlurmUser) -> None:
@@ -174,13 +174,13 @@ async def test_tasks_that_wait(proxy: ProxyWorld, alice: SlurmUser) -> None:
     assert (whole.state, whole.array_tasks.partition("%")[0]) == ("PENDING", "0-4")
     assert (task.job_id, task.state, task.array_tasks) == (f"{array}_3", "PENDING", "")
     missing = GetJob(viewer=Viewer(user=alice), job_id=f"{array}_7")
-    assert (await proxy.refusal("get", missing)).kind == "not_found"
+    assert (await proxy.error_of("get", missing)).kind == "not_found"
     await cancel(proxy, alice, f"{array}_3")
-    gone = await proxy.ended(alice, f"{array}_3")
+    gone = await proxy.wait_for_end(alice, f"{array}_3")
     assert (gone.job_id, gone.state, gone.started_at) == (f"{array}_3", "CANCELLED", None)
     assert (await proxy.job(alice, array)).array_tasks == "0-2,4"
     await cancel(proxy, alice, array)
-    whole = await proxy.ended(alice, array)
+    whole = await proxy.wait_for_end(alice, array)
     assert (whole.state, whole.job_id) == ("CANCELLED", array)
 
 
@@ -190,7 +190,7 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
     ids = [(await proxy.submit(alice, name=name, hold=True)).job_id for name in names]
     foreign = (await proxy.submit(bob, hold=True)).job_id
     await cancel(proxy, alice, ids[0])
-    await proxy.ended(alice, ids[0])
+    await proxy.wait_for_end(alice, ids[0])
 
     newest_first = list(reversed(ids))
     assert [job.job_id for job in (await proxy.jobs(alice)).jobs] == newest_first
@@ -214,7 +214,7 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
     assert {*ids, foreign} <= {job.job_id for job in everybody.jobs}
     assert [job.job_id for job in (await proxy.jobs(alice, admin=True, user=bob.name)).jobs] == [foreign]
     strange = ListJobs(viewer=Viewer(user=alice), cursor="strange")
-    assert (await proxy.refusal("list", strange)).kind == "invalid"
+    assert (await proxy.error_of("list", strange)).kind == "invalid"
     for job_id in ids[1:]:
         await cancel(proxy, alice, job_id)
     await cancel(proxy, bob, foreign)
@@ -227,10 +227,10 @@ async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
     job_id = (await proxy.submit(alice, name="old")).job_id
     by_sbatch = await slurm.cluster.sbatch(alice, "#!/bin/sh\ntrue\n", "--job-name=older", "--output=/dev/null")
     claim = f"--comment={Comment(user=alice.name, uid=str(alice.uid))}"
-    false = await slurm.cluster.sbatch(bob, "#!/bin/sh\ntrue\n", claim, "--output=/dev/null")
-    for user, each in ((alice, job_id), (alice, by_sbatch), (bob, false)):
-        await proxy.ended(user, each)
-    await slurm.forget_finished_jobs(job_id, by_sbatch, false)
+    forged = await slurm.cluster.sbatch(bob, "#!/bin/sh\ntrue\n", claim, "--output=/dev/null")
+    for user, each in ((alice, job_id), (alice, by_sbatch), (bob, forged)):
+        await proxy.wait_for_end(user, each)
+    await slurm.purge_finished_jobs(job_id, by_sbatch, forged)
 
     async def forgotten() -> bool:
         return (await proxy.jobs(alice)).total == 0
@@ -241,15 +241,15 @@ async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
     assert job.standard_output.endswith(f"/job_{job_id}.out")
     listed = await proxy.jobs(alice, submitted_after=began)
     assert {(job.job_id, job.uid) for job in listed.jobs} == {(job_id, alice.uid), (by_sbatch, alice.uid)}
-    assert [job.job_id for job in (await proxy.jobs(bob, submitted_after=began)).jobs] == [false]
+    assert [job.job_id for job in (await proxy.jobs(bob, submitted_after=began)).jobs] == [forged]
     everybody = await proxy.jobs(bob, admin=True, submitted_after=began, limit=1000)
     owners = {job.job_id: job.uid for job in everybody.jobs}
     # What a comment says of its owner is not believed.
-    assert (owners[job_id], owners[false]) == (alice.uid, UNKNOWN_UID)
+    assert (owners[job_id], owners[forged]) == (alice.uid, UNKNOWN_UID)
     request = GetJob(viewer=Viewer(user=bob), job_id=job_id)
-    assert (await proxy.refusal("get", request)).kind == "not_found"
+    assert (await proxy.error_of("get", request)).kind == "not_found"
     await cancel(proxy, alice, job_id)
-    assert (await proxy.refusal("cancel", Cancel(viewer=Viewer(user=bob), job_id=job_id))).kind == "not_found"
+    assert (await proxy.error_of("cancel", Cancel(viewer=Viewer(user=bob), job_id=job_id))).kind == "not_found"
 
 
 class Garbage:
@@ -281,7 +281,7 @@ async def test_garbage_is_answered_as_such_and_kept(
 ) -> None:
     request = submission(alice).model_dump(mode="json")
     text = "not json" if change is None else json.dumps(request | change)
-    assert (await proxy.refusal("submit", Garbage(text))).kind == "invalid"
+    assert (await proxy.error_of("submit", Garbage(text))).kind == "invalid"
     buried = subjects.dead_letter(subjects.slurm(proxy.ref, "submit"))
 
     async def kept() -> bool:

@@ -18,31 +18,31 @@ from clusterra_contracts.rpc.slurm import (
 from clusterra_lab.machine.process import until
 from clusterra_proxy.admission.placeholders import PREFIX
 from proxy_world import ProxyWorld
-from slurm_world import SlurmWorld, placeholders
+from slurm_world import SlurmWorld, placeholder_names
 
 
-def states(snapshot: QueueSnapshot, name: str) -> tuple[str, ...]:
+def node_states(snapshot: QueueSnapshot, name: str) -> tuple[str, ...]:
     return next((node.states for node in snapshot.nodes or () if node.name == name), ())
 
 
-async def node_events(proxy: ProxyWorld, name: str, count: int) -> list[str]:
-    async def told() -> list[str] | None:
+async def wait_for_node_events(proxy: ProxyWorld, name: str, count: int) -> list[str]:
+    async def events() -> list[str] | None:
         kinds = [event.kind for event in await proxy.events("node.*") if event.subject == name]
         return kinds if len(kinds) >= count else None
 
-    return await until(told, seconds=30, what=f"{count} events of node {name}", every=0.1)
+    return await until(events, seconds=30, what=f"{count} events of node {name}", every=0.1)
 
 
 async def test_a_worker_from_its_start_to_its_end(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     async with slurm.worker("life", features="memory"):
-        await proxy.until_snapshot(lambda snapshot: "IDLE" in states(snapshot, "life"))
+        await proxy.until_snapshot(lambda snapshot: "IDLE" in node_states(snapshot, "life"))
         page = await proxy.call("nodes", ListNodes(), NodePage)
         (node,) = [node for node in page.nodes if node.name == "life"]
         assert (node.cpus, node.memory_mib, node.features, node.reason) == (4, 8000, ("memory",), "")
 
         drained = await proxy.call("drain", Drain(node="life", reason="idle for 150 s"), Drained)
         snapshot = await proxy.until_snapshot(
-            lambda snapshot: snapshot.taken_at > drained.accepted_at and "DRAIN" in states(snapshot, "life")
+            lambda snapshot: snapshot.taken_at > drained.accepted_at and "DRAIN" in node_states(snapshot, "life")
         )
         (state,) = [state for state in snapshot.nodes or () if state.name == "life"]
         assert (state.idle, state.draining, state.reason) == (True, True, "clusterra:idle for 150 s")
@@ -51,13 +51,13 @@ async def test_a_worker_from_its_start_to_its_end(proxy: ProxyWorld, slurm: Slur
         # Draining again changes nothing and is accepted.
         await proxy.call("drain", Drain(node="life", reason="something else"), Drained)
         await proxy.call("undrain", Undrain(node="life"), Done)
-        await proxy.until_snapshot(lambda snapshot: "DRAIN" not in states(snapshot, "life"))
+        await proxy.until_snapshot(lambda snapshot: "DRAIN" not in node_states(snapshot, "life"))
         await proxy.call("undrain", Undrain(node="life"), Done)
     await proxy.call("delete-node", DeleteNode(node="life"), Done)
     await proxy.call("delete-node", DeleteNode(node="life"), Done)
-    await proxy.until_snapshot(lambda snapshot: states(snapshot, "life") == ())
-    told = await node_events(proxy, "life", 4)
-    assert [kind for kind in told if kind != "node.down"] == [
+    await proxy.until_snapshot(lambda snapshot: node_states(snapshot, "life") == ())
+    events = await wait_for_node_events(proxy, "life", 4)
+    assert [kind for kind in events if kind != "node.down"] == [
         "node.registered",
         "node.drained",
         "node.undrained",
@@ -71,10 +71,10 @@ async def test_a_drain_of_somebody_else_is_his(proxy: ProxyWorld, slurm: SlurmWo
     snapshot = await proxy.until_snapshot(lambda snapshot: snapshot.taken_at > drained.accepted_at)
     (node,) = [node for node in snapshot.nodes or () if node.name == "w2"]
     assert (node.draining, node.reason) == (True, "repair")
-    error = await proxy.refusal("undrain", Undrain(node="w2"))
+    error = await proxy.error_of("undrain", Undrain(node="w2"))
     assert (error.kind, "repair" in error.detail) == ("conflict", True)
     await slurm.cluster.run("scontrol", "update", "nodename=w2", "state=undrain")
-    await proxy.until_snapshot(lambda snapshot: "DRAIN" not in states(snapshot, "w2"))
+    await proxy.until_snapshot(lambda snapshot: "DRAIN" not in node_states(snapshot, "w2"))
 
 
 async def test_a_node_at_work_is_drained_and_not_deleted(
@@ -82,13 +82,13 @@ async def test_a_node_at_work_is_drained_and_not_deleted(
 ) -> None:
     job_id = (await proxy.submit(alice, "#!/bin/sh\nsleep 2\n", required_nodes=("w2",), constraints="memory")).job_id
     await proxy.until_snapshot(lambda snapshot: any(job.job_id == job_id for job in snapshot.running or ()))
-    error = await proxy.refusal("delete-node", DeleteNode(node="w2"))
+    error = await proxy.error_of("delete-node", DeleteNode(node="w2"))
     assert error.kind == "conflict"
     drained = await proxy.call("drain", Drain(node="w2", reason="scale down"), Drained)
     at_work = await proxy.until_snapshot(lambda snapshot: snapshot.taken_at > drained.accepted_at)
     (node,) = [node for node in at_work.nodes or () if node.name == "w2"]
     assert (node.draining, node.idle, node.idle_since) == (True, False, None)
-    assert (await proxy.ended(alice, job_id)).state == "COMPLETED"
+    assert (await proxy.wait_for_end(alice, job_id)).state == "COMPLETED"
     idle = await proxy.until_snapshot(
         lambda snapshot: any(node.name == "w2" and node.idle for node in snapshot.nodes or ())
     )
@@ -121,7 +121,7 @@ async def test_jobs_of_a_node_that_is_gone_run_on_another(
             await proxy.call("down", gone, Done)
             snapshot = proxy.snapshots[-1]
             pending = any(job_id in group.job_ids for group in snapshot.pending or ())
-            return snapshot if pending and "DOWN" in states(snapshot, "taken") else None
+            return snapshot if pending and "DOWN" in node_states(snapshot, "taken") else None
 
         down = await until(down_and_pending, seconds=30, what="the node to be down and its job to wait", every=0.5)
         (node,) = [node for node in down.nodes or () if node.name == "taken"]
@@ -132,8 +132,8 @@ async def test_jobs_of_a_node_that_is_gone_run_on_another(
         # Down already.
         await proxy.call("down", Down(node="taken", reason="something else"), Done)
         async with slurm.worker("spare", features="memory"):
-            ended = await proxy.ended(alice, job_id)
-            assert (ended.state, ended.nodes) == ("COMPLETED", ("spare",))
+            wait_for_end = await proxy.wait_for_end(alice, job_id)
+            assert (wait_for_end.state, wait_for_end.nodes) == ("COMPLETED", ("spare",))
     for name in ("taken", "spare"):
         await proxy.call("delete-node", DeleteNode(node=name), Done)
     await proxy.call("down", Down(node="taken", reason="its machine is gone"), Done)
@@ -145,25 +145,25 @@ async def test_nodes_that_are_not_there(proxy: ProxyWorld) -> None:
         ("undrain", Undrain(node="nowhere")),
         ("set-extra", SetExtra(node="nowhere", extra="{}")),
     ):
-        assert (await proxy.refusal(operation, request)).kind == "not_found"  # type: ignore[arg-type]
+        assert (await proxy.error_of(operation, request)).kind == "not_found"  # type: ignore[arg-type]
     for name in ("w[1-2]", "../jobs", "w1,w2"):
-        assert (await proxy.refusal("drain", Drain(node=name, reason="x"))).kind == "invalid"
-        assert (await proxy.refusal("down", Down(node=name, reason="x"))).kind == "invalid"
-        assert (await proxy.refusal("delete-node", DeleteNode(node=name))).kind == "invalid"
-        assert (await proxy.refusal("set-extra", SetExtra(node=name, extra="{}"))).kind == "invalid"
+        assert (await proxy.error_of("drain", Drain(node=name, reason="x"))).kind == "invalid"
+        assert (await proxy.error_of("down", Down(node=name, reason="x"))).kind == "invalid"
+        assert (await proxy.error_of("delete-node", DeleteNode(node=name))).kind == "invalid"
+        assert (await proxy.error_of("set-extra", SetExtra(node=name, extra="{}"))).kind == "invalid"
 
 
 async def test_placeholders_are_there_and_nobody_sees_them(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
-    names = await placeholders(slurm)
+    names = await placeholder_names(slurm)
     assert len(names) == 200
     # To us it does not exist, so there is nothing to delete or drain.
     await proxy.call("delete-node", DeleteNode(node=names[0]), Done)
-    assert (await proxy.refusal("drain", Drain(node=names[0], reason="x"))).kind == "not_found"
+    assert (await proxy.error_of("drain", Drain(node=names[0], reason="x"))).kind == "not_found"
     page = await proxy.call("nodes", ListNodes(), NodePage)
     snapshot = await proxy.until_snapshot(lambda snapshot: snapshot.nodes is not None)
     for name in (*(node.name for node in page.nodes), *(node.name for node in snapshot.nodes or ())):
         assert not name.startswith(PREFIX)
-    assert await placeholders(slurm) == names
+    assert await placeholder_names(slurm) == names
 
 
 async def test_how_it_is(proxy: ProxyWorld) -> None:
@@ -178,9 +178,9 @@ async def test_without_the_rights_it_says_which_ones(proxy: ProxyWorld, slurm: S
     await slurm.give_operator_level("operator")
     try:
         errors = [
-            await proxy.refusal("drain", Drain(node="w2", reason="x")),
-            await proxy.refusal("down", Down(node="w2", reason="x")),
-            await proxy.refusal("set-extra", SetExtra(node="w2", extra="{}")),
+            await proxy.error_of("drain", Drain(node="w2", reason="x")),
+            await proxy.error_of("down", Down(node="w2", reason="x")),
+            await proxy.error_of("set-extra", SetExtra(node="w2", extra="{}")),
         ]
     finally:
         await slurm.give_operator_level("administrator")

@@ -40,12 +40,12 @@ async def test_one_watches_and_the_other_takes_over(
                 lambda: proxy.snapshots[-1].taken_at > killed_at, seconds=30, what="the second replica to take over"
             )
             for job_id in ids:
-                await proxy.ended(user, job_id)
+                await proxy.wait_for_end(user, job_id)
 
-            async def all_told() -> bool:
-                return len(await proxy.kinds(*ids, held.job_id)) >= 3 * len(ids) + 1
+            async def all_published() -> bool:
+                return len(await proxy.event_lines(*ids, held.job_id)) >= 3 * len(ids) + 1
 
-            await until(all_told, seconds=30, what="all events", every=0.1)
+            await until(all_published, seconds=30, what="all events", every=0.1)
             events = [event for event in await proxy.events("job.*") if event.subject in {*ids, held.job_id}]
             assert Counter(event.kind for event in events) == {
                 "job.submitted": len(ids) + 1,

@@ -65,7 +65,7 @@ DIFFERENT = {
 }
 
 
-async def record(slurm: SlurmWorld, http: aiohttp.ClientSession, job_id: str) -> dict[str, Any]:
+async def job_record(slurm: SlurmWorld, http: aiohttp.ClientSession, job_id: str) -> dict[str, Any]:
     path = f"{slurm.cluster.slurmrestd_url}{VERSIONS[0].slurm(f'job/{job_id}')}"
     async with http.get(path, headers={"X-SLURM-USER-TOKEN": slurm.token(slurm.operator)}) as answer:
         (job,) = json.loads(await answer.read())["jobs"]
@@ -73,9 +73,9 @@ async def record(slurm: SlurmWorld, http: aiohttp.ClientSession, job_id: str) ->
 
 
 async def test_the_same_job_as_by_sbatch(slurm: SlurmWorld, workers: None, alice: SlurmUser) -> None:
-    places = asyncio.Semaphore(4)
+    slots = asyncio.Semaphore(4)
     token = slurm.token(alice)
-    async with slurm.controller() as controller, aiohttp.ClientSession() as http:
+    async with slurm.slurmctld() as slurmctld, aiohttp.ClientSession() as http:
 
         async def compare(line: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
             script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
@@ -83,10 +83,10 @@ async def test_the_same_job_as_by_sbatch(slurm: SlurmWorld, workers: None, alice
                 script, JobDescription(environment=("PATH=/usr/bin:/bin",), hold=True), now=now()
             ).model_dump(exclude_none=True)
             job.setdefault("current_working_directory", slurm.shared_path)
-            ours = await controller.submit(token, script, job)
-            async with places:
+            ours = await slurmctld.submit(token, script, job)
+            async with slots:
                 theirs = await slurm.cluster.sbatch(alice, script, "--hold")
-            mine, other = [await record(slurm, http, job_id) for job_id in (str(ours.job_id), theirs)]
+            mine, other = [await job_record(slurm, http, job_id) for job_id in (str(ours.job_id), theirs)]
             return line, mine, other
 
         compared = await asyncio.gather(*map(compare, LINES))

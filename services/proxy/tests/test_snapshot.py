@@ -5,7 +5,7 @@ import pytest
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.slurmrestd.records import JobRecord
-from clusterra_proxy.watch.snapshot import node_states, pending_jobs, restless, running_jobs, same_queue
+from clusterra_proxy.watch.snapshot import node_states, pending_jobs, running_jobs, same_queue, urgent
 from hypothesis import given
 from hypothesis import strategies as st
 from job_records import BEGIN, at, job, node, task, waiting_array
@@ -75,15 +75,15 @@ def test_jobs_that_ask_for_something_else_are_another_group() -> None:
     assert groups[-2].time_limit_seconds == 600.0
 
 
-def asked(**fields: Any) -> PendingJobs:
+def pending_group(**fields: Any) -> PendingJobs:
     (group,) = snapshot(job(1, **fields)).pending or ()
     return group
 
 
 def test_no_memory_asked_for_is_none_and_zero_is_all_of_a_node() -> None:
-    assert asked().memory_per_node_mib is None
-    assert asked(memory_per_node=0).memory_per_node_mib == 0
-    per_gpu = asked(memory_per_node=2048, memory_per_tres="gres/gpu:2048")
+    assert pending_group().memory_per_node_mib is None
+    assert pending_group(memory_per_node=0).memory_per_node_mib == 0
+    per_gpu = pending_group(memory_per_node=2048, memory_per_tres="gres/gpu:2048")
     assert (per_gpu.memory_per_node_mib, per_gpu.memory_per_gpu_mib) == (None, 2048)
 
 
@@ -102,12 +102,12 @@ def test_no_memory_asked_for_is_none_and_zero_is_all_of_a_node() -> None:
     ],
 )
 def test_generic_resources_have_one_spelling(tres: dict[str, str], gres: str) -> None:
-    assert asked(**tres).gres == gres
+    assert pending_group(**tres).gres == gres
 
 
 def test_the_fewest_nodes_are_what_was_asked_for_and_not_what_slurm_guesses() -> None:
-    assert asked(node_count=5, max_nodes=40, tres_req_str="cpu=40,mem=40G,node=1,billing=40").nodes == 1
-    assert asked(node_count=3).nodes == 3
+    assert pending_group(node_count=5, max_nodes=40, tres_req_str="cpu=40,mem=40G,node=1,billing=40").nodes == 1
+    assert pending_group(node_count=3).nodes == 3
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_the_fewest_nodes_are_what_was_asked_for_and_not_what_slurm_guesses() ->
     [("none", True, False), ("topo", True, False), ("user", False, True), ("mcs", False, True)],
 )
 def test_who_may_be_on_its_nodes(shared: str, exclusive: bool, exclusive_user: bool) -> None:
-    group = asked(shared=(shared,))
+    group = pending_group(shared=(shared,))
     assert (group.exclusive, group.exclusive_user) == (exclusive, exclusive_user)
 
 
 def test_a_begin_that_has_passed_is_told_no_more() -> None:
-    assert asked(eligible_time=at(1)).begins_at == at(1)
-    assert asked(eligible_time=at(0)).begins_at is None
+    assert pending_group(eligible_time=at(1)).begins_at == at(1)
+    assert pending_group(eligible_time=at(0)).begins_at is None
 
 
 def test_an_array_counts_what_may_run_side_by_side() -> None:
@@ -230,10 +230,10 @@ def test_only_what_is_said_makes_a_snapshot_another_one() -> None:
 
 
 def test_the_scaler_waits_for_looks_while_something_waits_or_drains() -> None:
-    assert not restless(snapshot(job(1, "RUNNING")))
-    assert restless(snapshot(job(1)))
+    assert not urgent(snapshot(job(1, "RUNNING")))
+    assert urgent(snapshot(job(1)))
     draining = snapshot().model_copy(update={"nodes": node_states([node("w1", "IDLE", "DRAIN")])})
-    assert restless(draining)
+    assert urgent(draining)
 
 
 @given(
@@ -246,5 +246,5 @@ def test_every_pending_job_is_in_exactly_one_group(records: list[JobRecord]) -> 
     groups = pending_jobs(records, TABLE.waiting_tasks, BEGIN)
     assert sorted(job_id for group in groups for job_id in group.job_ids) == sorted(record.id for record in records)
     assert sum(group.count for group in groups) == len(records)
-    asked = {record.id: record.cpus for record in records}
-    assert all(asked[job_id] == group.cpus for group in groups for job_id in group.job_ids)
+    pending_group = {record.id: record.cpus for record in records}
+    assert all(pending_group[job_id] == group.cpus for group in groups for job_id in group.job_ids)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unauthenticated, Unavailable
-from clusterra_proxy.slurmrestd.tokens import LIFETIME_SECONDS, Names, TokenMint
+from clusterra_proxy.slurmrestd.tokens import LIFETIME_SECONDS, TokenMint, UserNames
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt
@@ -16,11 +16,11 @@ ALICE = SlurmUser(name="alice", uid=5001, gid=5001, groups=(6000, 5001))
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 
 
-def mint(key: Callable[[], bytes] = lambda: KEY, privileged: set[str] | None = None) -> TokenMint:
-    made = TokenMint(key, OPERATOR, home="/shared", names=Names())
+def token_mint(key: Callable[[], bytes] = lambda: KEY, privileged: set[str] | None = None) -> TokenMint:
+    minter = TokenMint(key, OPERATOR, home="/shared", names=UserNames())
     if privileged is not None:
-        made.reserve(privileged)
-    return made
+        minter.reserve_names(privileged)
+    return minter
 
 
 def claims(token: str, key: bytes = KEY) -> dict[str, object]:
@@ -28,31 +28,37 @@ def claims(token: str, key: bytes = KEY) -> dict[str, object]:
 
 
 def test_a_token_says_who_it_is_for_and_ends_in_minutes() -> None:
-    said = claims(mint(privileged=set()).user(ALICE))
-    assert said["uid"] == 5001
-    assert said["gid"] == 5001
-    assert said["id"] == {"name": "alice", "gecos": "alice", "dir": "/shared", "shell": "/bin/sh", "gids": [5001, 6000]}
-    assert said["exp"] - said["iat"] == LIFETIME_SECONDS  # type: ignore[operator]
-    assert abs(time.time() - said["iat"]) < 5  # type: ignore[operator]
+    token_claims = claims(token_mint(privileged=set()).user(ALICE))
+    assert token_claims["uid"] == 5001
+    assert token_claims["gid"] == 5001
+    assert token_claims["id"] == {
+        "name": "alice",
+        "gecos": "alice",
+        "dir": "/shared",
+        "shell": "/bin/sh",
+        "gids": [5001, 6000],
+    }
+    assert token_claims["exp"] - token_claims["iat"] == LIFETIME_SECONDS  # type: ignore[operator]
+    assert abs(time.time() - token_claims["iat"]) < 5  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra", "admin"])
 def test_names_with_rights_are_nobodys(name: str) -> None:
     with pytest.raises(Unauthenticated, match="reserved"):
-        mint(privileged={"admin"}).user(SlurmUser(name=name, uid=5001, gid=5001))
+        token_mint(privileged={"admin"}).user(SlurmUser(name=name, uid=5001, gid=5001))
 
 
 def test_the_operators_uid_is_nobody_elses() -> None:
     with pytest.raises(Unauthenticated, match="reserved"):
-        mint(privileged=set()).user(SlurmUser(name="alice", uid=OPERATOR.uid, gid=5001))
+        token_mint(privileged=set()).user(SlurmUser(name="alice", uid=OPERATOR.uid, gid=5001))
 
 
 def test_a_name_that_got_rights_loses_its_token() -> None:
-    made = mint(privileged=set())
-    made.user(ALICE)
-    made.reserve({"alice"})
+    minter = token_mint(privileged=set())
+    minter.user(ALICE)
+    minter.reserve_names({"alice"})
     with pytest.raises(Unauthenticated, match="reserved"):
-        made.user(ALICE)
+        minter.user(ALICE)
 
 
 @pytest.mark.parametrize(
@@ -66,41 +72,41 @@ def test_a_name_that_got_rights_loses_its_token() -> None:
 )
 def test_ids_of_the_system_are_nobodys(user: SlurmUser) -> None:
     with pytest.raises(Unauthenticated, match="below 1000"):
-        mint(privileged=set()).user(user)
+        token_mint(privileged=set()).user(user)
 
 
 @pytest.mark.parametrize("other", [ALICE.model_copy(update={"uid": 5009}), BOB.model_copy(update={"uid": 5001})])
 def test_one_name_has_one_uid(other: SlurmUser) -> None:
-    made = mint(privileged=set())
-    made.user(ALICE)
+    minter = token_mint(privileged=set())
+    minter.user(ALICE)
     with pytest.raises(Unauthenticated, match="known with another"):
-        made.user(other)
-    made.user(BOB)
+        minter.user(other)
+    minter.user(BOB)
 
 
 def test_nobody_gets_a_token_while_it_is_unknown_who_has_rights() -> None:
-    made = mint()
+    minter = token_mint()
     with pytest.raises(Unavailable, match="slurmdbd"):
-        made.user(ALICE)
-    assert claims(made.operator())["uid"] == OPERATOR.uid
+        minter.user(ALICE)
+    assert claims(minter.operator())["uid"] == OPERATOR.uid
 
 
 def test_a_token_is_used_again_until_half_of_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = mint(privileged=set())
-    first = made.user(ALICE)
+    minter = token_mint(privileged=set())
+    first = minter.user(ALICE)
     began = time.time()
     monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 - 1)
-    assert made.user(ALICE) == first
+    assert minter.user(ALICE) == first
     monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 + 1)
-    assert made.user(ALICE) != first
+    assert minter.user(ALICE) != first
 
 
 def test_a_new_key_is_used_at_once() -> None:
     keys = [KEY]
-    made = mint(lambda: keys[0], privileged=set())
-    made.user(ALICE)
+    minter = token_mint(lambda: keys[0], privileged=set())
+    minter.user(ALICE)
     keys[0] = b"n" * 64
-    assert claims(made.user(ALICE), keys[0])["uid"] == 5001
+    assert claims(minter.user(ALICE), keys[0])["uid"] == 5001
 
 
 @given(
@@ -114,18 +120,18 @@ def test_a_new_key_is_used_at_once() -> None:
 )
 def test_no_token_for_a_user_ever_carries_rights(user: SlurmUser) -> None:
     try:
-        said = claims(mint(privileged={"dba"}).user(user))
+        token_claims = claims(token_mint(privileged={"dba"}).user(user))
     except SlurmFailed:
         return
-    identity = said["id"]
+    identity = token_claims["id"]
     assert isinstance(identity, dict)
     assert identity["name"] == "eve"
-    assert said["uid"] not in (0, OPERATOR.uid)
+    assert token_claims["uid"] not in (0, OPERATOR.uid)
     assert min(identity["gids"]) >= 1000
 
 
 def test_names_shown_are_those_that_are_known() -> None:
-    names = Names()
+    names = UserNames()
     names.bind(ALICE)
     assert names.name(5001) == "alice"
     assert names.name(5001, "mallory") == "alice"

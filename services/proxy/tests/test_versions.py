@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs
 from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer, Users
-from clusterra_proxy.slurmrestd.error_codes import failure
+from clusterra_proxy.slurmrestd.error_codes import error_from_answer
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
-from clusterra_proxy.watch.job_facts import happenings, occurrence
+from clusterra_proxy.watch.job_facts import job_event, transitions
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -23,12 +23,12 @@ def recorded(version: Version, name: str) -> dict[str, Any]:
     return answers[name]
 
 
-def read[A: Answer](version: Version, name: str, model: type[A]) -> A:
+def parse_recorded[A: Answer](version: Version, name: str, model: type[A]) -> A:
     return model.model_validate(recorded(version, name)["body"])
 
 
-def jobs(version: Version, name: str) -> tuple[JobRecord, ...]:
-    return read(version, name, version.jobs).jobs
+def recorded_jobs(version: Version, name: str) -> tuple[JobRecord, ...]:
+    return parse_recorded(version, name, version.jobs).jobs
 
 
 def test_each_is_its_own_version(version: Version) -> None:
@@ -38,62 +38,65 @@ def test_each_is_its_own_version(version: Version) -> None:
 
 
 def test_a_finished_job(version: Version) -> None:
-    (job,) = jobs(version, "job")
+    (job,) = recorded_jobs(version, "job")
     assert (job.name, job.state, job.partition, job.cpus, job.node_count) == ("recorded", "COMPLETED", "main", 1, 1)
     assert (job.array, job.array_task_id, job.id) == (None, None, str(job.job_id))
     assert job.user_id is not None
-    assert job.note.uid == str(job.user_id)
-    assert job.note.key == "recorded-key"
+    assert job.parsed_comment.uid == str(job.user_id)
+    assert job.parsed_comment.key == "recorded-key"
     assert (job.hosts, job.time_limit, job.exit_code.return_code) == (("w1",), 5, 0)
     assert (job.memory_per_cpu, job.memory_per_node) == (1024, None)
     assert job.stdout_expanded.endswith(f"/recorded_{job.job_id}.out")
     assert "%" not in job.stdout_expanded
     assert job.submit_time is not None
-    assert job.started is not None
+    assert job.started_at is not None
     assert job.end_time is not None
-    assert datetime(2025, 1, 1, tzinfo=UTC) < job.submit_time <= job.started <= job.end_time
+    assert datetime(2025, 1, 1, tzinfo=UTC) < job.submit_time <= job.started_at <= job.end_time
 
 
 def test_an_array_before_and_after(version: Version) -> None:
-    (waiting,) = jobs(version, "waiting_array")
-    assert (waiting.id, waiting.waiting_tasks, waiting.array_task_string) == (str(waiting.job_id), True, "0-2%1")
-    assert (waiting.array_max_tasks, waiting.started) == (1, None)
-    tasks = sorted(jobs(version, "array"), key=lambda task: task.array_task_id or 0)
+    (waiting,) = recorded_jobs(version, "waiting_array")
+    assert (waiting.id, waiting.is_waiting_array, waiting.array_task_string) == (str(waiting.job_id), True, "0-2%1")
+    assert (waiting.array_max_tasks, waiting.started_at) == (1, None)
+    tasks = sorted(recorded_jobs(version, "array"), key=lambda task: task.array_task_id or 0)
     assert [task.id for task in tasks] == [f"{waiting.job_id}_{number}" for number in range(3)]
     assert [task.state for task in tasks] == ["COMPLETED", "FAILED", "FAILED"]
     assert [task.exit_code.return_code for task in tasks] == [0, 1, 2]
-    told = {(happening.job_id, happening.kind) for task in tasks for happening in happenings(task)}
-    assert len(told) == 1 + 2 * 3
+    found = {(transition.job_id, transition.kind) for task in tasks for transition in transitions(task)}
+    assert len(found) == 1 + 2 * 3
 
 
 def test_a_held_job(version: Version) -> None:
-    (held,) = jobs(version, "held")
-    assert (held.hold or held.priority == 0, held.state_reason, held.started) == (True, "JobHeldUser", None)
+    (held,) = recorded_jobs(version, "held")
+    assert (held.hold or held.priority == 0, held.state_reason, held.started_at) == (True, "JobHeldUser", None)
 
 
 def test_states(version: Version) -> None:
-    rows = {row.job_id: row.state for row in read(version, "states", States).jobs}
-    (array,) = jobs(version, "waiting_array")
+    rows = {row.job_id: row.state for row in parse_recorded(version, "states", States).jobs}
+    (array,) = recorded_jobs(version, "waiting_array")
     assert {f"{array.job_id}_{task}" for task in range(3)} <= rows.keys()
     assert set(rows.values()) <= {("PENDING",), ("RUNNING",), ("COMPLETED",), ("FAILED",), ("CANCELLED",)}
 
 
 def test_accounting_says_the_same_as_the_controller(version: Version) -> None:
-    finished = {record.id: record for record in jobs(version, "array")}
-    runs = {run.record(None).id: run.record(None) for run in read(version, "accounting", AccountingJobs).jobs}
+    finished = {record.id: record for record in recorded_jobs(version, "array")}
+    runs = {
+        run.to_job_record(None).id: run.to_job_record(None)
+        for run in parse_recorded(version, "accounting", AccountingJobs).jobs
+    }
     assert runs.keys() == finished.keys()
     for job_id, run in runs.items():
         record = finished[job_id]
         assert run.user_id is None
         known = record.model_copy(update={"user_id": None, "state_reason": run.state_reason})
-        assert happenings(run) == happenings(known)
-        for happening in happenings(run):
-            assert occurrence(happening, run, "someone") == occurrence(happening, known, "someone")
+        assert transitions(run) == transitions(known)
+        for transition in transitions(run):
+            assert job_event(transition, run, "someone") == job_event(transition, known, "someone")
         assert (run.comment, run.hosts, run.cpus) == (record.comment, record.hosts, record.cpus)
 
 
 def test_nodes(version: Version) -> None:
-    answer = read(version, "nodes", Nodes)
+    answer = parse_recorded(version, "nodes", Nodes)
     (node,) = answer.nodes
     assert (node.name, node.cpus, node.real_memory, node.features) == ("w1", 4, 8000, ("general",))
     assert node.slurmd_start_time is not None
@@ -101,17 +104,17 @@ def test_nodes(version: Version) -> None:
 
 
 def test_submit_and_kill(version: Version) -> None:
-    assert read(version, "submit", SubmitAnswer).job_id > 0
-    assert [status.error.code for status in read(version, "kill", KillAnswer).status] == [2017]
+    assert parse_recorded(version, "submit", SubmitAnswer).job_id > 0
+    assert [status.error.code for status in parse_recorded(version, "kill", KillAnswer).status] == [2017]
 
 
 def test_who_has_rights(version: Version) -> None:
-    privileged = {user.name for user in read(version, "users", Users).users if user.privileged}
+    privileged = {user.name for user in parse_recorded(version, "users", Users).users if user.privileged}
     assert privileged == {"root", "clusterra-operator"}
 
 
 def test_the_controller_answers(version: Version) -> None:
-    answer = read(version, "ping", Pings)
+    answer = parse_recorded(version, "ping", Pings)
     assert [ping.responding for ping in answer.pings] == [True]
     assert answer.meta.slurm.release
 
@@ -126,5 +129,5 @@ def test_the_controller_answers(version: Version) -> None:
     ],
 )
 def test_errors(version: Version, name: str, kind: str) -> None:
-    answer = read(version, name, Answer)
-    assert failure(recorded(version, name)["status"], answer.errors, what="job").error.kind == kind
+    answer = parse_recorded(version, name, Answer)
+    assert error_from_answer(recorded(version, name)["status"], answer.errors, entity="job").error.kind == kind

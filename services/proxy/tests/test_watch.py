@@ -18,19 +18,19 @@ QUIET = ("--output=/dev/null",)
 WHOLE_LIFE = ("submitted", "running", "completed")
 
 
-async def told(proxy: ProxyWorld, *expected: str, seconds: float = 30) -> None:
+async def wait_for_events(proxy: ProxyWorld, *expected: str, seconds: float = 30) -> None:
     """Wait until these events were told of their jobs, each once and in this order for each job, and no others."""
     entities = {event.partition(" ")[0] for event in expected}
 
-    async def all_told() -> bool:
-        return set(expected) <= set(await proxy.kinds(*entities))
+    async def all_published() -> bool:
+        return set(expected) <= set(await proxy.event_lines(*entities))
 
     try:
-        await until(all_told, seconds=seconds, what="the events", every=0.1)
+        await until(all_published, seconds=seconds, what="the events", every=0.1)
     finally:
-        kinds = await proxy.kinds(*entities)
+        event_lines = await proxy.event_lines(*entities)
         for entity in entities:
-            mine = [kind for kind in kinds if kind.partition(" ")[0] == entity]
+            mine = [kind for kind in event_lines if kind.partition(" ")[0] == entity]
             assert mine == [event for event in expected if event.partition(" ")[0] == entity]
 
 
@@ -46,14 +46,14 @@ async def test_a_job_of_plain_sbatch_is_seen_within_a_second(
     (group,) = [group for group in snapshot.pending or () if job_id in group.job_ids]
     assert (group.uid, group.held) == (alice.uid, True)
     await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=job_id), Done)
-    await told(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
+    await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
 
 
 async def test_a_job_that_is_over_between_two_looks_is_told_whole(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
 ) -> None:
     job_id = await slurm.cluster.sbatch(alice, "#!/bin/sh\nexit 4\n", "--job-name=quick", *QUIET)
-    await told(proxy, f"{job_id} job.submitted", f"{job_id} job.running", f"{job_id} job.failed")
+    await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.running", f"{job_id} job.failed")
     events = {event.kind: event for event in await proxy.events("job.*") if event.subject == job_id}
     failed = events["job.failed"].data.model_dump()
     assert (failed["exit_code"], failed["uid"], failed["name"], len(failed["nodes"])) == (4, alice.uid, "quick", 1)
@@ -64,20 +64,20 @@ async def test_a_job_that_is_over_between_two_looks_is_told_whole(
 async def test_an_array_of_five(proxy: ProxyWorld, alice: SlurmUser) -> None:
     array = (await proxy.submit(alice, array="0-4%2")).job_id
     tasks = [f"{array}_{task} job.{kind}" for task in range(5) for kind in ("running", "completed")]
-    await told(proxy, f"{array} job.submitted", *tasks)
+    await wait_for_events(proxy, f"{array} job.submitted", *tasks)
 
 
 async def test_an_array_of_which_one_task_is_cancelled(proxy: ProxyWorld, alice: SlurmUser) -> None:
     array = (await proxy.submit(alice, array="0-2", hold=True)).job_id
     await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=f"{array}_1"), Done)
-    await told(proxy, f"{array} job.submitted", f"{array}_1 job.cancelled")
+    await wait_for_events(proxy, f"{array} job.submitted", f"{array}_1 job.cancelled")
     await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=array), Done)
-    await told(proxy, f"{array} job.submitted", f"{array} job.cancelled", f"{array}_1 job.cancelled")
+    await wait_for_events(proxy, f"{array} job.submitted", f"{array} job.cancelled", f"{array}_1 job.cancelled")
 
 
 async def test_a_requeued_job_runs_again(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     job_id = (await proxy.submit(alice, "#!/bin/sh\n[ $SLURM_RESTART_COUNT ] || sleep 60\n", requeue=True)).job_id
-    await told(proxy, f"{job_id} job.submitted", f"{job_id} job.running")
+    await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.running")
     assert (await slurm.cluster.run("scontrol", "requeue", job_id)).returncode == 0
 
     async def waits_again() -> bool:
@@ -87,7 +87,7 @@ async def test_a_requeued_job_runs_again(proxy: ProxyWorld, slurm: SlurmWorld, a
     hurried = await slurm.cluster.run("scontrol", "update", f"jobid={job_id}", "starttime=now")
     # On a machine that stands still for a while it has begun by itself.
     assert hurried.returncode == 0 or "no longer pending" in hurried.stderr, hurried
-    await told(
+    await wait_for_events(
         proxy,
         f"{job_id} job.submitted",
         f"{job_id} job.running",
@@ -113,7 +113,7 @@ async def test_events_are_told_once_over_a_restart(
         before = [(await proxy.submit(user)).job_id for _ in range(3)]
         across = [(await proxy.submit(user, "#!/bin/sh\nsleep 3\n")).job_id for _ in range(3)]
         array = (await proxy.submit(user, "#!/bin/sh\nsleep 1\n", array="0-2%1")).job_id
-        await told(proxy, *(f"{across[0]} job.{kind}" for kind in ("submitted", "running")))
+        await wait_for_events(proxy, *(f"{across[0]} job.{kind}" for kind in ("submitted", "running")))
         generation = proxy.snapshots[-1].generation
         assert proxy.process is not None
         if signal == "kill":
@@ -129,7 +129,7 @@ async def test_events_are_told_once_over_a_restart(
             for kind in ("submitted", "running", "completed")
         ]
         tasks = [f"{array}_{task} job.{kind}" for task in range(3) for kind in ("running", "completed")]
-        await told(proxy, *whole, f"{array} job.submitted", *tasks)
+        await wait_for_events(proxy, *whole, f"{array} job.submitted", *tasks)
         ids = Counter(event.id for event in await proxy.events())
         assert max(ids.values()) == 1
         nodes = Counter((event.subject, event.kind) for event in await proxy.events("node.*"))
@@ -146,14 +146,16 @@ async def test_what_ended_and_was_forgotten_while_nobody_watched_is_told(
         ours = (await proxy.submit(user, sleep)).job_id
         by_sbatch = await slurm.cluster.sbatch(user, sleep, *QUIET)
         held = (await proxy.submit(user, hold=True)).job_id
-        await told(proxy, f"{held} job.submitted")
-        await told(proxy, *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch) for kind in WHOLE_LIFE[:2]))
+        await wait_for_events(proxy, f"{held} job.submitted")
+        await wait_for_events(
+            proxy, *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch) for kind in WHOLE_LIFE[:2])
+        )
         await proxy.kill()
         unseen = await slurm.cluster.sbatch(stranger, TRUE, *QUIET)
         await slurm.cluster.run("scancel", held)
-        await slurm.forget_finished_jobs(ours, by_sbatch, held, unseen)
+        await slurm.purge_finished_jobs(ours, by_sbatch, held, unseen)
         await proxy.start()
-        await told(
+        await wait_for_events(
             proxy,
             *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch, unseen) for kind in WHOLE_LIFE),
             *(f"{held} job.{kind}" for kind in ("submitted", "cancelled")),
@@ -173,13 +175,13 @@ async def test_a_slurm_that_cannot_be_seen_is_no_empty_one(
         await slurm.cluster["slurmrestd"].kill()
         blind = await proxy.until_snapshot(lambda snapshot: snapshot.pending is None and snapshot.nodes is None)
         assert blind.running is None
-        assert (await proxy.refusal("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id))).kind == "unavailable"
+        assert (await proxy.error_of("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id))).kind == "unavailable"
         await slurm.cluster["slurmrestd"].start()
         await proxy.until_snapshot(
             lambda snapshot: any(job_id in group.job_ids for group in snapshot.pending or ()), seconds=20
         )
         await proxy.call("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id), Done)
-        await told(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
+        await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
 
 
 async def test_a_controller_that_is_away_is_no_refusal(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
@@ -188,8 +190,8 @@ async def test_a_controller_that_is_away_is_no_refusal(proxy: ProxyWorld, slurm:
     await slurm.cluster["slurmctld"].stop()
     cancel, submit = await asyncio.gather(
         # slurmrestd answers this with 403, "Operation not permitted".
-        proxy.refusal("cancel", Cancel(viewer=Viewer(user=alice), job_id=job_id)),
-        proxy.refusal("submit", request),
+        proxy.error_of("cancel", Cancel(viewer=Viewer(user=alice), job_id=job_id)),
+        proxy.error_of("submit", request),
     )
     assert (cancel.kind, submit.kind) == ("unavailable", "unavailable")
     await proxy.until_snapshot(lambda snapshot: snapshot.pending is None, seconds=20)
@@ -201,4 +203,4 @@ async def test_a_controller_that_is_away_is_no_refusal(proxy: ProxyWorld, slurm:
     (job,) = (await proxy.jobs(alice, name="away")).jobs
     for each in (job.job_id, job_id):
         await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=each), Done)
-        await told(proxy, f"{each} job.submitted", f"{each} job.cancelled")
+        await wait_for_events(proxy, f"{each} job.submitted", f"{each} job.cancelled")

@@ -9,7 +9,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service, run
 
 from clusterra_proxy.clusters import Clusters
-from clusterra_proxy.leader import Turn
+from clusterra_proxy.leader import Leader
 from clusterra_proxy.settings import Settings
 
 
@@ -23,10 +23,10 @@ async def app(service: Service) -> AsyncIterator[None]:
     registry = Registry()
     try:
         await registry.start(client)
-        turn = Turn()
-        leases = Leases(client.jetstream(), service.name, 1, turn.hold, instance=settings.instance)
+        leader = Leader()
+        leases = Leases(client.jetstream(), service.name, 1, leader.lead, instance=settings.instance)
         service.background("leases", leases.run)
-        Clusters(service, client, settings, turn).follow(registry)
+        Clusters(service, client, settings, leader).follow(registry)
         yield
     finally:
         await registry.stop()

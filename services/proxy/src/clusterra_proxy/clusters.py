@@ -11,7 +11,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service
 
 from clusterra_proxy.cluster.cluster import Cluster, open_cluster
-from clusterra_proxy.leader import Turn
+from clusterra_proxy.leader import Leader
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.settings import Settings
 from clusterra_proxy.watch.watcher import Watcher
@@ -25,37 +25,37 @@ class Clusters:
     Requests are answered by every replica, a cluster is watched by the one whose turn it is.
     """
 
-    def __init__(self, service: Service, client: Client, settings: Settings, turn: Turn) -> None:
+    def __init__(self, service: Service, client: Client, settings: Settings, leader: Leader) -> None:
         self._service = service
         self._client = client
         self._settings = settings
-        self._turn = turn
+        self._leader = leader
         self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
 
     def follow(self, registry: Registry) -> None:
         """Serve all clusters of a registry, and from now on as it changes."""
         for ref, binding in registry.clusters.items():
-            self._change(ref, binding)
-        registry.on_change.append(self._change)
+            self._on_binding(ref, binding)
+        registry.on_change.append(self._on_binding)
 
-    def _change(self, ref: ClusterRef, binding: ClusterBinding | None) -> None:
-        former = self._tasks.pop(ref, None)
-        if former is not None:
-            former.cancel()
+    def _on_binding(self, ref: ClusterRef, binding: ClusterBinding | None) -> None:
+        previous = self._tasks.pop(ref, None)
+        if previous is not None:
+            previous.cancel()
         if binding is not None:
-            run = partial(self._serve, ref, binding, former)
+            run = partial(self._serve, ref, binding, previous)
             self._tasks[ref] = self._service.background(f"cluster {ref}", run)
 
-    async def _serve(self, ref: ClusterRef, binding: ClusterBinding, former: asyncio.Task[None] | None) -> None:
-        if former is not None:
-            await asyncio.wait([former])
+    async def _serve(self, ref: ClusterRef, binding: ClusterBinding, previous: asyncio.Task[None] | None) -> None:
+        if previous is not None:
+            await asyncio.wait([previous])
         with structlog.contextvars.bound_contextvars(tenant=ref.tenant, cluster=ref.cluster):
             log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
-            opened = open_cluster(ref, binding, placeholders=self._settings.placeholders)
+            opened = open_cluster(ref, binding, max_placeholders=self._settings.placeholders)
             async with opened as cluster, asyncio.TaskGroup() as tasks:
                 tasks.create_task(cluster.keep_privileged())
-                tasks.create_task(self._turn.during(lambda: self._watch(cluster)))
-                tasks.create_task(self._turn.during(cluster.admission.keep))
+                tasks.create_task(self._leader.while_leading(lambda: self._watch(cluster)))
+                tasks.create_task(self._leader.while_leading(cluster.placeholders.keep))
                 async with handlers.serve(self._client, cluster):
                     await asyncio.Event().wait()
 

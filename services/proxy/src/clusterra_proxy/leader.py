@@ -6,45 +6,45 @@ from typing import Any
 
 from clusterra_runtime.nats.lease import Lease
 
-from clusterra_proxy.requests.in_flight import Running
+from clusterra_proxy.requests.in_flight import InFlight
 
 
-class Turn:
+class Leader:
     """Runs what only one replica may run, for as long as it is this one's turn.
 
     The turn is given back only after all of it has ended.
     """
 
     def __init__(self) -> None:
-        self._begun = asyncio.Event()
-        self._over = asyncio.Event()
-        self._running = Running()
+        self._elected = asyncio.Event()
+        self._deposed = asyncio.Event()
+        self._in_flight = InFlight()
 
-    async def hold(self, _lease: Lease) -> None:
+    async def lead(self, _lease: Lease) -> None:
         """The work of the lease: it is our turn until this is cancelled."""
-        self._over.clear()
-        self._begun.set()
+        self._deposed.clear()
+        self._elected.set()
         try:
             await asyncio.Event().wait()
         finally:
-            self._begun.clear()
-            self._over.set()
-            await self._running.wait_for_none()
+            self._elected.clear()
+            self._deposed.set()
+            await self._in_flight.wait_until_empty()
 
-    async def during(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def while_leading(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run something from the beginning of each of our turns to its end. Raises what it raises."""
         while True:
-            await self._begun.wait()
-            with self._running:
-                await self._once(run)
+            await self._elected.wait()
+            with self._in_flight:
+                await self._run_until_deposed(run)
 
-    async def _once(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task, over = asyncio.create_task(run()), asyncio.create_task(self._over.wait())
+    async def _run_until_deposed(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task, deposed = asyncio.create_task(run()), asyncio.create_task(self._deposed.wait())
         try:
-            await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, deposed}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 task.result()
         finally:
             task.cancel()
-            over.cancel()
-            await asyncio.gather(task, over, return_exceptions=True)
+            deposed.cancel()
+            await asyncio.gather(task, deposed, return_exceptions=True)

@@ -20,87 +20,91 @@ from collections.abc import Callable
 
 import structlog
 
-from clusterra_proxy.admission.placeholders import Placeholder, difference, same, sentinels
+from clusterra_proxy.admission.placeholders import PlaceholderGroup, diff, is_current, sentinels
 from clusterra_proxy.slurmrestd.error_codes import NODE_TABLE_FULL
 from clusterra_proxy.slurmrestd.errors import NotFound, Rejected, SlurmFailed, Unavailable
-from clusterra_proxy.slurmrestd.future_nodes import FutureRecords
+from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
 
 log = structlog.get_logger(__name__)
 
-ROOM = 640
+MAX_PLACEHOLDERS = 640
 """Records that a cluster gets at most, unless the proxy is told otherwise. Slurm's MaxNodeCount must hold them
 besides the workers; operators of Slurm on Kubernetes set it to 1024."""
-LOOK_SECONDS = 1.0
-POLL_SECONDS = 0.1
-WHOLE_SECONDS = 300.0
+SENTINEL_SECONDS = 1.0
+WAIT_POLL_SECONDS = 0.1
+FULL_CHECK_SECONDS = 300.0
 RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
-LONGEST_AWAY_SECONDS = 4.0
+MAX_RETRY_SECONDS = 60.0
+MAX_UNAVAILABLE_RETRY_SECONDS = 4.0
 """While Slurm does not answer: when it comes back, the types of all GPUs are forgotten."""
 
 
-class Admission:
+class PlaceholderKeeper:
     """The placeholders of one cluster. `token` makes a token of the service user."""
 
-    def __init__(self, records: FutureRecords, placeholders: tuple[Placeholder, ...], token: Callable[[], str]) -> None:
+    def __init__(
+        self, records: FutureNodeRecords, groups: tuple[PlaceholderGroup, ...], token: Callable[[], str]
+    ) -> None:
         self._records = records
-        self._placeholders = placeholders
+        self._groups = groups
         self._token = token
 
     async def keep(self) -> None:
         """Keep them, for ever. What fails is tried again after growing pauses; the log tells each new reason."""
-        whole_at = 0.0
+        full_check_at = 0.0
         retry_seconds = RETRY_SECONDS
-        told = ""
+        logged_reason = ""
         while True:
-            pause = LOOK_SECONDS
+            pause = SENTINEL_SECONDS
             try:
-                if time.monotonic() >= whole_at or not await self.sound():
-                    await self._mend()
-                    whole_at = time.monotonic() + WHOLE_SECONDS
-                if told:
+                if time.monotonic() >= full_check_at or not await self.intact():
+                    await self._repair()
+                    full_check_at = time.monotonic() + FULL_CHECK_SECONDS
+                if logged_reason:
                     log.info("placeholders_kept_again")
-                told, retry_seconds = "", RETRY_SECONDS
+                logged_reason, retry_seconds = "", RETRY_SECONDS
             except SlurmFailed as error:
-                if str(error) != told:
+                if str(error) != logged_reason:
                     log.warning("placeholders_not_kept", reason=str(error), hint=_hint(error))
-                told, whole_at = str(error), 0.0
-                longest = LONGEST_AWAY_SECONDS if isinstance(error, Unavailable) else LONGEST_RETRY_SECONDS
-                pause = min(retry_seconds, longest)
-                retry_seconds = min(2 * retry_seconds, LONGEST_RETRY_SECONDS)
+                logged_reason, full_check_at = str(error), 0.0
+                max_retry_seconds = (
+                    MAX_UNAVAILABLE_RETRY_SECONDS if isinstance(error, Unavailable) else MAX_RETRY_SECONDS
+                )
+                pause = min(retry_seconds, max_retry_seconds)
+                retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)
             await asyncio.sleep(pause)
 
-    async def sound(self) -> bool:
+    async def intact(self) -> bool:
         """Whether the sentinels are as they should be. Raises the errors of `clusterra_proxy.slurmrestd.errors`."""
-        for name, gres in sentinels(self._placeholders):
+        for name, gres in sentinels(self._groups):
             node = await self._records.get(self._token(), name)
-            if node is None or not same(node, gres):
+            if node is None or not is_current(node, gres):
                 return False
         return True
 
-    async def becomes_sound(self, seconds: float) -> bool:
+    async def wait_until_intact(self, seconds: float) -> bool:
         """Wait so long at most until they are; whether they are. Raises the errors of `slurmrestd.errors`."""
         end = time.monotonic() + seconds
-        while not await self.sound():
+        while not await self.intact():
             if time.monotonic() > end:
                 return False
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(WAIT_POLL_SECONDS)
         return True
 
-    async def _mend(self) -> None:
+    async def _repair(self) -> None:
         """Do what is between what is wanted and what there is: new ones first, so that nothing is missing meanwhile."""
-        todo = difference(self._placeholders, await self._records.list(self._token()))
+        todo = diff(self._groups, await self._records.list(self._token()))
         if not todo:
             return
         for nodes, gres in todo.amend:
             await self._records.amend(self._token(), nodes, gres)
-        for placeholder, nodes in todo.create:
-            await self._records.create(self._token(), placeholder.line(nodes))
+        for group, nodes in todo.create:
+            await self._records.create(self._token(), group.node_conf(nodes))
             # No line of slurm.conf can say it.
-            await self._records.amend(self._token(), nodes, placeholder.worker.gres)
+            await self._records.amend(self._token(), nodes, group.worker.gres)
         for nodes in todo.delete:
             await self._records.delete(self._token(), nodes)
-        if not await self.sound():
+        if not await self.intact():
             raise Rejected(
                 "Slurm shows other placeholders than it was told to make",
                 hint="compare `sinfo --future` with the catalogue, above all the spelling of GPUs",

@@ -24,15 +24,15 @@ from clusterra_proxy.slurmrestd.answers import FutureNode
 from clusterra_proxy.slurmrestd.gres import gres_counts
 
 PREFIX = "placeholder-"
-FLOOR = 8
+MIN_PER_SHAPE = 8
 """Records of each shape before the largest ones get more."""
-PER_CALL = 50
+MAX_NODES_PER_CALL = 50
 """Records that one call makes or deletes: slurmctld does nothing else for the 5 ms that each takes."""
 _DIGEST = 6
 
 
 @dataclass(frozen=True)
-class Placeholder:
+class PlaceholderGroup:
     """`count` equal records that stand for workers of one shape."""
 
     shape: str
@@ -40,7 +40,7 @@ class Placeholder:
     count: int
 
     @property
-    def stem(self) -> str:
+    def name_prefix(self) -> str:
         """What the names begin with."""
         digest = hashlib.sha256(self.worker.model_dump_json(exclude={"weight"}).encode()).hexdigest()[:_DIGEST]
         return f"{PREFIX}{self.shape}-{digest}-"
@@ -48,14 +48,14 @@ class Placeholder:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the records, in the order in which they are made."""
-        return tuple(f"{self.stem}{number}" for number in range(1, self.count + 1))
+        return tuple(f"{self.name_prefix}{number}" for number in range(1, self.count + 1))
 
     @property
-    def last(self) -> str:
+    def last_name(self) -> str:
         """The name of the record that is made last."""
-        return f"{self.stem}{self.count}"
+        return f"{self.name_prefix}{self.count}"
 
-    def line(self, nodes: str) -> str:
+    def node_conf(self, nodes: str) -> str:
         """The line of slurm.conf for some of them."""
         parts = [f"NodeName={nodes}", f"CPUs={self.worker.cpus}", f"RealMemory={self.worker.memory_mib}"]
         if self.worker.features:
@@ -66,10 +66,10 @@ class Placeholder:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PlaceholderDiff:
     """What is to be done until Slurm has what is wanted. Hostlist expressions, of `PER_CALL` names at most."""
 
-    create: tuple[tuple[Placeholder, str], ...] = ()
+    create: tuple[tuple[PlaceholderGroup, str], ...] = ()
     amend: tuple[tuple[str, str], ...] = ()
     """Expression and resources: Slurm has forgotten the type of the GPUs, or has not been told the Extra."""
     delete: tuple[str, ...] = ()
@@ -78,40 +78,42 @@ class Difference:
         return bool(self.create or self.amend or self.delete)
 
 
-def wanted(binding: ClusterBinding, room: int) -> tuple[Placeholder, ...]:
+def desired_placeholders(binding: ClusterBinding, limit: int) -> tuple[PlaceholderGroup, ...]:
     """The placeholders of a cluster: at most `room` records, but at least one of each shape."""
     shapes = binding.catalogue.shapes
-    most = max(binding.policy.max_workers, 1)
-    counts = dict.fromkeys((shape.name for shape in shapes), max(1, min(most, FLOOR, room // max(len(shapes), 1))))
-    largest = [shape.name for shape in shapes if _largest(shape, binding.catalogue)]
+    max_workers = max(binding.policy.max_workers, 1)
+    counts = dict.fromkeys(
+        (shape.name for shape in shapes), max(1, min(max_workers, MIN_PER_SHAPE, limit // max(len(shapes), 1)))
+    )
+    largest = [shape.name for shape in shapes if _is_maximal(shape, binding.catalogue)]
     for names in (largest, [name for name in counts if name not in largest]):
-        share = max(room - sum(counts.values()), 0) // max(len(names), 1)
-        counts |= {name: min(most, counts[name] + share) for name in names}
-    return tuple(Placeholder(shape.name, shape.worker, counts[shape.name]) for shape in shapes)
+        share = max(limit - sum(counts.values()), 0) // max(len(names), 1)
+        counts |= {name: min(max_workers, counts[name] + share) for name in names}
+    return tuple(PlaceholderGroup(shape.name, shape.worker, counts[shape.name]) for shape in shapes)
 
 
-def sentinels(placeholders: Iterable[Placeholder]) -> tuple[tuple[str, str], ...]:
+def sentinels(groups: Iterable[PlaceholderGroup]) -> tuple[tuple[str, str], ...]:
     """Name and resources of the records by which a loss shows: the one made last, and the last one with GPUs."""
-    found = tuple(placeholders)
-    typed = tuple(placeholder for placeholder in found if placeholder.worker.gres)
-    return tuple(dict.fromkeys((each.last, each.worker.gres) for each in (*found[-1:], *typed[-1:])))
+    found = tuple(groups)
+    typed = tuple(group for group in found if group.worker.gres)
+    return tuple(dict.fromkeys((each.last_name, each.worker.gres) for each in (*found[-1:], *typed[-1:])))
 
 
-def difference(placeholders: Iterable[Placeholder], present: Iterable[FutureNode]) -> Difference:
+def diff(groups: Iterable[PlaceholderGroup], present: Iterable[FutureNode]) -> PlaceholderDiff:
     """What is between the records that are wanted and those there are. Records of slurm.conf are not ours to delete."""
     nodes = {node.name: node for node in present if node.name.startswith(PREFIX) and node.dynamic}
-    create: list[tuple[Placeholder, str]] = []
+    create: list[tuple[PlaceholderGroup, str]] = []
     amend: list[tuple[str, str]] = []
-    for placeholder in placeholders:
-        found = [(name, nodes.pop(name, None)) for name in placeholder.names]
+    for group in groups:
+        found = [(name, nodes.pop(name, None)) for name in group.names]
         missing = [name for name, node in found if node is None]
-        other = [name for name, node in found if node is not None and not same(node, placeholder.worker.gres)]
-        create += [(placeholder, nodes_of) for nodes_of in _expressions(missing)]
-        amend += [(nodes_of, placeholder.worker.gres) for nodes_of in _expressions(other)]
-    return Difference(tuple(create), tuple(amend), tuple(_expressions(nodes)))
+        other = [name for name, node in found if node is not None and not is_current(node, group.worker.gres)]
+        create += [(group, nodes_of) for nodes_of in _expressions(missing)]
+        amend += [(nodes_of, group.worker.gres) for nodes_of in _expressions(other)]
+    return PlaceholderDiff(tuple(create), tuple(amend), tuple(_expressions(nodes)))
 
 
-def same(node: FutureNode, gres: str) -> bool:
+def is_current(node: FutureNode, gres: str) -> bool:
     """Whether a record has these resources, and takes jobs of every class.
 
     Without Extra it counts for no job that has a class: Slurm would hold such a job until a worker that fits it comes.
@@ -129,11 +131,11 @@ def _gres(text: str) -> list[str]:
     return sorted(item if re.search(r":\d+$", item) else f"{item}:1" for item in items)
 
 
-def _largest(shape: Shape, catalogue: Catalogue) -> bool:
-    return not any(_serves(other, shape) and not _serves(shape, other) for other in catalogue.shapes)
+def _is_maximal(shape: Shape, catalogue: Catalogue) -> bool:
+    return not any(_covers(other, shape) and not _covers(shape, other) for other in catalogue.shapes)
 
 
-def _serves(large: Shape, small: Shape) -> bool:
+def _covers(large: Shape, small: Shape) -> bool:
     """Whether a worker of `large` runs what one of `small` could, but for jobs that ask for the shape by its name."""
     one, other = large.worker, small.worker
     has = gres_counts(one.gres)
@@ -149,14 +151,14 @@ def _expressions(names: Iterable[str]) -> Iterator[str]:
     """Hostlist expressions of names that end in a number."""
     by_stem: dict[str, list[int]] = {}
     for name in names:
-        stem, dash, number = name.rpartition("-")
+        name_prefix, dash, number = name.rpartition("-")
         if number.isdecimal():
-            by_stem.setdefault(f"{stem}{dash}", []).append(int(number))
+            by_stem.setdefault(f"{name_prefix}{dash}", []).append(int(number))
         else:
             yield name
-    for stem, numbers in by_stem.items():
-        for chunk in itertools.batched(sorted(numbers), PER_CALL):
-            yield f"{stem}[{','.join(_ranges(chunk))}]"
+    for name_prefix, numbers in by_stem.items():
+        for chunk in itertools.batched(sorted(numbers), MAX_NODES_PER_CALL):
+            yield f"{name_prefix}[{','.join(_ranges(chunk))}]"
 
 
 def _ranges(numbers: Iterable[int]) -> Iterator[str]:

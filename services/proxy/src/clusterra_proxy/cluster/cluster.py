@@ -12,17 +12,17 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.secrets import SecretUnavailable, read_secret
 
-from clusterra_proxy.admission.keeper import ROOM, Admission
-from clusterra_proxy.admission.placeholders import wanted
+from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS, PlaceholderKeeper
+from clusterra_proxy.admission.placeholders import desired_placeholders
 from clusterra_proxy.cluster.idempotency import IdempotencyKeys
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
-from clusterra_proxy.slurmrestd.future_nodes import FutureRecords
+from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
-from clusterra_proxy.slurmrestd.slurmctld import Controller
-from clusterra_proxy.slurmrestd.tokens import Names, TokenMint
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
+from clusterra_proxy.slurmrestd.tokens import TokenMint, UserNames
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ class Listener(Protocol):
     def on_jobs(self, records: tuple[JobRecord, ...]) -> None:
         """Records that were read."""
 
-    def on_nodes(self) -> None:
+    def holds_nodes(self) -> None:
         """The nodes may have changed."""
 
 
@@ -50,44 +50,44 @@ class Cluster:
 
     ref: ClusterRef
     binding: ClusterBinding
-    controller: Controller
+    slurmctld: Slurmctld
     accounting: Accounting
-    admission: Admission
+    placeholders: PlaceholderKeeper
     mint: TokenMint
-    names: Names
+    names: UserNames
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
     jobs: JobTable = field(default_factory=JobTable)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
-    jobs_seen_at: datetime | None = None
+    jobs_observed_at: datetime | None = None
     """When the last look at all jobs was asked for; None when the last one failed."""
-    nodes_seen_at: datetime | None = None
+    nodes_observed_at: datetime | None = None
 
     listener: "Listener | None" = None
     """The watcher, while this replica watches the cluster."""
     _privileged_known: asyncio.Event = field(default_factory=asyncio.Event)
-    _work: set[asyncio.Task[None]] = field(default_factory=set)
+    _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def jobs_fresh(self) -> bool:
         """Whether `jobs` is what slurmctld has."""
-        return self.listener is not None and _recent(self.jobs_seen_at)
+        return self.listener is not None and _recent(self.jobs_observed_at)
 
     @property
     def nodes_fresh(self) -> bool:
         """Whether `nodes` is what slurmctld has."""
-        return self.listener is not None and _recent(self.nodes_seen_at)
+        return self.listener is not None and _recent(self.nodes_observed_at)
 
-    def saw_jobs(self, records: Iterable[JobRecord], asked_at: datetime) -> None:
+    def observe_jobs(self, records: Iterable[JobRecord], requested_at: datetime) -> None:
         """Take what Slurm answered to a question that was asked at a moment."""
         if self.listener is None:
             return
-        taken = tuple(records)
-        for record in taken:
-            self.jobs.put(record, asked_at)
-        self.keys.learn(taken)
-        self.listener.on_jobs(taken)
+        observed = tuple(records)
+        for record in observed:
+            self.jobs.put(record, requested_at)
+        self.keys.learn(observed)
+        self.listener.on_jobs(observed)
 
-    def saw_node(self, node: NodeRecord | None, name: str) -> None:
+    def observe_node(self, node: NodeRecord | None, name: str) -> None:
         """Take a node's newest record; None when it is gone."""
         if self.listener is None:
             return
@@ -95,30 +95,30 @@ class Cluster:
             self.nodes.pop(name, None)
         else:
             self.nodes[name] = node
-        self.listener.on_nodes()
+        self.listener.holds_nodes()
 
-    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something after the answer was given."""
         task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
-    async def own_changes_seen(self) -> None:
+    async def wait_for_own_changes(self) -> None:
         """Wait until what was changed through us is in what was seen: who submits and then lists finds his job."""
-        if self._work:
-            await asyncio.wait(tuple(self._work))
+        if self._background:
+            await asyncio.wait(tuple(self._background))
 
     async def close(self) -> None:
         """End what was to be done soon."""
-        for task in self._work:
+        for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        await asyncio.gather(*self._background, return_exceptions=True)
 
-    def owner(self, record: JobRecord) -> str:
+    def owner_name(self, record: JobRecord) -> str:
         """The name of a job's owner. Of one whom only the job's comment names nothing is known."""
         if record.user_id is None:
             return record.user_name
-        return self.names.name(record.user_id, record.note.user or record.user_name)
+        return self.names.name(record.user_id, record.parsed_comment.user or record.user_name)
 
     async def user_token(self, user: SlurmUser) -> str:
         """A token of this very user; right after the start it waits a moment until that is safe.
@@ -135,7 +135,7 @@ class Cluster:
         while True:
             pause = PRIVILEGED_SECONDS
             try:
-                self.mint.reserve(await self.accounting.privileged(self.mint.operator()))
+                self.mint.reserve_names(await self.accounting.privileged_names(self.mint.operator()))
                 self._privileged_known.set()
             except SlurmFailed as error:
                 log.warning("privileged_names_not_read", reason=str(error))
@@ -144,15 +144,17 @@ class Cluster:
 
 
 @asynccontextmanager
-async def open_cluster(ref: ClusterRef, binding: ClusterBinding, *, placeholders: int = ROOM) -> AsyncIterator[Cluster]:
+async def open_cluster(
+    ref: ClusterRef, binding: ClusterBinding, *, max_placeholders: int = MAX_PLACEHOLDERS
+) -> AsyncIterator[Cluster]:
     """A cluster with its connections, and so many placeholders at most."""
     async with Slurmrestd(binding.slurmrestd_url) as slurmrestd:
-        controller = Controller(slurmrestd)
-        names = Names()
+        slurmctld = Slurmctld(slurmrestd)
+        names = UserNames()
         mint = TokenMint(lambda: _key(binding), binding.operator, home=binding.shared_path, names=names)
-        records = FutureRecords(slurmrestd, controller.version)
-        admission = Admission(records, wanted(binding, placeholders), mint.operator)
-        cluster = Cluster(ref, binding, controller, Accounting(slurmrestd, controller.version), admission, mint, names)
+        records = FutureNodeRecords(slurmrestd, slurmctld.version)
+        placeholders = PlaceholderKeeper(records, desired_placeholders(binding, max_placeholders), mint.operator)
+        cluster = Cluster(ref, binding, slurmctld, Accounting(slurmrestd, slurmctld.version), placeholders, mint, names)
         try:
             yield cluster
         finally:

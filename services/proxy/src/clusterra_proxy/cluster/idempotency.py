@@ -10,11 +10,11 @@ from clusterra_contracts.identity import JobId, Moment
 
 from clusterra_proxy.slurmrestd.records import JobRecord
 
-MOST_KEYS = 20_000
+MAX_KEYS = 20_000
 
 
 @dataclass(frozen=True)
-class KnownJob:
+class SubmittedJob:
     """The job of a key."""
 
     job_id: JobId
@@ -28,46 +28,46 @@ class IdempotencyKeys:
     """
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[tuple[int, str], KnownJob] = OrderedDict()
+        self._jobs: OrderedDict[tuple[int, str], SubmittedJob] = OrderedDict()
         self._uncertain: set[tuple[int, str]] = set()
-        self._under_way: dict[tuple[int, str], asyncio.Lock] = {}
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
 
     @asynccontextmanager
-    async def hold(self, uid: int, key: str) -> AsyncIterator[None]:
+    async def lock(self, uid: int, key: str) -> AsyncIterator[None]:
         """Let one submit with this key through at a time."""
-        lock = self._under_way.setdefault((uid, key), asyncio.Lock())
+        lock = self._locks.setdefault((uid, key), asyncio.Lock())
         try:
             async with lock:
                 yield
         finally:
             if not lock.locked():
-                self._under_way.pop((uid, key), None)
+                self._locks.pop((uid, key), None)
 
-    def find(self, uid: int, key: str) -> KnownJob | None:
+    def find(self, uid: int, key: str) -> SubmittedJob | None:
         """The job that this key made."""
         return self._jobs.get((uid, key))
 
-    def add(self, uid: int, key: str, job: KnownJob) -> None:
+    def add(self, uid: int, key: str, job: SubmittedJob) -> None:
         """Note the job of a key."""
         self._uncertain.discard((uid, key))
         self._jobs.setdefault((uid, key), job)
-        while len(self._jobs) > MOST_KEYS:
+        while len(self._jobs) > MAX_KEYS:
             self._jobs.popitem(last=False)
 
-    def doubt(self, uid: int, key: str) -> None:
+    def mark_uncertain(self, uid: int, key: str) -> None:
         """Note that nobody knows whether the submit with this key was done."""
-        if len(self._uncertain) >= MOST_KEYS:
+        if len(self._uncertain) >= MAX_KEYS:
             self._uncertain.clear()
         self._uncertain.add((uid, key))
 
-    def doubtful(self, uid: int, key: str) -> bool:
+    def is_uncertain(self, uid: int, key: str) -> bool:
         """Whether Slurm must be asked before this key is used again."""
         return (uid, key) in self._uncertain
 
     def learn(self, records: Iterable[JobRecord]) -> None:
         """Take the keys of job records."""
         for record in records:
-            key = record.note.key
+            key = record.parsed_comment.key
             if key and record.user_id is not None and record.submit_time is not None:
                 job_id = str(record.array or record.job_id)
-                self.add(record.user_id, key, KnownJob(job_id, record.submit_time))
+                self.add(record.user_id, key, SubmittedJob(job_id, record.submit_time))

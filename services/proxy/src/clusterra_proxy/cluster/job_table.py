@@ -20,16 +20,16 @@ class Entry:
     """A record with when the question was asked that it answers."""
 
     record: JobRecord
-    asked_at: datetime
+    requested_at: datetime
 
 
 @dataclass(frozen=True)
-class Difference:
+class StateDiff:
     """What a look at all states found different from the table. Numbers are those of records."""
 
     changed: frozenset[int]
     """New ones, and those in another state than the table has: to be read."""
-    gone: tuple[JobRecord, ...]
+    removed: tuple[JobRecord, ...]
     """Those that slurmctld knows no more."""
 
 
@@ -44,7 +44,7 @@ class JobTable:
         self._entries: dict[int, Entry] = {}
         self._waiting: dict[int, tuple[int, ...]] = {}
         self._arrays: defaultdict[int, set[int]] = defaultdict(set)
-        self._ceased: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
+        self._no_longer_waiting: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
         """By array, tasks that wait no more, and when that was noticed: they have begun or were cancelled."""
         self._cancelled: defaultdict[int, dict[int, JobRecord]] = defaultdict(dict)
 
@@ -71,41 +71,41 @@ class JobTable:
             return tuple(records)
         exact = tuple(record for record in records if record.id == job_id)
         # One that has ceased to wait is taken for waiting until the next look shows whether it has begun.
-        ceased = self._ceased.get(number, {})
+        no_longer_waiting = self._no_longer_waiting.get(number, {})
         return exact or tuple(
             record
             for record in records
-            if record.waiting_tasks and (int(task) in self.waiting_tasks(record) or int(task) in ceased)
+            if record.is_waiting_array and (int(task) in self.waiting_tasks(record) or int(task) in no_longer_waiting)
         )
 
     def waiting_tasks(self, record: JobRecord) -> tuple[int, ...]:
         """The tasks that a record stands for which have not started. Slurm cuts long lists of them in the record."""
-        if not record.waiting_tasks:
+        if not record.is_waiting_array:
             return ()
         return self._waiting.get(record.job_id) or array_tasks.expand(record.array_task_string)
 
-    def put(self, record: JobRecord, asked_at: datetime) -> None:
+    def put(self, record: JobRecord, requested_at: datetime) -> None:
         """Take a record that answers a question asked at a moment."""
         known = self._entries.get(record.job_id)
-        if known is not None and known.asked_at > asked_at:
+        if known is not None and known.requested_at > requested_at:
             return
-        if known is not None and known.record.waiting_tasks and record.waiting_tasks:
-            self._wait(known.record, array_tasks.expand(record.array_task_string), now())
-        self._entries[record.job_id] = Entry(record, asked_at)
+        if known is not None and known.record.is_waiting_array and record.is_waiting_array:
+            self._set_waiting_tasks(known.record, array_tasks.expand(record.array_task_string), now())
+        self._entries[record.job_id] = Entry(record, requested_at)
         if record.array:
             self._arrays[record.array].add(record.job_id)
-        if not record.waiting_tasks:
+        if not record.is_waiting_array:
             self._waiting.pop(record.job_id, None)
 
-    def replace(self, records: Iterable[JobRecord], asked_at: datetime) -> tuple[JobRecord, ...]:
+    def replace(self, records: Iterable[JobRecord], requested_at: datetime) -> tuple[JobRecord, ...]:
         """Take a full list; returns those that are gone."""
         listed = set()
         for record in records:
             listed.add(record.job_id)
-            self.put(record, asked_at)
-        return self._remove(listed, asked_at)
+            self.put(record, requested_at)
+        return self._remove(listed, requested_at)
 
-    def compare(self, rows: Iterable[StateRow], asked_at: datetime) -> Difference:
+    def apply_states(self, rows: Iterable[StateRow], requested_at: datetime) -> StateDiff:
         """Find what is different from a look at all states that was asked for at a moment; forgets what is gone."""
         states: dict[int, tuple[str, ...]] = {}
         tasks: defaultdict[int, list[int]] = defaultdict(list)
@@ -121,40 +121,44 @@ class JobTable:
             entry = self._entries.get(number)
             if entry is None:
                 changed.add(number)
-            elif entry.asked_at <= asked_at:
+            elif entry.requested_at <= requested_at:
                 if set(entry.record.job_state) != set(state):
                     changed.add(number)
-                if entry.record.waiting_tasks:
-                    self._wait(entry.record, tuple(sorted(tasks[number])), asked_at)
-        return Difference(frozenset(changed), self._remove(set(states), asked_at))
+                if entry.record.is_waiting_array:
+                    self._set_waiting_tasks(entry.record, tuple(sorted(tasks[number])), requested_at)
+        return StateDiff(frozenset(changed), self._remove(set(states), requested_at))
 
-    def cancelled_tasks(self, looked_at: datetime) -> tuple[JobRecord, ...]:
+    def cancelled_tasks(self, requested_at: datetime) -> tuple[JobRecord, ...]:
         """New records for the tasks that were cancelled before they began: Slurm keeps no trace of them.
 
         To be called when all that the look of that moment found different has been read: a task that waits no more
         and has no record by then has not begun. Its record stays in the table for as long as its array.
         """
         new: list[JobRecord] = []
-        for array, ceased in self._ceased.items():
-            due = {task for task, noticed_at in ceased.items() if noticed_at <= looked_at}
+        for array, no_longer_waiting in self._no_longer_waiting.items():
+            due = {task for task, noticed_at in no_longer_waiting.items() if noticed_at <= requested_at}
             records = [self._entries[number].record for number in self._arrays.get(array, ())]
             for task in sorted(due - {record.array_task_id for record in records} - self._cancelled[array].keys()):
-                self._cancelled[array][task] = _never_begun(records[0], task, ceased[task])
+                self._cancelled[array][task] = _cancelled_before_start(records[0], task, no_longer_waiting[task])
                 new.append(self._cancelled[array][task])
             for task in due:
-                del ceased[task]
+                del no_longer_waiting[task]
         return tuple(new)
 
-    def _wait(self, array: JobRecord, tasks: tuple[int, ...], noticed_at: datetime) -> None:
+    def _set_waiting_tasks(self, array: JobRecord, tasks: tuple[int, ...], noticed_at: datetime) -> None:
         """Note which tasks of an array wait now."""
         for task in set(self.waiting_tasks(array)) - set(tasks):
-            self._ceased[array.array or array.job_id].setdefault(task, noticed_at)
+            self._no_longer_waiting[array.array or array.job_id].setdefault(task, noticed_at)
         self._waiting[array.job_id] = tasks
 
-    def _remove(self, listed: set[int], asked_at: datetime) -> tuple[JobRecord, ...]:
-        gone = [number for number, entry in self._entries.items() if number not in listed and entry.asked_at < asked_at]
+    def _remove(self, listed: set[int], requested_at: datetime) -> tuple[JobRecord, ...]:
+        removed = [
+            number
+            for number, entry in self._entries.items()
+            if number not in listed and entry.requested_at < requested_at
+        ]
         records = []
-        for number in gone:
+        for number in removed:
             record = self._entries.pop(number).record
             self._waiting.pop(number, None)
             if record.array:
@@ -162,12 +166,12 @@ class JobTable:
                 if not self._arrays[record.array]:
                     del self._arrays[record.array]
                     self._cancelled.pop(record.array, None)
-                    self._ceased.pop(record.array, None)
+                    self._no_longer_waiting.pop(record.array, None)
             records.append(record)
         return tuple(records)
 
 
-def _never_begun(array: JobRecord, task: int, at: datetime) -> JobRecord:
+def _cancelled_before_start(array: JobRecord, task: int, at: datetime) -> JobRecord:
     known = {"array_task_id": task, "array_task_string": "", "job_state": ("CANCELLED",), "end_time": at}
     unstarted = {"nodes": "", "start_time": None, "restart_cnt": 0, "state_reason": ""}
     return JobRecord.model_validate(array.model_dump() | known | unstarted)

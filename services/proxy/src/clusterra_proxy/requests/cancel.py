@@ -6,7 +6,7 @@ from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.query import find, may_see
+from clusterra_proxy.requests.query import find_records, may_see
 from clusterra_proxy.slurmrestd.error_codes import ALREADY_DONE
 from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, SlurmFailed
 
@@ -20,30 +20,30 @@ async def cancel(cluster: Cluster, request: Cancel) -> Done:
     NotFound, and Forbidden for somebody else's job.
     """
     job_id, viewer = request.job_id, request.viewer
-    records = await find(cluster, job_id)
+    records = await find_records(cluster, job_id)
     if not records:
         if await cluster.accounting.job(cluster.mint.operator(), job_id, uid=None if viewer.admin else viewer.user.uid):
             return Done()
         raise NotFound(f"there is no job {job_id}")
     if not may_see(viewer, records[0]):
         raise Forbidden(f"job {job_id} belongs to somebody else", hint="ask its owner or an admin")
-    own = records[0].user_id == viewer.user.uid
-    token = await cluster.user_token(viewer.user) if own else cluster.mint.operator()
+    owned = records[0].user_id == viewer.user.uid
+    token = await cluster.user_token(viewer.user) if owned else cluster.mint.operator()
     try:
-        await cluster.controller.kill(token, job_id)
+        await cluster.slurmctld.kill(token, job_id)
     except Conflict as error:
         if error.error.code != ALREADY_DONE:
             raise
-    cluster.soon(look_again(cluster, job_id))
+    cluster.run_in_background(refresh_job(cluster, job_id))
     return Done()
 
 
-async def look_again(cluster: Cluster, job_id: JobId) -> None:
+async def refresh_job(cluster: Cluster, job_id: JobId) -> None:
     """Read a job that we changed, so that the queue shows it at once. A failure is left to the next look at all."""
-    asked_at = now()
+    requested_at = now()
     try:
-        records = await cluster.controller.job(cluster.mint.operator(), job_id)
+        records = await cluster.slurmctld.job(cluster.mint.operator(), job_id)
     except SlurmFailed as error:
         log.info("job_not_read_at_once", job_id=job_id, reason=str(error))
         return
-    cluster.saw_jobs(records, asked_at)
+    cluster.observe_jobs(records, requested_at)

@@ -30,9 +30,9 @@ from nats.aio.subscription import Subscription
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.cancel import cancel
 from clusterra_proxy.requests.diagnosis import diagnose
-from clusterra_proxy.requests.in_flight import Running
+from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
-from clusterra_proxy.requests.query import get, list_jobs
+from clusterra_proxy.requests.query import get_job, list_jobs
 from clusterra_proxy.requests.submit import submit
 
 QUEUE = "proxy"
@@ -47,11 +47,11 @@ class Route[M: Wire, T: Wire]:
     request: type[M]
     use_case: Callable[[Cluster, M], Awaitable[T]]
 
-    async def serve(self, client: Client, cluster: Cluster, running: Running) -> Subscription:
+    async def serve(self, client: Client, cluster: Cluster, in_flight: InFlight) -> Subscription:
         """Answer this operation for a cluster."""
 
         async def handle(_subject: Subject, request: M) -> T:
-            with running:
+            with in_flight:
                 return await self.use_case(cluster, request)
 
         subject = subjects.slurm(cluster.ref, self.operation)
@@ -61,19 +61,19 @@ class Route[M: Wire, T: Wire]:
 @asynccontextmanager
 async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
     """Answer all operations for a cluster within the block, at whose end what was begun is finished."""
-    running = Running()
+    in_flight = InFlight()
     subscriptions = (
-        await Route("submit", Submit, submit).serve(client, cluster, running),
-        await Route("get", GetJob, get).serve(client, cluster, running),
-        await Route("list", ListJobs, list_jobs).serve(client, cluster, running),
-        await Route("cancel", Cancel, cancel).serve(client, cluster, running),
-        await Route("nodes", ListNodes, list_nodes).serve(client, cluster, running),
-        await Route("drain", Drain, drain).serve(client, cluster, running),
-        await Route("undrain", Undrain, undrain).serve(client, cluster, running),
-        await Route("down", Down, down).serve(client, cluster, running),
-        await Route("delete-node", DeleteNode, delete_node).serve(client, cluster, running),
-        await Route("set-extra", SetExtra, set_extra).serve(client, cluster, running),
-        await Route("diag", Diagnose, diagnose).serve(client, cluster, running),
+        await Route("submit", Submit, submit).serve(client, cluster, in_flight),
+        await Route("get", GetJob, get_job).serve(client, cluster, in_flight),
+        await Route("list", ListJobs, list_jobs).serve(client, cluster, in_flight),
+        await Route("cancel", Cancel, cancel).serve(client, cluster, in_flight),
+        await Route("nodes", ListNodes, list_nodes).serve(client, cluster, in_flight),
+        await Route("drain", Drain, drain).serve(client, cluster, in_flight),
+        await Route("undrain", Undrain, undrain).serve(client, cluster, in_flight),
+        await Route("down", Down, down).serve(client, cluster, in_flight),
+        await Route("delete-node", DeleteNode, delete_node).serve(client, cluster, in_flight),
+        await Route("set-extra", SetExtra, set_extra).serve(client, cluster, in_flight),
+        await Route("diag", Diagnose, diagnose).serve(client, cluster, in_flight),
     )
     try:
         yield
@@ -84,4 +84,4 @@ async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
                 await subscription.drain()  # type: ignore[no-untyped-call]
         # What came in before is begun in the next turn of the loop.
         await asyncio.sleep(0)
-        await running.wait_for_none()
+        await in_flight.wait_until_empty()

@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Running:
+class InFlight:
     """A block entered with `with` is under way until it is left."""
 
     def __init__(self) -> None:
@@ -20,6 +20,6 @@ class Running:
         if self._count == 0:
             self._none.set()
 
-    async def wait_for_none(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until nothing is under way."""
         await self._none.wait()

@@ -28,9 +28,9 @@ async def list_nodes(cluster: Cluster, _request: ListNodes) -> NodePage:
     if cluster.nodes_fresh:
         records = tuple(cluster.nodes.values())
     else:
-        listed = await cluster.controller.nodes(cluster.mint.operator())
+        listed = await cluster.slurmctld.nodes(cluster.mint.operator())
         records = listed[0] if listed else ()
-    return NodePage(nodes=tuple(_view(record) for record in sorted(records, key=lambda record: record.name)))
+    return NodePage(nodes=tuple(_node(record) for record in sorted(records, key=lambda record: record.name)))
 
 
 async def drain(cluster: Cluster, request: Drain) -> Drained:
@@ -39,15 +39,15 @@ async def drain(cluster: Cluster, request: Drain) -> Drained:
     Raises NotFound, and Conflict when Slurm accepts the order and the node is not drained.
     """
     token = cluster.mint.operator()
-    record = await cluster.controller.node(token, request.node)
+    record = await cluster.slurmctld.node(token, request.node)
     if not record.draining:
         reason = f"{DRAIN_REASON_PREFIX}{request.reason}"
         with _as_administrator(cluster):
-            await cluster.controller.update_node(token, request.node, ["DRAIN"], reason)
-        record = await cluster.controller.node(token, request.node)
+            await cluster.slurmctld.update_node(token, request.node, ["DRAIN"], reason)
+        record = await cluster.slurmctld.node(token, request.node)
     # Not before: only what is seen idle after this moment stays idle.
     accepted_at = now()
-    cluster.saw_node(record, request.node)
+    cluster.observe_node(record, request.node)
     if not record.draining:
         raise Conflict(f"node {request.node} is not drained, though Slurm took the order", hint="try again")
     return Drained(accepted_at=accepted_at)
@@ -59,7 +59,7 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
     Raises NotFound, and Conflict for a drain that is not ours.
     """
     token = cluster.mint.operator()
-    record = await cluster.controller.node(token, request.node)
+    record = await cluster.slurmctld.node(token, request.node)
     if not record.draining:
         return Done()
     if not record.reason.startswith(DRAIN_REASON_PREFIX):
@@ -69,9 +69,9 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
         )
     # Not RESUME: that would also bring back a node that is down.
     with _as_administrator(cluster):
-        await cluster.controller.update_node(token, request.node, ["UNDRAIN"])
-    record = await cluster.controller.node(token, request.node)
-    cluster.saw_node(record, request.node)
+        await cluster.slurmctld.update_node(token, request.node, ["UNDRAIN"])
+    record = await cluster.slurmctld.node(token, request.node)
+    cluster.observe_node(record, request.node)
     if record.draining:
         raise Conflict(f"node {request.node} is still drained, though Slurm took the order", hint="try again")
     return Done()
@@ -81,29 +81,29 @@ async def down(cluster: Cluster, request: Down) -> Done:
     """Take a node for gone, so that Slurm queues its jobs again; one that is down or not there is as it should be."""
     token = cluster.mint.operator()
     try:
-        record = await cluster.controller.node(token, request.node)
+        record = await cluster.slurmctld.node(token, request.node)
         if "DOWN" not in record.state:
             with _as_administrator(cluster):
-                await cluster.controller.update_node(
+                await cluster.slurmctld.update_node(
                     token, request.node, ["DOWN"], f"{DRAIN_REASON_PREFIX}{request.reason}"
                 )
-            record = await cluster.controller.node(token, request.node)
+            record = await cluster.slurmctld.node(token, request.node)
     except NotFound:
-        cluster.saw_node(None, request.node)
+        cluster.observe_node(None, request.node)
         return Done()
-    cluster.saw_node(record, request.node)
+    cluster.observe_node(record, request.node)
     return Done()
 
 
 async def set_extra(cluster: Cluster, request: SetExtra) -> Done:
     """Have a node's Extra say what it is to say. Raises NotFound, and Rejected for what is no JSON."""
     token = cluster.mint.operator()
-    record = await cluster.controller.node(token, request.node)
+    record = await cluster.slurmctld.node(token, request.node)
     if record.extra != request.extra:
         with _as_administrator(cluster):
-            await cluster.controller.set_extra(token, request.node, request.extra)
-        record = await cluster.controller.node(token, request.node)
-    cluster.saw_node(record, request.node)
+            await cluster.slurmctld.set_extra(token, request.node, request.extra)
+        record = await cluster.slurmctld.node(token, request.node)
+    cluster.observe_node(record, request.node)
     return Done()
 
 
@@ -111,17 +111,17 @@ async def delete_node(cluster: Cluster, request: DeleteNode) -> Done:
     """Forget a dynamic node; one that does not exist is as it should be. Raises Conflict while it is busy."""
     token = cluster.mint.operator()
     try:
-        record = await cluster.controller.node(token, request.node)
+        record = await cluster.slurmctld.node(token, request.node)
     except NotFound:
-        cluster.saw_node(None, request.node)
+        cluster.observe_node(None, request.node)
         return Done()
     if record.busy:
         raise Conflict(
             f"node {request.node} is {'+'.join(record.state)}", hint="drain the node and wait until it is idle"
         )
     with _as_administrator(cluster):
-        await cluster.controller.delete_node(token, request.node)
-    cluster.saw_node(None, request.node)
+        await cluster.slurmctld.delete_node(token, request.node)
+    cluster.observe_node(None, request.node)
     return Done()
 
 
@@ -138,7 +138,7 @@ def _as_administrator(cluster: Cluster) -> Iterator[None]:
         ) from error
 
 
-def _view(record: NodeRecord) -> Node:
+def _node(record: NodeRecord) -> Node:
     return Node(
         name=record.name,
         states=record.state,

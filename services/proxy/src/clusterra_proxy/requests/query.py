@@ -17,14 +17,14 @@ from clusterra_proxy.slurmrestd.errors import Invalid, NotFound
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 
-async def get(cluster: Cluster, request: GetJob) -> Job:
+async def get_job(cluster: Cluster, request: GetJob) -> Job:
     """One job, one task, or an array as a whole. Raises NotFound, also for somebody else's."""
-    records = await find(cluster, request.job_id)
+    records = await find_records(cluster, request.job_id)
     if records and not may_see(request.viewer, records[0]):
         records = ()
     if not records:
         uid = None if request.viewer.admin else request.viewer.user.uid
-        records = await _finished(cluster, request.job_id, uid)
+        records = await _latest_run(cluster, request.job_id, uid)
     whole = "_" not in request.job_id and records and records[0].array
     job = array_view(cluster, request.job_id, records) if whole else view(cluster, records[0]) if records else None
     if job is None:
@@ -35,19 +35,19 @@ async def get(cluster: Cluster, request: GetJob) -> Job:
     return job
 
 
-async def find(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]:
+async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]:
     """The records of a job, a task or an array in slurmctld; nothing when it knows none."""
-    await cluster.own_changes_seen()
-    if cluster.jobs_fresh and (seen := cluster.jobs.job(job_id)):
-        return seen
-    asked_at = now()
+    await cluster.wait_for_own_changes()
+    if cluster.jobs_fresh and (records := cluster.jobs.job(job_id)):
+        return records
+    requested_at = now()
     try:
-        records = await cluster.controller.job(cluster.mint.operator(), job_id)
+        records = await cluster.slurmctld.job(cluster.mint.operator(), job_id)
     except NotFound:
         return ()
-    cluster.saw_jobs(records, asked_at)
+    cluster.observe_jobs(records, requested_at)
     # slurmctld answers with the whole array when one of its tasks is asked for.
-    return _of(job_id, records)
+    return _select(job_id, records)
 
 
 def may_see(viewer: Viewer, record: JobRecord) -> bool:
@@ -57,28 +57,28 @@ def may_see(viewer: Viewer, record: JobRecord) -> bool:
 
 async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
     """One page of jobs, newest submit first: those that slurmctld knows, and older ones when a time is asked for."""
-    seen = await _seen(cluster)
-    records = {(record.id, record.submit_time): record for record in await _history(cluster, request)}
-    records |= {(record.id, record.submit_time): record for record in seen}
+    known = await _known_to_slurmctld(cluster)
+    records = {(record.id, record.submit_time): record for record in await _from_accounting(cluster, request)}
+    records |= {(record.id, record.submit_time): record for record in known}
     visible = (record for record in records.values() if may_see(request.viewer, record))
     jobs = (job for record in visible if (job := view(cluster, record)) is not None)
-    matching = sorted((job for job in jobs if _matches(job, request)), key=_order, reverse=True)
+    matching = sorted((job for job in jobs if _matches(job, request)), key=_sort_key, reverse=True)
     after = _read_cursor(request.cursor) if request.cursor else None
-    rest = [job for job in matching if after is None or _order(job) < after]
+    rest = [job for job in matching if after is None or _sort_key(job) < after]
     page = rest[: request.limit]
     cursor = _write_cursor(page[-1]) if len(rest) > len(page) else None
     return JobPage(jobs=tuple(page), total=len(matching), cursor=cursor)
 
 
-async def _seen(cluster: Cluster) -> Iterable[JobRecord]:
-    await cluster.own_changes_seen()
+async def _known_to_slurmctld(cluster: Cluster) -> Iterable[JobRecord]:
+    await cluster.wait_for_own_changes()
     if cluster.jobs_fresh:
         return tuple(cluster.jobs)
-    listed = await cluster.controller.jobs(cluster.mint.operator())
+    listed = await cluster.slurmctld.jobs(cluster.mint.operator())
     return listed[1] if listed else ()
 
 
-async def _history(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
+async def _from_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
     if request.submitted_after is None and request.submitted_before is None:
         return ()
     if request.states is not None and set(request.states) <= LIVE:
@@ -92,7 +92,7 @@ async def _history(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
     return (run for run in runs if run.state != SUPERSEDED)
 
 
-async def _finished(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
+async def _latest_run(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
     """What accounting has of a job that slurmctld knows no more; of reused ids the last one."""
     runs = await cluster.accounting.job(cluster.mint.operator(), job_id, uid=uid)
     latest = {run.id: run for run in sorted(runs, key=lambda run: run.submit_time or now()) if run.state != SUPERSEDED}
@@ -102,13 +102,13 @@ async def _finished(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[J
     return tuple(run for run in latest.values() if run.array == newest.array)
 
 
-def _of(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
+def _select(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
     if "_" not in job_id:
         return records
     task = int(job_id.partition("_")[2])
     exact = tuple(record for record in records if record.id == job_id)
     return exact or tuple(
-        record for record in records if record.waiting_tasks and task in array_tasks.expand(record.array_task_string)
+        record for record in records if record.is_waiting_array and task in array_tasks.expand(record.array_task_string)
     )
 
 
@@ -122,20 +122,20 @@ def _matches(job: Job, request: ListJobs) -> bool:
     )
 
 
-type _Place = tuple[int, int, int]
+type _SortKey = tuple[int, int, int]
 """Where a job stands in the order: submit time, job id, task."""
 
 
-def _order(job: Job) -> _Place:
+def _sort_key(job: Job) -> _SortKey:
     whole, _, task = job.job_id.partition("_")
     return int(job.submitted_at.timestamp()), int(whole), int(task or -1)
 
 
 def _write_cursor(job: Job) -> str:
-    return base64.urlsafe_b64encode(".".join(map(str, _order(job))).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(".".join(map(str, _sort_key(job))).encode()).decode().rstrip("=")
 
 
-def _read_cursor(cursor: str) -> _Place:
+def _read_cursor(cursor: str) -> _SortKey:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         submitted, whole, task = base64.urlsafe_b64decode(padded.encode()).decode().split(".")

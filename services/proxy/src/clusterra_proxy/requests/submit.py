@@ -8,21 +8,21 @@ from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.cluster.idempotency import KnownJob
-from clusterra_proxy.requests.cancel import look_again
+from clusterra_proxy.cluster.idempotency import SubmittedJob
+from clusterra_proxy.requests.cancel import refresh_job
 from clusterra_proxy.sbatch import directives
 from clusterra_proxy.sbatch.environment import DEFAULT_PATH
 from clusterra_proxy.slurmrestd.comment import Comment
-from clusterra_proxy.slurmrestd.error_codes import ADMISSION
+from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected, Unavailable
 
 SHELL = "/bin/sh"
-REPEATS = timedelta(hours=1)
+KEY_LOOKBACK = timedelta(hours=1)
 """How far back accounting is asked for the job of a key whose first submit had no answer."""
-ADMISSION_SECONDS = 10.0
+PLACEHOLDER_WAIT_SECONDS = 10.0
 """How long a submit waits for placeholders that are missing; making all of them takes some 3 s."""
 
-_NOT_YET = ("Required node not available", "Requested partition configuration not available now")
+_NO_WORKER_YET_WARNINGS = ("Required node not available", "Requested partition configuration not available now")
 """Warnings that only say that no worker is there yet, which is how every job begins here."""
 
 
@@ -34,17 +34,17 @@ async def submit(cluster: Cluster, request: Submit) -> Submitted:
     if request.idempotency_key is None:
         return await _submit(cluster, request)
     uid, key = request.user.uid, request.idempotency_key
-    async with cluster.keys.hold(uid, key):
-        if cluster.keys.doubtful(uid, key) or not cluster.jobs_fresh:
-            await _ask_for_keys(cluster, request.user)
+    async with cluster.keys.lock(uid, key):
+        if cluster.keys.is_uncertain(uid, key) or not cluster.jobs_fresh:
+            await _read_keys(cluster, request.user)
         if (known := cluster.keys.find(uid, key)) is not None:
             return Submitted(job_id=known.job_id, accepted_at=known.submitted_at, repeated=True)
         try:
             submitted = await _submit(cluster, request)
         except Unavailable:
-            cluster.keys.doubt(uid, key)
+            cluster.keys.mark_uncertain(uid, key)
             raise
-        cluster.keys.add(uid, key, KnownJob(submitted.job_id, submitted.accepted_at))
+        cluster.keys.add(uid, key, SubmittedJob(submitted.job_id, submitted.accepted_at))
         return submitted
 
 
@@ -52,41 +52,41 @@ async def _submit(cluster: Cluster, request: Submit) -> Submitted:
     token = await cluster.user_token(request.user)
     _check_script(request.script)
     job = directives.apply(request.script, request.job, now=now())
-    await _check_size(cluster, job)
-    described = describe(cluster, request, job)
+    await _check_limits(cluster, job)
+    description = describe_job(cluster, request, job)
     try:
-        answer = await cluster.controller.submit(token, request.script, described)
+        answer = await cluster.slurmctld.submit(token, request.script, description)
     except Rejected as error:
-        if error.error.code not in ADMISSION:
+        if error.error.code not in ADMISSION_ERRORS:
             raise
-        await _await_admission(cluster, error)
-        answer = await cluster.controller.submit(token, request.script, described)
+        await _await_placeholders(cluster, error)
+        answer = await cluster.slurmctld.submit(token, request.script, description)
     accepted_at = now()
     job_id = str(answer.job_id)
-    cluster.soon(look_again(cluster, job_id))
+    cluster.run_in_background(refresh_job(cluster, job_id))
     warnings = (warning.description for warning in answer.warnings)
     return Submitted(
         job_id=job_id,
         accepted_at=accepted_at,
-        warnings=tuple(text for text in warnings if not any(known in text for known in _NOT_YET)),
+        warnings=tuple(text for text in warnings if not any(known in text for known in _NO_WORKER_YET_WARNINGS)),
     )
 
 
-async def _ask_for_keys(cluster: Cluster, user: SlurmUser) -> None:
+async def _read_keys(cluster: Cluster, user: SlurmUser) -> None:
     token = cluster.mint.operator()
-    listed = await cluster.controller.jobs(token)
+    listed = await cluster.slurmctld.jobs(token)
     cluster.keys.learn(listed[1] if listed else ())
-    cluster.keys.learn(await cluster.accounting.submitted(token, after=now() - REPEATS, uid=user.uid))
+    cluster.keys.learn(await cluster.accounting.submitted(token, after=now() - KEY_LOOKBACK, uid=user.uid))
 
 
-def describe(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:
+def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:
     """The job as slurmrestd takes it."""
     shared = cluster.binding.shared_path
-    described = job.model_dump(mode="json", exclude_none=True)
-    described.setdefault("current_working_directory", shared)
-    described.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
-    described["environment"] = [*job.environment, *_missing(job.environment, request.user, shared)]
-    described["comment"] = str(
+    description = job.model_dump(mode="json", exclude_none=True)
+    description.setdefault("current_working_directory", shared)
+    description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
+    description["environment"] = [*job.environment, *_default_environment(job.environment, request.user, shared)]
+    description["comment"] = str(
         Comment(
             user=request.user.name,
             uid=str(request.user.uid),
@@ -94,10 +94,10 @@ def describe(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str
             key=request.idempotency_key or "",
         )
     )
-    return described
+    return description
 
 
-def _missing(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:
+def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:
     """There is no account in the job's `/etc/passwd`, so nothing else would set these."""
     wanted = (
         f"HOME={shared}/home/{user.name}",
@@ -122,30 +122,30 @@ def _check_script(script: str) -> None:
         raise Invalid("the script holds a zero byte", hint="a script is text")
 
 
-async def _check_size(cluster: Cluster, job: JobDescription) -> None:
+async def _check_limits(cluster: Cluster, job: JobDescription) -> None:
     """Refuse what no worker could run. Where there are nodes that are no workers of ours, Slurm decides alone."""
     try:
         job_limits.check(cluster.binding, job)
     except Rejected:
         shapes = {shape.name for shape in cluster.binding.catalogue.shapes}
-        listed = None if cluster.nodes_fresh else await cluster.controller.nodes(cluster.mint.operator())
+        listed = None if cluster.nodes_fresh else await cluster.slurmctld.nodes(cluster.mint.operator())
         nodes = listed[0] if listed else cluster.nodes.values()
         if all(shapes & set(node.features) for node in nodes):
             raise
 
 
-async def _await_admission(cluster: Cluster, refused: Rejected) -> None:
+async def _await_placeholders(cluster: Cluster, rejected: Rejected) -> None:
     """Wait for the placeholders: without them Slurm refuses what it would take with them.
 
     Raises the refusal itself when they are there, Unavailable when they do not come.
     """
-    if await cluster.admission.sound():
-        refusal = refused.error
+    if await cluster.placeholders.intact():
+        error = rejected.error
         raise Rejected(
-            refusal.detail, hint=f"{refusal.hint}; {job_limits.largest(cluster.binding)}", code=refusal.code
-        ) from refused
-    if not await cluster.admission.becomes_sound(ADMISSION_SECONDS):
+            error.detail, hint=f"{error.hint}; {job_limits.describe_largest_shape(cluster.binding)}", code=error.code
+        ) from rejected
+    if not await cluster.placeholders.wait_until_intact(PLACEHOLDER_WAIT_SECONDS):
         raise Unavailable(
             "the cluster's Slurm cannot take jobs for workers to come yet",
             hint="try again in a moment; an operator finds the reason in the proxy's log",
-        ) from refused
+        ) from rejected

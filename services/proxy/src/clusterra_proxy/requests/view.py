@@ -10,7 +10,7 @@ from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 
-_MOST_TELLING = (
+_STATE_PRECEDENCE = (
     "RUNNING",
     "SUSPENDED",
     "PENDING",
@@ -36,12 +36,12 @@ def view(cluster: Cluster, record: JobRecord) -> Job | None:
     return Job(
         job_id=record.id,
         name=record.name,
-        user=cluster.owner(record),
+        user=cluster.owner_name(record),
         uid=UNKNOWN_UID if record.user_id is None else record.user_id,
         state=record.state,
         reason="" if record.state_reason == "None" else record.state_reason,
         partition=record.partition,
-        nodes=record.hosts if record.started else (),
+        nodes=record.hosts if record.started_at else (),
         node_count=record.node_count or 1,
         cpus=record.cpus or 1,
         memory_per_node_mib=record.memory_per_node or None,
@@ -49,13 +49,13 @@ def view(cluster: Cluster, record: JobRecord) -> Job | None:
         constraints=record.features,
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
         submitted_at=record.submit_time,
-        started_at=record.started,
+        started_at=record.started_at,
         ended_at=record.end_time if record.ended else None,
-        exit_code=record.exit_code.return_code if record.ended and record.started else None,
+        exit_code=record.exit_code.return_code if record.ended and record.started_at else None,
         signal=signal or None,
-        array_tasks=array_tasks.spell(waiting) if waiting else record.array_task_string,
-        standard_output=record.standard_output if record.waiting_tasks else record.stdout_expanded,
-        standard_error="" if record.waiting_tasks else record.stderr_expanded,
+        array_tasks=array_tasks.format_tasks(waiting) if waiting else record.array_task_string,
+        standard_output=record.standard_output if record.is_waiting_array else record.stdout_expanded,
+        standard_error="" if record.is_waiting_array else record.stderr_expanded,
     )
 
 
@@ -66,9 +66,11 @@ def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> 
         return None
     if len(tasks) == 1:
         return tasks[0].model_copy(update={"job_id": array})
-    telling = min(tasks, key=lambda job: _MOST_TELLING.index(job.state) if job.state in _MOST_TELLING else 0)
+    representative = min(
+        tasks, key=lambda job: _STATE_PRECEDENCE.index(job.state) if job.state in _STATE_PRECEDENCE else 0
+    )
     over = all(job.ended_at for job in tasks)
-    return telling.model_copy(
+    return representative.model_copy(
         update={
             "job_id": array,
             "array_tasks": next((job.array_tasks for job in tasks if job.array_tasks), ""),

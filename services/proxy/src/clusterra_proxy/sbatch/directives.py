@@ -12,10 +12,10 @@ from clusterra_contracts.rpc.slurm import JobDescription
 
 from clusterra_proxy.sbatch.environment import Export
 from clusterra_proxy.sbatch.options import EXPORT, GPUS_PER_NODE, GRES, LONG, SHORT, Fields, Option
-from clusterra_proxy.sbatch.values import Untranslatable, Values
+from clusterra_proxy.sbatch.values import OptionValue, Untranslatable
 from clusterra_proxy.slurmrestd.errors import Invalid
 
-MAGIC = "#SBATCH"
+PREFIX = "#SBATCH"
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class Directive:
     option: Option
     value: str | None
 
-    def refused(self, reason: str) -> Invalid:
+    def invalid(self, reason: str) -> Invalid:
         """The error that names this line."""
         shown = self.option.name if self.value is None else f"{self.option.name}={self.value}"
-        return _refused(self.line, f"{shown}: {reason}")
+        return _invalid_line(self.line, f"{shown}: {reason}")
 
 
-def read(script: str) -> tuple[Directive, ...]:
+def parse(script: str) -> tuple[Directive, ...]:
     """The options of a script in their order. sbatch stops at the first line that is a command.
 
     Raises Invalid naming the line for what sbatch would not read, or for an option that it does not have.
     """
-    return tuple(directive for line, words in _lines(script) for directive in _options(line, words))
+    return tuple(directive for line, words in _directive_lines(script) for directive in _options(line, words))
 
 
 def apply(script: str, job: JobDescription, *, now: datetime) -> JobDescription:
@@ -47,13 +47,13 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> JobDescription:
     line of what cannot be translated.
     """
     fields: Fields = {}
-    for directive in read(script):
+    for directive in parse(script):
         try:
-            fields |= directive.option.translate(Values(directive.value or "", now))
+            fields |= directive.option.translate(OptionValue(directive.value or "", now))
         except Untranslatable as error:
-            raise directive.refused(str(error)) from None
+            raise directive.invalid(str(error)) from None
         if "gres/gpu" in fields.get(GRES, "") and GPUS_PER_NODE in fields:
-            raise directive.refused("--gres=gpu and --gpus-per-node exclude each other")
+            raise directive.invalid("--gres=gpu and --gpus-per-node exclude each other")
     export: Export | None = fields.pop(EXPORT, None)
     if gres := ",".join(fields.pop(name) for name in (GRES, GPUS_PER_NODE) if name in fields):
         fields["tres_per_node"] = gres
@@ -63,18 +63,18 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> JobDescription:
     return JobDescription.model_validate(fields | given)
 
 
-def _lines(script: str) -> Iterator[tuple[int, list[str]]]:
+def _directive_lines(script: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(script.split("\n"), start=1):
-        if line.startswith(MAGIC):
-            rest = line.removeprefix(MAGIC)
+        if line.startswith(PREFIX):
+            rest = line.removeprefix(PREFIX)
             if rest and not rest[0].isspace():
                 continue
-            yield number, list(_words(number, rest))
+            yield number, list(_split_words(number, rest))
         elif line.strip() and not line.lstrip().startswith("#"):
             return
 
 
-def _words(line: int, text: str) -> Iterator[str]:
+def _split_words(line: int, text: str) -> Iterator[str]:
     """sbatch's own rules: quotes, backslashes, and a comment from the first bare `#`, also inside a word."""
     word: list[str] | None = None
     quote = ""
@@ -100,7 +100,7 @@ def _words(line: int, text: str) -> Iterator[str]:
         else:
             word = [*(word or []), character]
     if quote:
-        raise _refused(line, f"the quote {quote} is not closed")
+        raise _invalid_line(line, f"the quote {quote} is not closed")
     if word is not None:
         yield "".join(word)
 
@@ -110,24 +110,24 @@ def _options(line: int, words: list[str]) -> Iterator[Directive]:
     for word in rest:
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word.partition("=")
-            option = _long(line, name.removeprefix("--"))
+            option = _find_long(line, name.removeprefix("--"))
             given: str | None = value if equals else None
             if option.value == "none" and equals:
-                raise _refused(line, f"--{option.long} takes no value")
+                raise _invalid_line(line, f"--{option.long} takes no value")
             if option.value == "required" and not equals:
-                given = _next(line, rest, option)
+                given = _next_word(line, rest, option)
             yield Directive(line, option, given)
         elif word.startswith("-") and len(word) > 1 and word != "--":
-            yield from _short(line, word.removeprefix("-"), rest)
+            yield from _parse_short(line, word.removeprefix("-"), rest)
         else:
-            raise _refused(line, f"{word!r} is no option")
+            raise _invalid_line(line, f"{word!r} is no option")
 
 
-def _short(line: int, letters: str, rest: Iterator[str]) -> Iterator[Directive]:
+def _parse_short(line: int, letters: str, rest: Iterator[str]) -> Iterator[Directive]:
     while letters:
         option = SHORT.get(letters[0])
         if option is None:
-            raise _refused(line, f"sbatch has no option -{letters[0]}")
+            raise _invalid_line(line, f"sbatch has no option -{letters[0]}")
         letters = letters[1:]
         if option.value == "none":
             yield Directive(line, option, None)
@@ -135,11 +135,11 @@ def _short(line: int, letters: str, rest: Iterator[str]) -> Iterator[Directive]:
             yield Directive(line, option, letters or None)
             return
         else:
-            yield Directive(line, option, letters or _next(line, rest, option))
+            yield Directive(line, option, letters or _next_word(line, rest, option))
             return
 
 
-def _long(line: int, name: str) -> Option:
+def _find_long(line: int, name: str) -> Option:
     """An option by its name or, as getopt has it, by the beginning of one name only."""
     if name in LONG:
         return LONG[name]
@@ -147,18 +147,18 @@ def _long(line: int, name: str) -> Option:
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise _refused(line, f"sbatch has no option --{name}")
-    raise _refused(line, f"--{name} may be any of {', '.join(f'--{option.long}' for option in found.values())}")
+        raise _invalid_line(line, f"sbatch has no option --{name}")
+    raise _invalid_line(line, f"--{name} may be any of {', '.join(f'--{option.long}' for option in found.values())}")
 
 
-def _next(line: int, rest: Iterator[str], option: Option) -> str:
+def _next_word(line: int, rest: Iterator[str], option: Option) -> str:
     value = next(rest, None)
     if value is None:
-        raise _refused(line, f"{option.name} needs a value")
+        raise _invalid_line(line, f"{option.name} needs a value")
     return value
 
 
-def _refused(line: int, reason: str) -> Invalid:
+def _invalid_line(line: int, reason: str) -> Invalid:
     return Invalid(
         f"line {line} of the script: {reason}",
         hint="take the line out of the script, or say it in a field of the job",

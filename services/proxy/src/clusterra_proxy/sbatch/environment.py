@@ -10,7 +10,7 @@ DEFAULT_PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 class Export:
     """`ALL`, `NONE`, names to pass on and values to set, as sbatch has them."""
 
-    everything: bool
+    all_variables: bool
     names: frozenset[str] = frozenset()
     values: tuple[tuple[str, str], ...] = ()
 
@@ -21,14 +21,14 @@ class Export:
         words = {item.upper() for item in items if "=" not in item}
         pairs = (item.partition("=") for item in items if "=" in item)
         return cls(
-            everything="ALL" in words or (not items),
+            all_variables="ALL" in words or (not items),
             names=frozenset(item for item in items if "=" not in item and item.upper() not in {"ALL", "NONE", "NIL"}),
             values=tuple((name, value) for name, _, value in pairs),
         )
 
     def apply(self, environment: Iterable[str]) -> tuple[str, ...]:
         """The job's environment, as `NAME=value`. It is never empty: Slurm would refuse that."""
-        kept = [item for item in environment if self.everything or _name(item) in self.names]
+        kept = [item for item in environment if self.all_variables or _name(item) in self.names]
         kept = [item for item in kept if _name(item) not in {name for name, _ in self.values}]
         kept.extend(f"{name}={value}" for name, value in self.values)
         return tuple(kept) or (DEFAULT_PATH,)

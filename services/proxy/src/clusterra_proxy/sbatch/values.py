@@ -10,13 +10,13 @@ class Untranslatable(ValueError):
 
 
 @dataclass(frozen=True)
-class Values:
+class OptionValue:
     """The value of one option, read as the kinds of values that sbatch has."""
 
     text: str
     now: datetime
 
-    def number(self, least: int = 0) -> int:
+    def integer(self, least: int = 0) -> int:
         """A whole number."""
         if not re.fullmatch(r"\d{1,9}", self.text):
             raise Untranslatable("this is no whole number")
@@ -50,7 +50,7 @@ class Values:
             raise Untranslatable("a job needs a time limit that ends")
         return -(-seconds // 60)
 
-    def moment(self) -> int:
+    def timestamp(self) -> int:
         """A moment in seconds of the epoch: `now[+count[unit]]`, `uts...`, a date with or without time, in UTC."""
         if match := re.fullmatch(r"uts(\d+)", self.text):
             return int(match.group(1))
@@ -58,12 +58,12 @@ class Values:
             count, unit = int(match.group(1) or 0), (match.group(2) or "second").lower()
             return int((self.now + timedelta(**{f"{unit}s": count})).timestamp())
         try:
-            moment = datetime.fromisoformat(self.text)
+            timestamp = datetime.fromisoformat(self.text)
         except ValueError:
             raise Untranslatable("say now+1hour, uts1767225600 or 2026-01-31T12:30:00 (UTC)") from None
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
 
-    def words(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """One or more names."""
         if not self.text:
             raise Untranslatable("this names nothing")

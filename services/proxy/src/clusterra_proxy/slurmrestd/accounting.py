@@ -31,7 +31,7 @@ class Accounting:
 
     async def job(self, token: str, job_id: JobId, *, uid: int | None = None) -> tuple[JobRecord, ...]:
         """All runs of a job, or all tasks of an array; with `uid` only if it belongs to that user."""
-        return await self._owned(token, {"step": job_id, "show_duplicates": "true"}, uid)
+        return await self._with_owners(token, {"step": job_id, "show_duplicates": "true"}, uid)
 
     async def submitted(
         self, token: str, *, after: datetime, before: datetime | None = None, uid: int | None = None
@@ -40,16 +40,16 @@ class Accounting:
         query = {"usage_time_as_submit_time": "true", "show_duplicates": "true", "start_time": _time(after)}
         if before is not None:
             query["end_time"] = _time(before)
-        return await self._owned(token, query, uid)
+        return await self._with_owners(token, query, uid)
 
     async def active(self, token: str, *, after: datetime) -> tuple[JobRecord, ...]:
         """All runs that had nodes at any time since `after`."""
-        return await self._owned(token, {"start_time": _time(after), "show_duplicates": "true"}, None)
+        return await self._with_owners(token, {"start_time": _time(after), "show_duplicates": "true"}, None)
 
-    async def privileged(self, token: str) -> frozenset[str]:
+    async def privileged_names(self, token: str) -> frozenset[str]:
         """The names that have rights over others. Raises Unavailable when slurmdbd names no user at all."""
         version = await self._version(token)
-        answer = await self._rest.read(version.slurmdb("users/"), token, Users, what="user")
+        answer = await self._rest.read(version.slurmdb("users/"), token, Users, entity="user")
         if not answer.users:
             raise Unavailable(
                 "slurmdbd shows us no users, so names with rights cannot be told from others",
@@ -57,14 +57,16 @@ class Accounting:
             )
         return frozenset(user.name for user in answer.users if user.privileged)
 
-    async def _owned(self, token: str, query: Query, uid: int | None) -> tuple[JobRecord, ...]:
+    async def _with_owners(self, token: str, query: Query, uid: int | None) -> tuple[JobRecord, ...]:
         if uid is not None:
             return await self._jobs(token, query | {"users": str(uid)}, uid)
         records = await self._jobs(token, query, None)
         owners: dict[tuple[int, datetime | None], int] = {}
-        for claimed in sorted({int(record.note.uid) for record in records if record.note.uid.isdecimal()}):
-            theirs = await self._jobs(token, query | {"users": str(claimed)}, claimed)
-            owners |= {(record.job_id, record.submit_time): claimed for record in theirs}
+        for noted_uid in sorted(
+            {int(record.parsed_comment.uid) for record in records if record.parsed_comment.uid.isdecimal()}
+        ):
+            owned = await self._jobs(token, query | {"users": str(noted_uid)}, noted_uid)
+            owners |= {(record.job_id, record.submit_time): noted_uid for record in owned}
         return tuple(
             record.model_copy(update={"user_id": owners.get((record.job_id, record.submit_time))}) for record in records
         )
@@ -72,9 +74,9 @@ class Accounting:
     async def _jobs(self, token: str, query: Query, uid: int | None) -> tuple[JobRecord, ...]:
         version = await self._version(token)
         answer = await self._rest.read_list(
-            version.slurmdb("jobs/"), token, AccountingJobs, what="job", query={"skip_steps": "true", **query}
+            version.slurmdb("jobs/"), token, AccountingJobs, entity="job", query={"skip_steps": "true", **query}
         )
-        return tuple(job.record(uid) for job in answer.jobs) if answer else ()
+        return tuple(job.to_job_record(uid) for job in answer.jobs) if answer else ()
 
 
 def _time(moment: datetime) -> str:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.array_tasks import from_bitmap
-from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord, Many, Number, Record, Text, Time
+from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord, NullableList, Number, Record, Text, Time
 
 SUPERSEDED = "REQUEUED"
 """The state of a run that was given up for another one. slurmdbd writes it next to what the run ended by."""
@@ -75,7 +75,7 @@ class AccountingJob(Record):
     stdout_expanded: Text = ""
     stderr_expanded: Text = ""
 
-    def record(self, uid: int | None) -> JobRecord:
+    def to_job_record(self, uid: int | None) -> JobRecord:
         """The same as a record of slurmctld. `uid` is its owner's, where the question told."""
         values: dict[str, Any] = {
             "job_id": self.job_id,
@@ -106,4 +106,4 @@ class AccountingJob(Record):
 class AccountingJobs(Answer):
     """`GET slurmdb jobs/` and `job/{id}`."""
 
-    jobs: Many[AccountingJob] = ()
+    jobs: NullableList[AccountingJob] = ()

@@ -1,6 +1,6 @@
 """What slurmrestd answers: errors and warnings, and what was asked for."""
 
-from clusterra_proxy.slurmrestd.records import JobRecord, Many, NodeRecord, Number, Record, Text
+from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord, NullableList, Number, Record, Text
 
 
 class StateRow(Record):
@@ -42,7 +42,7 @@ class ErrorEntry(Record):
     error: Text = ""
 
 
-class Warned(Record):
+class WarningEntry(Record):
     """One of an answer's warnings."""
 
     description: Text = ""
@@ -63,28 +63,28 @@ class Meta(Record):
 class Answer(Record):
     """What every answer holds."""
 
-    errors: Many[ErrorEntry] = ()
-    warnings: Many[Warned] = ()
+    errors: NullableList[ErrorEntry] = ()
+    warnings: NullableList[WarningEntry] = ()
     meta: Meta = Meta()
 
 
 class States(Answer):
     """`GET jobs/state/`."""
 
-    jobs: Many[StateRow] = ()
+    jobs: NullableList[StateRow] = ()
 
 
 class Jobs(Answer):
     """`GET jobs/` and `GET job/{id}`; `last_update` is for the next question (`update_time`)."""
 
-    jobs: Many[JobRecord] = ()
+    jobs: NullableList[JobRecord] = ()
     last_update: Number = None
 
 
 class Nodes(Answer):
     """`GET nodes/` and `GET node/{name}`."""
 
-    nodes: Many[NodeRecord] = ()
+    nodes: NullableList[NodeRecord] = ()
     last_update: Number = None
 
 
@@ -110,7 +110,7 @@ class FutureNode(Record):
 class FutureNodes(Answer):
     """`GET nodes/?flags=FUTURE` and `GET node/{name}?flags=FUTURE`."""
 
-    nodes: Many[FutureNode] = ()
+    nodes: NullableList[FutureNode] = ()
 
 
 class SubmitAnswer(Answer):
@@ -122,7 +122,7 @@ class SubmitAnswer(Answer):
 class KillAnswer(Answer):
     """`DELETE jobs/`."""
 
-    status: Many[KillStatus] = ()
+    status: NullableList[KillStatus] = ()
 
 
 class Ping(Record):
@@ -134,10 +134,10 @@ class Ping(Record):
 class Pings(Answer):
     """`GET ping/`."""
 
-    pings: Many[Ping] = ()
+    pings: NullableList[Ping] = ()
 
 
 class Users(Answer):
     """`GET slurmdb users/`."""
 
-    users: Many[User] = ()
+    users: NullableList[User] = ()

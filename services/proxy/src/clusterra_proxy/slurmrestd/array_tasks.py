@@ -17,7 +17,7 @@ def expand(expression: str) -> tuple[int, ...]:
     return tuple(tasks)
 
 
-def rows(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
+def ranges(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Task ids as the first and the last of each row of numbers without a gap."""
     found: list[tuple[int, int]] = []
     for task in sorted(set(tasks)):
@@ -28,9 +28,9 @@ def rows(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def spell(tasks: Iterable[int]) -> str:
+def format_tasks(tasks: Iterable[int]) -> str:
     """Task ids in Slurm's spelling."""
-    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in rows(tasks))
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges(tasks))
 
 
 def from_bitmap(bitmap: str) -> str:
@@ -38,4 +38,4 @@ def from_bitmap(bitmap: str) -> str:
     if not re.fullmatch(r"0x[0-9A-Fa-f]+", bitmap):
         return bitmap
     bits = int(bitmap, 16)
-    return spell(tuple(task for task in range(bits.bit_length()) if bits >> task & 1))
+    return format_tasks(tuple(task for task in range(bits.bit_length()) if bits >> task & 1))

@@ -12,27 +12,27 @@ from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
 from clusterra_proxy.slurmrestd.body_reader import read
 from clusterra_proxy.slurmrestd.errors import Unavailable
 
-APART_BYTES = 2 * 1024 * 1024
+SUBPROCESS_BYTES = 2 * 1024 * 1024
 
 
-async def parse[A: Answer](model: type[A], body: bytes, status: int, *, what: str) -> A:
+async def parse[A: Answer](model: type[A], body: bytes, status: int, *, entity: str) -> A:
     """Read a body as `model`; where it is no such thing but an error in plain text, the text is its error.
 
     Raises Unavailable when a successful answer cannot be read.
     """
     try:
-        return await _apart(model, body) if len(body) >= APART_BYTES else read(model, body)
+        return await _parse_in_subprocess(model, body) if len(body) >= SUBPROCESS_BYTES else read(model, body)
     except ValueError as error:
         if status == 200:
             raise Unavailable(
-                f"slurmrestd's answer about this {what} is not what its version promises",
+                f"slurmrestd's answer about this {entity} is not what its version promises",
                 hint="is it a slurmrestd, and of a version that the proxy speaks?",
             ) from error
         text = body.decode(errors="replace").strip()
         return model(errors=(ErrorEntry(description=text[:200]),))
 
 
-async def _apart[A: Answer](model: type[A], body: bytes) -> A:
+async def _parse_in_subprocess[A: Answer](model: type[A], body: bytes) -> A:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

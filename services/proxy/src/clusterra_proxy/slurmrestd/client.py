@@ -14,7 +14,7 @@ from prometheus_client import Histogram
 from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.bodies import parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
-from clusterra_proxy.slurmrestd.error_codes import failure
+from clusterra_proxy.slurmrestd.error_codes import error_from_answer
 from clusterra_proxy.slurmrestd.errors import Unavailable, Unreachable
 
 type Method = Literal["GET", "POST", "DELETE"]
@@ -66,23 +66,23 @@ class Slurmrestd:
         await self._http.close()
 
     async def read[A: Answer](
-        self, path: str, token: str, model: type[A], *, what: str, query: dict[str, str] | None = None
+        self, path: str, token: str, model: type[A], *, entity: str, query: dict[str, str] | None = None
     ) -> A:
         """Read something small. Raises the errors of `slurm_errors.failure`, Unreachable when there is no answer."""
-        answer = await self._get(path, token, model, what, query, READ_SECONDS)
+        answer = await self._get(path, token, model, entity, query, READ_SECONDS)
         return self._given(answer, path)
 
     async def read_list[A: Answer](
-        self, path: str, token: str, model: type[A], *, what: str, query: dict[str, str] | None = None
+        self, path: str, token: str, model: type[A], *, entity: str, query: dict[str, str] | None = None
     ) -> A | None:
         """Read something that may be large; None when it is as it was at the `update_time` of the query."""
-        return await self._get(path, token, model, what, query, LIST_SECONDS)
+        return await self._get(path, token, model, entity, query, LIST_SECONDS)
 
     async def write[A: Answer](
-        self, method: Method, path: str, token: str, model: type[A], *, what: str, body: object = None
+        self, method: Method, path: str, token: str, model: type[A], *, entity: str, body: object = None
     ) -> A:
         """Change something, once. After Unreachable it may or may not have been done."""
-        answer = await self._send(method, path, token, model, what, body=body, seconds=WRITE_SECONDS)
+        answer = await self._send(method, path, token, model, entity, body=body, seconds=WRITE_SECONDS)
         return self._given(answer, path)
 
     @staticmethod
@@ -92,17 +92,17 @@ class Slurmrestd:
         return answer
 
     async def _get[A: Answer](
-        self, path: str, token: str, model: type[A], what: str, query: dict[str, str] | None, seconds: float
+        self, path: str, token: str, model: type[A], entity: str, query: dict[str, str] | None, seconds: float
     ) -> A | None:
         began = time.monotonic()
         for pause in RETRY_PAUSES_SECONDS:
             try:
-                return await self._send("GET", path, token, model, what, query=query, seconds=seconds)
+                return await self._send("GET", path, token, model, entity, query=query, seconds=seconds)
             except Unreachable:
                 if time.monotonic() - began > RETRY_WITHIN_SECONDS:
                     raise
             await asyncio.sleep(pause)
-        return await self._send("GET", path, token, model, what, query=query, seconds=seconds)
+        return await self._send("GET", path, token, model, entity, query=query, seconds=seconds)
 
     async def _send[A: Answer](
         self,
@@ -110,7 +110,7 @@ class Slurmrestd:
         path: str,
         token: str,
         model: type[A],
-        what: str,
+        entity: str,
         *,
         seconds: float,
         query: dict[str, str] | None = None,
@@ -143,7 +143,7 @@ class Slurmrestd:
             SECONDS.labels(method, str(status or "unreachable")).observe(time.perf_counter() - began)
         if status == _NOT_MODIFIED:
             return None
-        parsed = await parse(model, text, status, what=what)
+        parsed = await parse(model, text, status, entity=entity)
         if status != 200 or parsed.errors:
-            raise failure(status, parsed.errors, what=what)
+            raise error_from_answer(status, parsed.errors, entity=entity)
         return parsed

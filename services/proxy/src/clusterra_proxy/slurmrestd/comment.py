@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from urllib.parse import quote, unquote
 
 PREFIX = "clusterra:"
-_PLAIN = "@+/:,"
+_UNQUOTED = "@+/:,"
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Comment:
     """The idempotency key of the submit."""
 
     def __str__(self) -> str:
-        noted = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return PREFIX + ";".join(f"{name}={quote(value, safe=_PLAIN)}" for name, value in noted if value)
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return PREFIX + ";".join(f"{name}={quote(value, safe=_UNQUOTED)}" for name, value in values if value)
 
     @classmethod
     def parse(cls, text: str) -> "Comment":

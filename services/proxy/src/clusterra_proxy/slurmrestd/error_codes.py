@@ -31,16 +31,18 @@ INVALID_FEATURE = 2029
 NODE_TABLE_FULL = 2169
 INVALID_EXTRA = 2171
 
-ADMISSION = frozenset({TOO_MANY_CPUS, INVALID_NODE_COUNT, NODES_UNAVAILABLE, PARTITION_UNAVAILABLE, INVALID_FEATURE})
+ADMISSION_ERRORS = frozenset(
+    {TOO_MANY_CPUS, INVALID_NODE_COUNT, NODES_UNAVAILABLE, PARTITION_UNAVAILABLE, INVALID_FEATURE}
+)
 """What Slurm says of a job that its records of nodes do not admit, for good or because they are not there yet."""
 
-_AWAY_HINT = "the cluster's Slurm does not answer; try again in a moment"
+_UNAVAILABLE_HINT = "the cluster's Slurm does not answer; try again in a moment"
 _KEY_HINT = "check that the cluster's JWT key is the one its slurmctld, slurmdbd and slurmrestd use"
 _IDS_HINT = "Slurm must trust the identity in our tokens: AuthAltParameters=...,use_jwt_client_ids_only"
 
 _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
-    -1: (Unavailable, _AWAY_HINT),
-    1: (Unavailable, _AWAY_HINT),
+    -1: (Unavailable, _UNAVAILABLE_HINT),
+    1: (Unavailable, _UNAVAILABLE_HINT),
     1007: (Unauthenticated, _KEY_HINT),
     2000: (Rejected, "name a partition that the cluster has, or none"),
     ACCESS_DENIED: (Forbidden, "it belongs to somebody else"),
@@ -60,34 +62,34 @@ _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     6010: (Unauthenticated, _IDS_HINT),
     7000: (Unavailable, "slurmdbd does not answer; try again in a moment"),
 }
-_CONTROLLER_AWAY = range(1800, 1900)
+_SLURMCTLD_UNREACHABLE = range(1800, 1900)
 
 
-def failure(status: int, errors: Iterable[ErrorEntry], *, what: str) -> SlurmFailed:
+def error_from_answer(status: int, errors: Iterable[ErrorEntry], *, entity: str) -> SlurmFailed:
     """The error of an answer: its first error with a number, else the HTTP status. `what` was asked for."""
     entries = tuple(errors)
     entry = next((entry for entry in entries if entry.error_number), entries[0] if entries else ErrorEntry())
     number = entry.error_number
-    words = ": ".join(word for word in (entry.description, entry.error) if word) or f"slurmrestd answered {status}"
-    kind, hint = _kind(status, number, what)
-    return kind(words, hint=hint, code=number or None)
+    detail = ": ".join(word for word in (entry.description, entry.error) if word) or f"slurmrestd answered {status}"
+    kind, hint = _kind(status, number, entity)
+    return kind(detail, hint=hint, code=number or None)
 
 
-def by_number(number: int, message: str) -> SlurmFailed:
+def error_from_number(number: int, message: str) -> SlurmFailed:
     """The error that a number stands for where the answer as a whole succeeded."""
     kind, hint = _BY_NUMBER.get(number, (Rejected, ""))
     return kind(message, hint=hint, code=number)
 
 
-def _kind(status: int, number: int, what: str) -> tuple[type[SlurmFailed], str]:
+def _kind(status: int, number: int, entity: str) -> tuple[type[SlurmFailed], str]:
     if number in _BY_NUMBER:
         return _BY_NUMBER[number]
-    if number in _CONTROLLER_AWAY:
-        return Unavailable, _AWAY_HINT
+    if number in _SLURMCTLD_UNREACHABLE:
+        return Unavailable, _UNAVAILABLE_HINT
     if status in (401, 511):
         return Unauthenticated, _KEY_HINT
     if status == 404 or (status == 200 and number == 0):
-        return NotFound, f"there is no such {what}"
+        return NotFound, f"there is no such {entity}"
     if status >= 500:
-        return Unavailable, _AWAY_HINT
+        return Unavailable, _UNAVAILABLE_HINT
     return Rejected, ""

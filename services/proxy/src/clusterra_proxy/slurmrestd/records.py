@@ -36,11 +36,11 @@ Number = Annotated[int | None, BeforeValidator(_number)]
 Time = Annotated[datetime | None, BeforeValidator(_moment)]
 """A moment given in seconds of the epoch, or None for "never"."""
 Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-type Many[T] = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
+type NullableList[T] = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
 """slurmrestd writes null for some lists that are empty."""
 
 
-_NODES_ASKED = re.compile(r"\bnode=(\d+)")
+_NODES_REQUESTED = re.compile(r"\bnode=(\d+)")
 
 
 class Record(BaseModel):
@@ -106,7 +106,7 @@ class JobRecord(Record):
     tres_per_node: Text = ""
     tres_per_socket: Text = ""
     tres_per_task: Text = ""
-    gres_detail: Many[str] = ()
+    gres_detail: NullableList[str] = ()
     """Of a running job, on each of its nodes in the order of `nodes`, what it was given: `gpu:h100:2(IDX:0-1)`.
     Nothing any more once it is over, although its nodes may still be busy with the clean-up."""
     shared: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class JobRecord(Record):
         return self.array_job_id or None
 
     @property
-    def waiting_tasks(self) -> bool:
+    def is_waiting_array(self) -> bool:
         """Whether this record stands for tasks of an array that have not started."""
         return self.array is not None and self.array_task_id is None
 
@@ -152,7 +152,7 @@ class JobRecord(Record):
     @property
     def min_nodes(self) -> int:
         """The fewest nodes it can run on."""
-        asked = _NODES_ASKED.search(self.tres_req_str)
+        asked = _NODES_REQUESTED.search(self.tres_req_str)
         return max(int(asked[1]) if asked else self.node_count or 1, 1)
 
     @property
@@ -161,7 +161,7 @@ class JobRecord(Record):
         return self.state not in LIVE
 
     @property
-    def on_nodes(self) -> bool:
+    def holds_nodes(self) -> bool:
         """Whether it holds nodes now."""
         return bool(self.nodes) and (self.state in {"RUNNING", "SUSPENDED"} or "COMPLETING" in self.job_state)
 
@@ -171,7 +171,7 @@ class JobRecord(Record):
         return self.state == "PENDING" and "COMPLETING" in self.job_state
 
     @property
-    def started(self) -> datetime | None:
+    def started_at(self) -> datetime | None:
         """When this run began. A pending record's start is only expected, a cancelled one's is its end."""
         return self.start_time if self.hosts and not self.requeueing and self.state != "PENDING" else None
 
@@ -181,7 +181,7 @@ class JobRecord(Record):
         return hostlist.expand(self.nodes)
 
     @cached_property
-    def note(self) -> Comment:
+    def parsed_comment(self) -> Comment:
         """What its comment says, which proves nothing."""
         return Comment.parse(self.comment)
 

@@ -9,7 +9,7 @@ from clusterra_contracts.identity import JobId, Moment, now
 
 from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer
 from clusterra_proxy.slurmrestd.client import Slurmrestd
-from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, by_number
+from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, error_from_number
 from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
@@ -17,7 +17,7 @@ from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
-class Controller:
+class Slurmctld:
     """One cluster's slurmctld. Tokens are the caller's; at most one job list is in flight, shared by all who ask.
 
     Every method raises the errors of `clusterra_proxy.slurmrestd.errors`.
@@ -41,7 +41,7 @@ class Controller:
         if self._version is None:
             for version in VERSIONS:
                 try:
-                    answer = await self._rest.read(version.slurm("ping/"), token, Pings, what="API version")
+                    answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="API version")
                 except NotFound:
                     continue
                 self.slurm_version = answer.meta.slurm.release
@@ -62,13 +62,13 @@ class Controller:
         """Whether the controller answers; this also finds out a version that changed."""
         self.forget_version()
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm("ping/"), token, Pings, what="controller")
+        answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="controller")
         return any(ping.responding for ping in answer.pings)
 
     async def states(self, token: str) -> States:
         """The states of all jobs of all users: cheap, whatever their number."""
         version = await self.version(token)
-        return await self._rest.read(version.slurm("jobs/state/"), token, States, what="job")
+        return await self._rest.read(version.slurm("jobs/state/"), token, States, entity="job")
 
     async def job(self, token: str, job_id: JobId) -> tuple[JobRecord, ...]:
         """The record of a job, or all records of the array that `job_id` or its first part names.
@@ -76,7 +76,7 @@ class Controller:
         Raises NotFound, also for a job that this user may not see.
         """
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm(f"job/{job_id}"), token, version.jobs, what="job")
+        answer = await self._rest.read(version.slurm(f"job/{job_id}"), token, version.jobs, entity="job")
         if not answer.jobs:
             raise NotFound(f"there is no job {job_id}")
         return answer.jobs
@@ -98,7 +98,7 @@ class Controller:
         began = now()
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
-        answer = await self._rest.read_list(version.slurm("jobs/"), token, version.jobs, what="job", query=query)
+        answer = await self._rest.read_list(version.slurm("jobs/"), token, version.jobs, entity="job", query=query)
         self.last_listed_at = began
         if answer is None or (changed_after and not answer.jobs):
             return None
@@ -110,13 +110,13 @@ class Controller:
         """All nodes, with what to pass as `changed_after` the next time; None when nothing has changed since."""
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
-        answer = await self._rest.read_list(version.slurm("nodes/"), token, Nodes, what="node", query=query)
+        answer = await self._rest.read_list(version.slurm("nodes/"), token, Nodes, entity="node", query=query)
         return None if answer is None else (answer.nodes, answer.last_update)
 
     async def node(self, token: str, name: str) -> NodeRecord:
         """One node. Raises NotFound."""
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm(_node_path(name)), token, Nodes, what="node")
+        answer = await self._rest.read(version.slurm(_node_path(name)), token, Nodes, entity="node")
         if not answer.nodes:
             raise NotFound(f"there is no node {name}")
         return answer.nodes[0]
@@ -127,7 +127,7 @@ class Controller:
         body = {"script": script, "job": job}
         try:
             return await self._rest.write(
-                "POST", version.slurm("job/submit"), token, SubmitAnswer, what="job", body=body
+                "POST", version.slurm("job/submit"), token, SubmitAnswer, entity="job", body=body
             )
         except (NotFound, Conflict) as error:
             raise Rejected(error.error.detail, code=error.error.code) from error
@@ -140,29 +140,29 @@ class Controller:
         """
         version = await self.version(token)
         answer = await self._rest.write(
-            "DELETE", version.slurm("jobs/"), token, KillAnswer, what="job", body={"jobs": [job_id]}
+            "DELETE", version.slurm("jobs/"), token, KillAnswer, entity="job", body={"jobs": [job_id]}
         )
         for status in answer.status:
             if status.error.code:
-                raise by_number(status.error.code, f"job {job_id}: {status.error.message}")
+                raise error_from_number(status.error.code, f"job {job_id}: {status.error.message}")
 
     async def update_node(self, token: str, name: str, states: Sequence[str], reason: str = "") -> None:
         """Change a node's state. Raises NotFound."""
         version = await self.version(token)
         body = {"state": list(states)} | ({"reason": reason} if reason else {})
-        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, what="node", body=body)
+        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, entity="node", body=body)
 
     async def set_extra(self, token: str, name: str, extra: str) -> None:
         """Change what jobs are held against on a node; nothing takes it away. Raises NotFound, Rejected if no JSON."""
         version = await self.version(token)
         body = {"extra": extra}
-        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, what="node", body=body)
+        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, entity="node", body=body)
 
     async def delete_node(self, token: str, name: str) -> bool:
         """Delete a dynamic node's record; False when there is none. Raises Conflict while it is busy."""
         version = await self.version(token)
         try:
-            await self._rest.write("DELETE", version.slurm(_node_path(name)), token, Answer, what="node")
+            await self._rest.write("DELETE", version.slurm(_node_path(name)), token, Answer, entity="node")
         except NotFound as error:
             if error.error.code != INVALID_NODE:
                 raise

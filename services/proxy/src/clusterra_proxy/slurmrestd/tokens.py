@@ -19,7 +19,7 @@ LIFETIME_SECONDS = 300.0
 MIN_ID = 1000
 
 
-class Names:
+class UserNames:
     """Which uid a name belongs to, in one tenant's cluster: for good, as far as this process has seen."""
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Names:
         """The uid of a name, when it is known."""
         return self._uids.get(name)
 
-    def name(self, uid: int, claimed: str = "") -> str:
+    def name(self, uid: int, name_in_comment: str = "") -> str:
         """The name of a uid; an unknown one goes by what its own job claims, if nobody else has that name."""
         if uid in self._names:
             return self._names[uid]
-        return claimed if claimed and self._uids.get(claimed, uid) == uid else str(uid)
+        return name_in_comment if name_in_comment and self._uids.get(name_in_comment, uid) == uid else str(uid)
 
 
 class TokenMint:
@@ -54,7 +54,7 @@ class TokenMint:
     life is over.
     """
 
-    def __init__(self, key: Callable[[], bytes], operator: SlurmUser, *, home: str = "/", names: Names) -> None:
+    def __init__(self, key: Callable[[], bytes], operator: SlurmUser, *, home: str = "/", names: UserNames) -> None:
         self._key = key
         self._operator = operator
         self._home = home
@@ -62,7 +62,7 @@ class TokenMint:
         self._privileged: frozenset[str] | None = None
         self._minted: dict[SlurmUser, tuple[float, bytes, str]] = {}
 
-    def reserve(self, privileged: Iterable[str]) -> None:
+    def reserve_names(self, privileged: Iterable[str]) -> None:
         """Take the names that slurmdbd gives rights to; until the first time nobody but the operator gets a token."""
         self._privileged = frozenset(privileged)
         self._minted.clear()

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import model_validator
 
 from clusterra_proxy.slurmrestd.answers import Jobs
-from clusterra_proxy.slurmrestd.records import JobRecord, Many
+from clusterra_proxy.slurmrestd.records import JobRecord, NullableList
 
 
 class V45:
@@ -71,7 +71,7 @@ class ExpandedOutputJob(JobRecord):
 class ExpandedOutputJobs(Jobs):
     """`GET jobs/` and `GET job/{id}` of such jobs."""
 
-    jobs: Many[ExpandedOutputJob] = ()
+    jobs: NullableList[ExpandedOutputJob] = ()
 
 
 class V42(V43):

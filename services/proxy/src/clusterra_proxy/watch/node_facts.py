@@ -7,21 +7,13 @@ from datetime import datetime
 from clusterra_contracts.events import NodeFact, NodeKind
 
 from clusterra_proxy.slurmrestd.records import NodeRecord
+from clusterra_proxy.watch.event_queue import PendingEvent
 
-_GONE = frozenset({"DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE"})
-
-
-@dataclass(frozen=True)
-class NodeOccurrence:
-    """A fact with what makes its event."""
-
-    fact: NodeFact
-    version: str
-    time: datetime
+_UNREGISTERED = frozenset({"DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE"})
 
 
 @dataclass
-class _Told:
+class _Published:
     """The versions of what was told of a node and still holds. A registration's is the start of its slurmd."""
 
     registered: str = ""
@@ -29,59 +21,59 @@ class _Told:
     down: str = ""
 
 
-class NodeHistory:
+class PublishedNodeEvents:
     """Per node, what was told. Versions come from Slurm's own times, so they are the same after a restart of ours."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Told] = {}
+        self._published: dict[str, _Published] = {}
 
-    def learn(self, node: str, kind: str, version: str) -> None:
+    def add(self, node: str, version: str, kind: str) -> None:
         """Take what was told before; in the order in which it was."""
-        told = self._told.setdefault(node, _Told())
+        published = self._published.setdefault(node, _Published())
         match kind:
             case "node.registered":
-                told.registered, told.down = version, ""
+                published.registered, published.down = version, ""
             case "node.drained":
-                told.drained = version
+                published.drained = version
             case "node.undrained":
-                told.drained = ""
+                published.drained = ""
             case "node.down":
-                told.down = version
+                published.down = version
             case "node.removed":
-                del self._told[node]
+                del self._published[node]
 
-    def removed(self, listed: Iterable[str], at: datetime) -> tuple[NodeOccurrence, ...]:
+    def take_removed(self, listed: Iterable[str], at: datetime) -> tuple[PendingEvent[NodeFact], ...]:
         """What follows from a full list of the nodes' names: who was told of and is gone."""
-        gone = ((name, self._told.pop(name).registered) for name in self._told.keys() - set(listed))
+        gone = ((name, self._published.pop(name).registered) for name in self._published.keys() - set(listed))
         return tuple(
-            NodeOccurrence(NodeFact(kind="node.removed", node=name), version, at) for name, version in gone if version
+            PendingEvent(NodeFact(kind="node.removed", node=name), version, at) for name, version in gone if version
         )
 
-    def news(self, node: NodeRecord, at: datetime) -> tuple[NodeOccurrence, ...]:
+    def take_unpublished(self, node: NodeRecord, at: datetime) -> tuple[PendingEvent[NodeFact], ...]:
         """What a record says that was not told; it counts as told from now on."""
-        told = self._told.setdefault(node.name, _Told())
-        new: list[NodeOccurrence] = []
+        published = self._published.setdefault(node.name, _Published())
+        pending: list[PendingEvent[NodeFact]] = []
 
-        def tell(kind: NodeKind, version: str, time: datetime | None) -> None:
+        def publish(kind: NodeKind, version: str, time: datetime | None) -> None:
             fact = NodeFact(kind=kind, node=node.name, states=node.state, reason=node.reason)
-            new.append(NodeOccurrence(fact, version, time or at))
+            pending.append(PendingEvent(fact, version, time or at))
 
         started = _version(node.slurmd_start_time)
-        if started and started != told.registered and not _GONE & set(node.state):
-            told.registered, told.down = started, ""
-            tell("node.registered", started, node.slurmd_start_time)
-        if node.draining and not told.drained:
-            told.drained = _version(node.reason_changed_at) or _version(at)
-            tell("node.drained", told.drained, node.reason_changed_at)
-        elif not node.draining and told.drained:
-            tell("node.undrained", told.drained, at)
-            told.drained = ""
-        if "DOWN" in node.state and not told.down:
-            told.down = _version(node.reason_changed_at) or _version(at)
-            tell("node.down", told.down, node.reason_changed_at)
+        if started and started != published.registered and not _UNREGISTERED & set(node.state):
+            published.registered, published.down = started, ""
+            publish("node.registered", started, node.slurmd_start_time)
+        if node.draining and not published.drained:
+            published.drained = _version(node.reason_changed_at) or _version(at)
+            publish("node.drained", published.drained, node.reason_changed_at)
+        elif not node.draining and published.drained:
+            publish("node.undrained", published.drained, at)
+            published.drained = ""
+        if "DOWN" in node.state and not published.down:
+            published.down = _version(node.reason_changed_at) or _version(at)
+            publish("node.down", published.down, node.reason_changed_at)
         elif "DOWN" not in node.state:
-            told.down = ""
-        return tuple(new)
+            published.down = ""
+        return tuple(pending)
 
 
 def _version(moment: datetime | None) -> str:

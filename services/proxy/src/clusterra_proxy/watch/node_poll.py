@@ -3,47 +3,47 @@
 from clusterra_contracts.identity import now
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.watch.event_queue import Teller
-from clusterra_proxy.watch.node_facts import NodeHistory
+from clusterra_proxy.watch.event_queue import EventQueue
+from clusterra_proxy.watch.node_facts import PublishedNodeEvents
 
 
-class NodeWatch:
+class NodePoll:
     """The watcher's part for nodes. Facts wait until it is known what was told before (`begin`)."""
 
-    def __init__(self, cluster: Cluster, teller: Teller) -> None:
+    def __init__(self, cluster: Cluster, events: EventQueue) -> None:
         self._cluster = cluster
-        self._teller = teller
-        self._told: NodeHistory | None = None
-        self._updated: int | None = None
+        self._events = events
+        self._published: PublishedNodeEvents | None = None
+        self._last_update: int | None = None
 
-    def begin(self, told: NodeHistory) -> None:
+    def start_publishing(self, published: PublishedNodeEvents) -> None:
         """Tell facts from now on."""
-        self._told = told
-        if self._cluster.nodes_seen_at is not None:
-            self.tell()
+        self._published = published
+        if self._cluster.nodes_observed_at is not None:
+            self.publish()
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         """Tell what the nodes prove, if it is known what was told before."""
-        if self._told is None:
+        if self._published is None:
             return
         at = now()
         for node in self._cluster.nodes.values():
-            self._teller.tell(*self._told.news(node, at))
-        self._teller.tell(*self._told.removed(self._cluster.nodes, at))
+            self._events.put(*self._published.take_unpublished(node, at))
+        self._events.put(*self._published.take_removed(self._cluster.nodes, at))
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Bring the nodes up to date. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
 
         Slurm's "nothing changed" is reliable for a second after a change, in which it lists them all again.
         """
-        asked_at = now()
-        listed = await self._cluster.controller.nodes(
+        requested_at = now()
+        listed = await self._cluster.slurmctld.nodes(
             self._cluster.mint.operator(),
-            changed_after=self._updated if self._cluster.nodes_seen_at is not None else None,
+            changed_after=self._last_update if self._cluster.nodes_observed_at is not None else None,
         )
         if listed is not None:
-            nodes, self._updated = listed
+            nodes, self._last_update = listed
             self._cluster.nodes = {node.name: node for node in nodes}
-            self._cluster.nodes_seen_at = asked_at
-            self.tell()
-        self._cluster.nodes_seen_at = asked_at
+            self._cluster.nodes_observed_at = requested_at
+            self.publish()
+        self._cluster.nodes_observed_at = requested_at

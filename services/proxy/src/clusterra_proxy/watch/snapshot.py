@@ -8,12 +8,12 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 
 from clusterra_proxy.slurmrestd import array_tasks, hostlist
-from clusterra_proxy.slurmrestd.gres import gres, gres_counts, gres_given, memory_per_gpu_mib
+from clusterra_proxy.slurmrestd.gres import allocated_gres, gres_counts, memory_per_gpu_mib, requested_gres
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.tres import memory_mib
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 
-type Owner = Callable[[JobRecord], str]
+type OwnerName = Callable[[JobRecord], str]
 """Names the owner of a job."""
 type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
 
@@ -23,36 +23,46 @@ def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: 
     pending: list[JobRecord] = []
     started: Counter[int] = Counter()
     for record in records:
-        if record.state == "PENDING" and not record.on_nodes and record.submit_time is not None:
+        if record.state == "PENDING" and not record.holds_nodes and record.submit_time is not None:
             pending.append(record)
-        elif record.array and record.on_nodes:
+        elif record.array and record.holds_nodes:
             started[record.array] += 1
     groups: dict[tuple[object, ...], list[JobRecord]] = {}
-    for record in sorted(pending, key=_turn):
-        groups.setdefault(_request(record, at), []).append(record)
-    return tuple(_group(alike, waiting_tasks, started, at) for alike in groups.values())
+    for record in sorted(pending, key=_priority_order):
+        groups.setdefault(_grouping_key(record, at), []).append(record)
+    return tuple(_group(identical, waiting_tasks, started, at) for identical in groups.values())
 
 
-def _request(record: JobRecord, at: datetime) -> tuple[object, ...]:
+def _grouping_key(record: JobRecord, at: datetime) -> tuple[object, ...]:
     """What a job asks for and why it waits: equal for jobs that the scaler need not tell from each other."""
     return (
         *(record.cpus, record.cpus_per_task, record.minimum_cpus_per_node, record.tasks),
         *(record.min_nodes, record.max_nodes, record.required_nodes, record.excluded_nodes),
-        *(record.memory_per_node, record.memory_per_cpu, record.memory_per_tres, record.features, gres(record)),
+        *(
+            record.memory_per_node,
+            record.memory_per_cpu,
+            record.memory_per_tres,
+            record.features,
+            requested_gres(record),
+        ),
         *(record.shared, record.partition, record.resv_name, record.het_job_id, record.het_job_offset),
         *(record.user_id, record.state_reason, record.hold, record.priority == 0, bool(record.dependency)),
         *(_begins_at(record, at), record.time_limit, record.extra),
     )
 
 
-def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Counter[int], at: datetime) -> PendingJobs:
-    record = alike[0]
+def _group(
+    identical: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Counter[int], at: datetime
+) -> PendingJobs:
+    record = identical[0]
     per_gpu = memory_per_gpu_mib(record)
     return PendingJobs(
-        job_ids=tuple(each.id for each in alike),
-        count=sum(_count(each, waiting_tasks, started) for each in alike),
+        job_ids=tuple(each.id for each in identical),
+        count=sum(_count(each, waiting_tasks, started) for each in identical),
         array_tasks={
-            each.id: array_tasks.rows(tasks) for each in alike if each.waiting_tasks and (tasks := waiting_tasks(each))
+            each.id: array_tasks.ranges(tasks)
+            for each in identical
+            if each.is_waiting_array and (tasks := waiting_tasks(each))
         },
         cpus=max(record.cpus or 1, 1),
         cpus_per_task=max(record.cpus_per_task or 1, 1),
@@ -64,7 +74,7 @@ def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Cou
         memory_per_cpu_mib=record.memory_per_cpu or None,
         memory_per_gpu_mib=per_gpu,
         features=record.features,
-        gres=gres(record),
+        gres=requested_gres(record),
         exclusive=not {"none", "topo"}.isdisjoint(record.shared),
         exclusive_user=not {"user", "mcs"}.isdisjoint(record.shared),
         required_nodes=hostlist.expand(record.required_nodes),
@@ -79,7 +89,7 @@ def _group(alike: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Cou
         dependent=bool(record.dependency),
         begins_at=_begins_at(record, at),
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
-        first_submitted_at=min(each.submit_time for each in alike if each.submit_time is not None),
+        first_submitted_at=min(each.submit_time for each in identical if each.submit_time is not None),
         extra=record.extra,
     )
 
@@ -89,14 +99,14 @@ def _begins_at(record: JobRecord, at: datetime) -> datetime | None:
 
 
 def _count(record: JobRecord, waiting_tasks: WaitingTasks, started: Counter[int]) -> int:
-    if record.array is None or not record.waiting_tasks:
+    if record.array is None or not record.is_waiting_array:
         return 1
     waiting = len(waiting_tasks(record)) or 1
     throttle = record.array_max_tasks
     return min(waiting, max(throttle - started[record.array], 0)) if throttle else waiting
 
 
-def running_jobs(records: Iterable[JobRecord], owner: Owner) -> tuple[RunningJob, ...]:
+def running_jobs(records: Iterable[JobRecord], owner: OwnerName) -> tuple[RunningJob, ...]:
     """Jobs that hold nodes, in the order of their ids."""
     running = (
         RunningJob(
@@ -108,13 +118,13 @@ def running_jobs(records: Iterable[JobRecord], owner: Owner) -> tuple[RunningJob
             started_at=record.start_time,
             ends_by=None if record.time_limit is None else record.start_time + timedelta(minutes=record.time_limit),
             memory_mib=memory_mib(record.tres_alloc_str),
-            gres=gres_given(record),
+            gres=allocated_gres(record),
             extra=record.extra,
         )
         for record in records
-        if record.on_nodes and record.start_time is not None
+        if record.holds_nodes and record.start_time is not None
     )
-    return tuple(sorted(running, key=lambda job: _order(job.job_id)))
+    return tuple(sorted(running, key=lambda job: _job_id_order(job.job_id)))
 
 
 def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
@@ -140,7 +150,7 @@ def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
     return tuple(sorted(states, key=lambda node: node.name))
 
 
-def restless(snapshot: QueueSnapshot) -> bool:
+def urgent(snapshot: QueueSnapshot) -> bool:
     """Whether the scaler decides on how fresh it is: something waits, or a node is to be seen idle."""
     return bool(snapshot.pending) or any(node.draining for node in snapshot.nodes or ())
 
@@ -150,11 +160,11 @@ def same_queue(one: QueueSnapshot | None, other: QueueSnapshot) -> bool:
     return one is not None and (one.pending, one.running, one.nodes) == (other.pending, other.running, other.nodes)
 
 
-def _turn(record: JobRecord) -> tuple[int, tuple[int, int]]:
+def _priority_order(record: JobRecord) -> tuple[int, tuple[int, int]]:
     """Of equal priority the older job comes first."""
-    return -(record.priority or 0), _order(record.id)
+    return -(record.priority or 0), _job_id_order(record.id)
 
 
-def _order(job_id: JobId) -> tuple[int, int]:
+def _job_id_order(job_id: JobId) -> tuple[int, int]:
     whole, _, task = job_id.partition("_")
     return int(whole), int(task or 0)

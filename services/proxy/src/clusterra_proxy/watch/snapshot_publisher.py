@@ -15,11 +15,11 @@ from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRefused
 from prometheus_client import Counter
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.watch.snapshot import node_states, pending_jobs, restless, running_jobs, same_queue
+from clusterra_proxy.watch.snapshot import node_states, pending_jobs, running_jobs, same_queue, urgent
 
 log = structlog.get_logger(__name__)
 
-RESTLESS_SECONDS = 0.4
+URGENT_SECONDS = 0.4
 """The scaler decides on how fresh a snapshot is: while something waits or drains, every look is published."""
 RETRY_SECONDS = 1.0
 
@@ -38,9 +38,9 @@ class SnapshotPublisher:
         self._last_at = 0.0
 
     @property
-    def restless(self) -> bool:
+    def urgent(self) -> bool:
         """Whether the last snapshot is one whose freshness decides; True before there is one."""
-        return self._last is None or restless(self._last)
+        return self._last is None or urgent(self._last)
 
     def wake(self) -> None:
         """Look whether there is something to publish."""
@@ -52,9 +52,9 @@ class SnapshotPublisher:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            snapshot = self._take(generation(latest))
+            snapshot = self._take_snapshot(generation(latest))
             changed = not same_queue(self._last, snapshot)
-            pause = RESTLESS_SECONDS if restless(snapshot) else self._quiet_seconds
+            pause = URGENT_SECONDS if urgent(snapshot) else self._quiet_seconds
             if not changed and time.monotonic() - self._last_at < pause:
                 continue
             if await self._publish(snapshot):
@@ -65,15 +65,15 @@ class SnapshotPublisher:
                 await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
 
-    def _take(self, number: int) -> QueueSnapshot:
+    def _take_snapshot(self, number: int) -> QueueSnapshot:
         cluster = self._cluster
-        read = [moment for moment in (cluster.jobs_seen_at, cluster.nodes_seen_at) if moment is not None]
-        jobs_known, nodes_known = cluster.jobs_seen_at is not None, cluster.nodes_seen_at is not None
+        read = [moment for moment in (cluster.jobs_observed_at, cluster.nodes_observed_at) if moment is not None]
+        jobs_known, nodes_known = cluster.jobs_observed_at is not None, cluster.nodes_observed_at is not None
         return QueueSnapshot(
             generation=number,
             taken_at=min(read, default=now()),
             pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, now()) if jobs_known else None,
-            running=running_jobs(cluster.jobs, cluster.owner) if jobs_known else None,
+            running=running_jobs(cluster.jobs, cluster.owner_name) if jobs_known else None,
             nodes=node_states(cluster.nodes.values()) if nodes_known else None,
         )
 

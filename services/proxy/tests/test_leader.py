@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from clusterra_proxy.leader import Turn
+from clusterra_proxy.leader import Leader
 from clusterra_runtime.nats.lease import Lease
 
 LEASE = Lease(partition=0, fence=1)
@@ -27,47 +27,47 @@ class Work:
             self.ended.set()
 
 
-async def end(task: "asyncio.Task[None]") -> None:
+async def cancel_and_wait(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_work_runs_during_each_turn_and_has_ended_before_it_is_given_back() -> None:
-    turn, work = Turn(), Work()
-    following = asyncio.create_task(turn.during(work.run))
+    leader, work = Leader(), Work()
+    waiting = asyncio.create_task(leader.while_leading(work.run))
     for number in (1, 2):
         assert not work.running.is_set()
-        holding = asyncio.create_task(turn.hold(LEASE))
+        leading = asyncio.create_task(leader.lead(LEASE))
         async with asyncio.timeout(30):
             await work.running.wait()
         assert work.runs == number
-        await end(holding)
+        await cancel_and_wait(leading)
         assert work.ended.is_set()
-    await end(following)
+    await cancel_and_wait(waiting)
 
 
 async def test_work_that_fails_fails_who_runs_it() -> None:
-    turn = Turn()
-    holding = asyncio.create_task(turn.hold(LEASE))
+    leader = Leader()
+    leading = asyncio.create_task(leader.lead(LEASE))
 
     async def fail() -> None:
         raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        await turn.during(fail)
-    await end(holding)
+        await leader.while_leading(fail)
+    await cancel_and_wait(leading)
 
 
 async def test_work_that_is_not_wanted_any_more_ends_with_its_turn_unchanged() -> None:
-    turn, one, other = Turn(), Work(), Work()
-    holding = asyncio.create_task(turn.hold(LEASE))
-    tasks = [asyncio.create_task(turn.during(work.run)) for work in (one, other)]
+    leader, one, other = Leader(), Work(), Work()
+    leading = asyncio.create_task(leader.lead(LEASE))
+    tasks = [asyncio.create_task(leader.while_leading(work.run)) for work in (one, other)]
     async with asyncio.timeout(30):
         await one.running.wait()
         await other.running.wait()
-    await end(tasks[0])
+    await cancel_and_wait(tasks[0])
     assert one.ended.is_set()
     assert other.running.is_set()
-    await end(holding)
+    await cancel_and_wait(leading)
     assert other.ended.is_set()
-    await end(tasks[1])
+    await cancel_and_wait(tasks[1])

@@ -1,6 +1,6 @@
 import pytest
 from clusterra_proxy.slurmrestd.answers import ErrorEntry
-from clusterra_proxy.slurmrestd.error_codes import by_number, failure
+from clusterra_proxy.slurmrestd.error_codes import error_from_answer, error_from_number
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,9 @@ from clusterra_proxy.slurmrestd.error_codes import by_number, failure
     ],
 )
 def test_the_number_decides_and_then_the_status(status: int, number: int, kind: str) -> None:
-    error = failure(status, (ErrorEntry(description="first", error_number=number, error="why"),), what="job").error
+    error = error_from_answer(
+        status, (ErrorEntry(description="first", error_number=number, error="why"),), entity="job"
+    ).error
     assert error.kind == kind
     assert error.detail == "first: why"
     assert error.code == (number or None)
@@ -37,14 +39,14 @@ def test_the_number_decides_and_then_the_status(status: int, number: int, kind: 
 
 def test_the_first_error_with_a_number_counts() -> None:
     entries = (ErrorEntry(description="general"), ErrorEntry(description="exact", error_number=2017))
-    assert failure(500, entries, what="job").error.kind == "not_found"
+    assert error_from_answer(500, entries, entity="job").error.kind == "not_found"
 
 
 def test_without_any_word_the_status_is_told() -> None:
-    assert failure(500, (), what="job").error.detail == "slurmrestd answered 500"
+    assert error_from_answer(500, (), entity="job").error.detail == "slurmrestd answered 500"
 
 
 def test_a_number_alone() -> None:
-    assert by_number(2002, "job 7: no").error.kind == "forbidden"
-    assert by_number(2021, "job 7: over").error.kind == "conflict"
-    assert by_number(4711, "job 7: new").error.kind == "rejected"
+    assert error_from_number(2002, "job 7: no").error.kind == "forbidden"
+    assert error_from_number(2021, "job 7: over").error.kind == "conflict"
+    assert error_from_number(4711, "job 7: new").error.kind == "rejected"
