@@ -46,7 +46,7 @@ async def test_a_name_keeps_its_uid(proxy: ProxyWorld, alice: SlurmUser, bob: Sl
     for other in (alice.model_copy(update={"uid": bob.uid}), bob.model_copy(update={"uid": alice.uid})):
         error = await proxy.error_of("submit", submission(other))
         assert error.kind == "unauthenticated"
-        assert "known with another" in error.detail
+        assert "bound to another" in error.detail
 
 
 async def test_groups_of_the_system_are_refused(proxy: ProxyWorld, alice: SlurmUser) -> None:

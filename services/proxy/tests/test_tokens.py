@@ -79,7 +79,7 @@ def test_ids_of_the_system_are_nobodys(user: SlurmUser) -> None:
 def test_one_name_has_one_uid(other: SlurmUser) -> None:
     minter = token_mint(privileged=set())
     minter.user(ALICE)
-    with pytest.raises(Unauthenticated, match="known with another"):
+    with pytest.raises(Unauthenticated, match="bound to another"):
         minter.user(other)
     minter.user(BOB)
 

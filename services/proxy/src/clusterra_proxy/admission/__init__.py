@@ -1,1 +1,1 @@
-"""What Slurm admits while no worker is there."""
+"""Job admission without workers: placeholder node records in Slurm, and the limits of the largest shapes."""

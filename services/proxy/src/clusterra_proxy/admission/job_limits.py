@@ -1,12 +1,13 @@
-"""What of a job no worker could ever have: more on one node than any shape has, or more nodes than there may be.
+"""Rejects jobs that no worker could ever run: larger per node than any shape, or on more nodes than workers allowed.
 
-Slurm finds most of it itself, by the placeholders, but in its own words, and not how many workers there may be.
-Only what is certain is refused here; expressions of features with more than `&` are left to Slurm. A job that asks for
-no GPUs gets no worker with GPUs where others have its features: what is too big for these is refused.
+With the placeholders, Slurm itself rejects most of these jobs, but its messages do not name the limit, and it does not
+know the maximum number of workers. Only certain cases are rejected here: feature expressions with operators other than
+`&` are left to Slurm. A job that requests no GPUs gets no worker with GPUs as long as other shapes have its features,
+so it is rejected when it is too large for those.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.registry import ClusterBinding
@@ -25,10 +26,10 @@ _FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
 
 @dataclass(frozen=True)
 class PerNodeDemand:
-    """The least that a job needs on one of its nodes. Memory is in MiB, resources are by `gpu` or `gpu:h100`."""
+    """The minimum that a job needs on each node. Memory is in MiB; `gres` is keyed by `gpu` or `gpu:h100`."""
 
     nodes: int
-    """How many nodes at least."""
+    """Minimum number of nodes."""
     cpus: int
     memory_mib: int
     gres: Mapping[str, int]
@@ -36,45 +37,51 @@ class PerNodeDemand:
 
 
 def check(binding: ClusterBinding, job: JobDescription) -> None:
-    """Raise Rejected, saying which limit and what the largest shape is, for a job that nothing here could run."""
+    """Raise Rejected for a job that no worker could ever run, with the exceeded limit and the largest shape."""
     if any(name.startswith(PREFIX) for name in job.required_nodes or ()):
-        raise Rejected(
-            "a job cannot ask for a placeholder: nothing ever runs there", hint="ask for a shape by its name"
-        )
+        raise Rejected("a job cannot request a placeholder: no job ever runs there", hint="request a shape by its name")
     max_workers = binding.policy.max_workers
     demand = per_node_demand(job, max_workers)
     if demand.nodes > max_workers:
         raise Rejected(
-            f"the job asks for {demand.nodes} nodes, but the cluster may have {max_workers} workers",
-            hint=f"ask for at most {max_workers} nodes; {describe_largest_shape(binding)}",
+            f"the job requests {demand.nodes} nodes, but the cluster may have at most {max_workers} workers",
+            hint=f"request at most {max_workers} nodes; {describe_largest_shape(binding)}",
         )
-    shapes = binding.catalogue.shapes
-    known = {feature for shape in shapes for feature in shape.worker.features}
-    if unknown := sorted(demand.features - known):
-        raise Rejected(
-            f"no worker has the feature {', '.join(unknown)}", hint=f"ask for one of {', '.join(sorted(known))}"
-        )
-    matching = [shape for shape in shapes if demand.features <= set(shape.worker.features)]
-    if not matching:
-        raise Rejected(
-            f"no worker has all the features {', '.join(sorted(demand.features))}",
-            hint="ask for one family or one shape",
-        )
+    matching = _matching_shapes(binding.catalogue.shapes, demand.features)
+    candidates = matching
+    qualifier = ""
     may_name_gpus = job.constraints and not demand.features
-    others = [] if demand.gres or may_name_gpus else [shape for shape in matching if not shape.gpu_count]
-    among = " without GPUs" if others and len(others) < len(matching) else ""
-    matching = others or matching
-    if any(_fits(shape.worker, demand) for shape in matching):
+    if not demand.gres and not may_name_gpus:
+        candidates = [shape for shape in matching if not shape.gpu_count] or matching
+        if len(candidates) < len(matching):
+            qualifier = " without GPUs"
+    if any(_fits(shape.worker, demand) for shape in candidates):
         return
-    among += f" among those with {', '.join(sorted(demand.features))}" if demand.features else ""
+    if demand.features:
+        qualifier += f" among those with {', '.join(sorted(demand.features))}"
     raise Rejected(
-        _exceeded_limit(matching, demand, among),
-        hint=f"ask for less on each node, or for more nodes; {_describe_largest(matching)}",
+        _exceeded_limit(candidates, demand, qualifier),
+        hint=f"request less per node, or more nodes; {_describe_largest(candidates)}",
     )
 
 
+def _matching_shapes(shapes: Sequence[Shape], features: frozenset[str]) -> list[Shape]:
+    """Return the shapes that have all these features. Raises Rejected when there are none."""
+    known = {feature for shape in shapes for feature in shape.worker.features}
+    if unknown := sorted(features - known):
+        raise Rejected(
+            f"no worker has the feature {', '.join(unknown)}", hint=f"request one of {', '.join(sorted(known))}"
+        )
+    matching = [shape for shape in shapes if features <= set(shape.worker.features)]
+    if not matching:
+        raise Rejected(
+            f"no worker has all the features {', '.join(sorted(features))}", hint="request one family or one shape"
+        )
+    return matching
+
+
 def describe_largest_shape(binding: ClusterBinding) -> str:
-    """The largest shape in words: the one with the most CPUs, and of those the most memory."""
+    """Describe the largest shape, for error texts: most CPUs, then most memory."""
     shapes = binding.catalogue.shapes
     return _describe_largest(shapes) if shapes else "the cluster's catalogue is empty"
 
@@ -85,7 +92,7 @@ def _describe_largest(shapes: Sequence[Shape]) -> str:
 
 
 def per_node_demand(job: JobDescription, max_nodes: int) -> PerNodeDemand:
-    """What a job needs on one of at most `most_nodes` nodes, spread as widely as it allows."""
+    """Return what a job needs on each of at most `max_nodes` nodes when it is spread as widely as it allows."""
     fewest, widest = _nodes(job)
     spread = max(min(widest or max_nodes, max_nodes), 1)
     tasks = -(-job.tasks // spread) if job.tasks else job.tasks_per_node or 1
@@ -100,16 +107,16 @@ def per_node_demand(job: JobDescription, max_nodes: int) -> PerNodeDemand:
         (job.tres_per_task, lambda count: count * tasks),
         (job.tres_per_job, lambda count: -(-count // spread)),
     )
-    for text, on_one_node in requested:
+    for text, per_node in requested:
         for kind, count in parse_gres(text or ""):
-            gres[kind] = max(gres.get(kind, 0), on_one_node(count))
+            gres[kind] = max(gres.get(kind, 0), per_node(count))
     constraints = job.constraints or ""
     features = re.split("[&,]", constraints) if _FEATURES.fullmatch(constraints) else ()
     return PerNodeDemand(fewest, cpus, memory, gres, frozenset(features))
 
 
 def _nodes(job: JobDescription) -> tuple[int, int | None]:
-    """The fewest and the most nodes; None for as many as there may be."""
+    """Return the minimum and the maximum number of nodes; the maximum is None when unlimited."""
     match = _NODES.fullmatch(job.nodes or "")
     if match is None:
         return job.minimum_nodes or 1, job.maximum_nodes or None
@@ -119,7 +126,7 @@ def _nodes(job: JobDescription) -> tuple[int, int | None]:
 
 
 def _resources(worker: WorkerSpec) -> dict[str, int]:
-    """What a worker has of each resource, by its name and by its name with the type."""
+    """Return a worker's generic resources, keyed both by name and by name with type."""
     counts: dict[str, int] = {}
     for item in filter(None, worker.gres.split(",")):
         if match := _GRES_ITEM.fullmatch(item):
@@ -138,9 +145,8 @@ def _fits(worker: WorkerSpec, demand: PerNodeDemand) -> bool:
     )
 
 
-def _exceeded_limit(shapes: Iterable[Shape], demand: PerNodeDemand, among: str) -> str:
-    """The first limit that all of these shapes are below, else that no one has everything at once."""
-    candidates = list(shapes)
+def _exceeded_limit(candidates: Sequence[Shape], demand: PerNodeDemand, qualifier: str) -> str:
+    """Describe the first demand above the largest candidate, else that no candidate meets all demands at once."""
     limits: list[tuple[str, int, Callable[[WorkerSpec], int]]] = [
         ("CPUs", demand.cpus, lambda worker: worker.cpus),
         ("MiB of memory", demand.memory_mib, lambda worker: worker.memory_mib),
@@ -149,15 +155,15 @@ def _exceeded_limit(shapes: Iterable[Shape], demand: PerNodeDemand, among: str) 
             for kind, count in demand.gres.items()
         ),
     ]
-    for entity, requested, of in limits:
-        best = max(candidates, key=lambda shape: of(shape.worker))
-        if requested > of(best.worker):
+    for resource, requested, capacity in limits:
+        largest = max(candidates, key=lambda shape: capacity(shape.worker))
+        if requested > capacity(largest.worker):
             return (
-                f"the job needs {requested} {entity} on each node, but the largest worker{among} has "
-                f"{of(best.worker)} ({best.name})"
+                f"the job needs {requested} {resource} on each node, but the largest worker{qualifier} has "
+                f"{capacity(largest.worker)} ({largest.name})"
             )
-    whole = ", ".join(f"{requested} {entity}" for entity, requested, _ in limits if requested)
-    return f"the job needs {whole} on each node, and no shape{among} has all of that at once"
+    total = ", ".join(f"{requested} {resource}" for resource, requested, _ in limits if requested)
+    return f"the job needs {total} on each node, and no shape{qualifier} has all of that at once"
 
 
 def _describe(shape: Shape) -> str:

@@ -1,17 +1,17 @@
-"""Keeps a cluster's placeholders in Slurm, so that what some shape could run is admitted while no worker is there.
+"""Keeps a cluster's placeholders in Slurm, so that Slurm admits a job that some shape could run without any worker.
 
-Without them Slurm refuses a job that asks for a feature no node has, refuses one that none of the nodes it has could
-run, and holds those of that kind that wait, so that they lose their place in the queue.
+Without placeholders, Slurm rejects a job that requests a feature of no node or that no node could run. It also holds
+such jobs that already wait, and they lose their place in the queue.
 
-How a loss is noticed: placeholders are `State=FUTURE`, which no list shows but one asked for with `flags=FUTURE`.
-That list is long and changes with every worker, so it is read only at the beginning, every `WHOLE_SECONDS`, and
-when a sentinel says so. Sentinels are one record or two, read every `LOOK_SECONDS` (3 ms each). slurmctld loses its
-records all together (a state folder that is gone) or the newest of them (killed before it saved them), so the one made
-last tells; and with each `scontrol reconfigure` or restart it forgets the types of all GPUs, so one with GPUs tells.
-A changed catalogue is a changed binding, with which all this begins anew.
+Detection of lost records: placeholders are `State=FUTURE`, which are listed only with `flags=FUTURE`. That list is
+long and changes with every worker. So it is read only at the start, every `FULL_CHECK_SECONDS`, and when a sentinel
+is missing or wrong. Sentinels are one or two records, read every `SENTINEL_SECONDS` (3 ms each). slurmctld loses
+either all records (a deleted state directory) or the newest ones (killed before it saved them), so the record created
+last is a sentinel. Each `scontrol reconfigure` or restart forgets the types of all GPUs, so a record with GPUs is
+another. A changed catalogue is a changed binding, which starts a new keeper.
 
-It is level-triggered: what is done is the difference to what Slurm has now. One replica does it, the one that watches
-the cluster; two would do no harm.
+The keeper is level-triggered: it applies the difference between the desired records and those that Slurm has now. Only
+the leading replica runs it; a second one would do no harm.
 """
 
 import asyncio
@@ -28,19 +28,22 @@ from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
 log = structlog.get_logger(__name__)
 
 MAX_PLACEHOLDERS = 640
-"""Records that a cluster gets at most, unless the proxy is told otherwise. Slurm's MaxNodeCount must hold them
-besides the workers; operators of Slurm on Kubernetes set it to 1024."""
+"""Default limit of a cluster's placeholder records. Slurm's MaxNodeCount must allow them in addition to the workers;
+operators of Slurm on Kubernetes set it to 1024."""
 SENTINEL_SECONDS = 1.0
+"""Pause between two checks of the sentinels."""
 WAIT_POLL_SECONDS = 0.1
+"""Pause between two checks while a submit waits for missing placeholders."""
 FULL_CHECK_SECONDS = 300.0
+"""Pause between two checks of all records."""
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
 MAX_UNAVAILABLE_RETRY_SECONDS = 4.0
-"""While Slurm does not answer: when it comes back, the types of all GPUs are forgotten."""
+"""Longest pause while Slurm does not respond. Shorter, because a restarted slurmctld has forgotten all GPU types."""
 
 
 class PlaceholderKeeper:
-    """The placeholders of one cluster. `token` makes a token of the service user."""
+    """Keeps the placeholders of one cluster. `token` mints a token of the service user."""
 
     def __init__(
         self, records: FutureNodeRecords, groups: tuple[PlaceholderGroup, ...], token: Callable[[], str]
@@ -50,7 +53,7 @@ class PlaceholderKeeper:
         self._token = token
 
     async def keep(self) -> None:
-        """Keep them, for ever. What fails is tried again after growing pauses; the log tells each new reason."""
+        """Keep the placeholders, forever. A failure is retried with backoff; each new reason is logged."""
         full_check_at = 0.0
         retry_seconds = RETRY_SECONDS
         logged_reason = ""
@@ -75,7 +78,7 @@ class PlaceholderKeeper:
             await asyncio.sleep(pause)
 
     async def intact(self) -> bool:
-        """Whether the sentinels are as they should be. Raises the errors of `clusterra_proxy.slurmrestd.errors`."""
+        """Return whether all sentinels are correct. Raises the errors of `clusterra_proxy.slurmrestd.errors`."""
         for name, gres in sentinels(self._groups):
             node = await self._records.get(self._token(), name)
             if node is None or not is_current(node, gres):
@@ -83,7 +86,7 @@ class PlaceholderKeeper:
         return True
 
     async def wait_until_intact(self, seconds: float) -> bool:
-        """Wait so long at most until they are; whether they are. Raises the errors of `slurmrestd.errors`."""
+        """Wait until all sentinels are correct; False after `seconds`. Raises the errors of `slurmrestd.errors`."""
         end = time.monotonic() + seconds
         while not await self.intact():
             if time.monotonic() > end:
@@ -92,36 +95,36 @@ class PlaceholderKeeper:
         return True
 
     async def _repair(self) -> None:
-        """Do what is between what is wanted and what there is: new ones first, so that nothing is missing meanwhile."""
-        todo = diff(self._groups, await self._records.list(self._token()))
-        if not todo:
+        """Apply the difference to the desired records: create before deleting, so that none is missing in between."""
+        difference = diff(self._groups, await self._records.list(self._token()))
+        if not difference:
             return
-        for nodes, gres in todo.amend:
+        for nodes, gres in difference.amend:
             await self._records.amend(self._token(), nodes, gres)
-        for group, nodes in todo.create:
+        for group, nodes in difference.create:
             await self._records.create(self._token(), group.node_conf(nodes))
-            # No line of slurm.conf can say it.
+            # A slurm.conf line cannot set the Extra.
             await self._records.amend(self._token(), nodes, group.worker.gres)
-        for nodes in todo.delete:
+        for nodes in difference.delete:
             await self._records.delete(self._token(), nodes)
         if not await self.intact():
             raise Rejected(
-                "Slurm shows other placeholders than it was told to make",
-                hint="compare `sinfo --future` with the catalogue, above all the spelling of GPUs",
+                "the placeholders in Slurm differ from those that were created",
+                hint="compare `sinfo --future` with the catalogue, above all the names of GPU types",
             )
         log.info(
             "placeholders_mended",
-            created=[nodes for _, nodes in todo.create],
-            amended=[nodes for nodes, _ in todo.amend],
-            deleted=list(todo.delete),
+            created=[nodes for _, nodes in difference.create],
+            amended=[nodes for nodes, _ in difference.amend],
+            deleted=list(difference.delete),
         )
 
 
 def _hint(error: SlurmFailed) -> str:
     if error.error.code == NODE_TABLE_FULL:
-        return "raise MaxNodeCount in slurm.conf, or lower the proxy's CLUSTERRA_PLACEHOLDERS"
+        return "increase MaxNodeCount in slurm.conf, or lower the proxy's CLUSTERRA_PLACEHOLDERS"
     if error.error.kind == "forbidden":
-        return "creating nodes takes slurmdbd's AdminLevel=Administrator for the cluster's operator"
+        return "creating nodes requires AdminLevel=Administrator in slurmdbd for the cluster's operator"
     if isinstance(error, NotFound):
-        return "creating nodes by REST takes Slurm 25.11 or newer"
+        return "creating nodes by REST requires Slurm 25.11 or newer"
     return error.error.hint

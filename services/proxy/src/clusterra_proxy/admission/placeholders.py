@@ -1,13 +1,14 @@
-"""Which placeholders a catalogue needs: node records that stand for workers which could be bought.
+"""The placeholders of a catalogue: node records that stand for workers that could be launched.
 
-What Slurm checks when it admits a job is the number of its records that match it. A job of three nodes that asks for
-a feature needs three records with that feature, and one whose size only the largest shape has as many of that one.
-Jobs without a feature count the records of all shapes that are large enough. So the largest shape of each kind gets
-as many records as there may be workers and serves whatever its smaller siblings could; these get fewer.
+Slurm admits a job by counting the node records that match it. A job of three nodes that requests a feature needs
+three records with that feature. A job that only the largest shape can run needs enough records of that shape. A job
+without a feature counts the records of all shapes that are large enough. So each shape that no other shape covers gets
+as many records as the cluster may have workers, and its records also admit what smaller shapes could run. The smaller
+shapes get fewer.
 
-A record's name holds a digest of what the worker has. When the catalogue changes, new records stand beside the old
-ones before those go, and no moment is left in which a waiting job fits nothing. The worker's weight is no part of it:
-no job is given to a placeholder.
+A record's name contains a digest of the worker's resources. When the catalogue changes, new records are created
+before the old ones are deleted, so that a waiting job always matches some record. The digest leaves out the worker's
+weight, because no job is ever placed on a placeholder.
 """
 
 import hashlib
@@ -25,15 +26,15 @@ from clusterra_proxy.slurmrestd.gres import gres_counts
 
 PREFIX = "placeholder-"
 MIN_PER_SHAPE = 8
-"""Records of each shape before the largest ones get more."""
+"""Records that every shape gets before the largest shapes get more."""
 MAX_NODES_PER_CALL = 50
-"""Records that one call makes or deletes: slurmctld does nothing else for the 5 ms that each takes."""
+"""Most records created or deleted in one call: slurmctld is blocked for about 5 ms per record."""
 _DIGEST = 6
 
 
 @dataclass(frozen=True)
 class PlaceholderGroup:
-    """`count` equal records that stand for workers of one shape."""
+    """`count` identical records that stand for workers of one shape."""
 
     shape: str
     worker: WorkerSpec
@@ -41,22 +42,22 @@ class PlaceholderGroup:
 
     @property
     def name_prefix(self) -> str:
-        """What the names begin with."""
+        """The common prefix of the records' names."""
         digest = hashlib.sha256(self.worker.model_dump_json(exclude={"weight"}).encode()).hexdigest()[:_DIGEST]
         return f"{PREFIX}{self.shape}-{digest}-"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the records, in the order in which they are made."""
+        """The names of the records, in the order of creation."""
         return tuple(f"{self.name_prefix}{number}" for number in range(1, self.count + 1))
 
     @property
     def last_name(self) -> str:
-        """The name of the record that is made last."""
+        """The name of the record that is created last."""
         return f"{self.name_prefix}{self.count}"
 
     def node_conf(self, nodes: str) -> str:
-        """The line of slurm.conf for some of them."""
+        """Return the slurm.conf line of the records in `nodes`, a hostlist expression."""
         parts = [f"NodeName={nodes}", f"CPUs={self.worker.cpus}", f"RealMemory={self.worker.memory_mib}"]
         if self.worker.features:
             parts.append(f"Feature={','.join(self.worker.features)}")
@@ -67,11 +68,11 @@ class PlaceholderGroup:
 
 @dataclass(frozen=True)
 class PlaceholderDiff:
-    """What is to be done until Slurm has what is wanted. Hostlist expressions, of `PER_CALL` names at most."""
+    """The calls that lead to the desired records. Hostlist expressions have at most `MAX_NODES_PER_CALL` names."""
 
     create: tuple[tuple[PlaceholderGroup, str], ...] = ()
     amend: tuple[tuple[str, str], ...] = ()
-    """Expression and resources: Slurm has forgotten the type of the GPUs, or has not been told the Extra."""
+    """Expression and generic resources of records whose GPU type Slurm has forgotten or whose Extra is not set."""
     delete: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -79,7 +80,7 @@ class PlaceholderDiff:
 
 
 def desired_placeholders(binding: ClusterBinding, limit: int) -> tuple[PlaceholderGroup, ...]:
-    """The placeholders of a cluster: at most `room` records, but at least one of each shape."""
+    """Return the desired placeholders of a cluster: at most `limit` records, but at least one of each shape."""
     shapes = binding.catalogue.shapes
     max_workers = max(binding.policy.max_workers, 1)
     counts = dict.fromkeys(
@@ -93,36 +94,37 @@ def desired_placeholders(binding: ClusterBinding, limit: int) -> tuple[Placehold
 
 
 def sentinels(groups: Iterable[PlaceholderGroup]) -> tuple[tuple[str, str], ...]:
-    """Name and resources of the records by which a loss shows: the one made last, and the last one with GPUs."""
+    """Return name and resources of the sentinels: the record created last, and the last record with GPUs."""
     found = tuple(groups)
     typed = tuple(group for group in found if group.worker.gres)
     return tuple(dict.fromkeys((each.last_name, each.worker.gres) for each in (*found[-1:], *typed[-1:])))
 
 
-def diff(groups: Iterable[PlaceholderGroup], present: Iterable[FutureNode]) -> PlaceholderDiff:
-    """What is between the records that are wanted and those there are. Records of slurm.conf are not ours to delete."""
-    nodes = {node.name: node for node in present if node.name.startswith(PREFIX) and node.dynamic}
+def diff(groups: Iterable[PlaceholderGroup], existing: Iterable[FutureNode]) -> PlaceholderDiff:
+    """Compare the desired records with the existing ones. Records that slurm.conf defines are never deleted."""
+    nodes = {node.name: node for node in existing if node.name.startswith(PREFIX) and node.dynamic}
     create: list[tuple[PlaceholderGroup, str]] = []
     amend: list[tuple[str, str]] = []
     for group in groups:
         found = [(name, nodes.pop(name, None)) for name in group.names]
         missing = [name for name, node in found if node is None]
         other = [name for name, node in found if node is not None and not is_current(node, group.worker.gres)]
-        create += [(group, nodes_of) for nodes_of in _expressions(missing)]
-        amend += [(nodes_of, group.worker.gres) for nodes_of in _expressions(other)]
+        create += [(group, expression) for expression in _expressions(missing)]
+        amend += [(expression, group.worker.gres) for expression in _expressions(other)]
     return PlaceholderDiff(tuple(create), tuple(amend), tuple(_expressions(nodes)))
 
 
 def is_current(node: FutureNode, gres: str) -> bool:
-    """Whether a record has these resources, and takes jobs of every class.
+    """Return whether a record has these resources and an Extra that opens it to jobs of every class.
 
-    Without Extra it counts for no job that has a class: Slurm would hold such a job until a worker that fits it comes.
+    Without that Extra, the record matches no job that has a class, and Slurm holds such a job until a matching worker
+    registers.
     """
     return node.extra == OPEN and same_gres(node.gres, gres)
 
 
 def same_gres(one: str, other: str) -> bool:
-    """Whether both name the same resources. Slurm adds the sockets in parentheses, and a count where there is none."""
+    """Return whether two lists name the same resources. Slurm adds sockets in parentheses, and a missing count."""
     return _gres(one) == _gres(other)
 
 
@@ -136,33 +138,33 @@ def _is_maximal(shape: Shape, catalogue: Catalogue) -> bool:
 
 
 def _covers(large: Shape, small: Shape) -> bool:
-    """Whether a worker of `large` runs what one of `small` could, but for jobs that ask for the shape by its name."""
-    one, other = large.worker, small.worker
-    has = gres_counts(one.gres)
+    """Whether `large` can run whatever `small` can, except jobs that request `small` by its name."""
+    larger, smaller = large.worker, small.worker
+    available = gres_counts(larger.gres)
     return (
-        one.cpus >= other.cpus
-        and one.memory_mib >= other.memory_mib
-        and set(other.features) - {small.name} <= set(one.features)
-        and all(has.get(name, 0) >= count for name, count in gres_counts(other.gres).items())
+        larger.cpus >= smaller.cpus
+        and larger.memory_mib >= smaller.memory_mib
+        and set(smaller.features) - {small.name} <= set(larger.features)
+        and all(available.get(name, 0) >= count for name, count in gres_counts(smaller.gres).items())
     )
 
 
 def _expressions(names: Iterable[str]) -> Iterator[str]:
-    """Hostlist expressions of names that end in a number."""
-    by_stem: dict[str, list[int]] = {}
+    """Yield hostlist expressions for names that end in a number."""
+    by_prefix: dict[str, list[int]] = {}
     for name in names:
         name_prefix, dash, number = name.rpartition("-")
         if number.isdecimal():
-            by_stem.setdefault(f"{name_prefix}{dash}", []).append(int(number))
+            by_prefix.setdefault(f"{name_prefix}{dash}", []).append(int(number))
         else:
             yield name
-    for name_prefix, numbers in by_stem.items():
+    for name_prefix, numbers in by_prefix.items():
         for chunk in itertools.batched(sorted(numbers), MAX_NODES_PER_CALL):
             yield f"{name_prefix}[{','.join(_ranges(chunk))}]"
 
 
 def _ranges(numbers: Iterable[int]) -> Iterator[str]:
-    """`1-3`, `7` for rising numbers."""
+    """Yield ranges such as `1-3` and `7` for ascending numbers."""
     for _, run in itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         first, *rest = [number for _, number in run]
         yield f"{first}-{rest[-1]}" if rest else str(first)

@@ -1,1 +1,1 @@
-"""What slurmrestd is asked and answers, in whatever version it speaks."""
+"""The client of slurmrestd: requests, answers and errors, in every API version that the proxy speaks."""

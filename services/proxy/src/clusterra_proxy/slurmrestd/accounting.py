@@ -1,4 +1,4 @@
-"""slurmdbd, as slurmrestd shows it: jobs that slurmctld has forgotten, and who has rights over others."""
+"""slurmdbd through slurmrestd: jobs that slurmctld has purged, and users with rights over others."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -15,14 +15,14 @@ from clusterra_proxy.slurmrestd.versions import Version
 type Query = dict[str, str]
 
 OLDEST = datetime(2000, 1, 1, tzinfo=UTC)
-"""Slurm reads no times near the epoch, and there is no job as old as this."""
+"""Lower bound of times in queries: Slurm rejects times near the epoch, and no job is older than this."""
 
 
 class Accounting:
     """One cluster's slurmdbd. Every method raises the errors of `clusterra_proxy.slurmrestd.errors`.
 
-    slurmdbd tells no uid; only a question about one uid (`users=`) shows whose a job is. So an owner that stands in
-    a job's comment, where a user can write what he likes, is asked for again before it is believed.
+    slurmdbd's job records hold no uid. Only a query for one uid (`users=`) proves who owns a job. A user can write
+    anything into a job's comment, so an owner noted there is verified by such a query before it is used.
     """
 
     def __init__(self, slurmrestd: Slurmrestd, version: Callable[[str], Awaitable[Version]]) -> None:
@@ -30,30 +30,30 @@ class Accounting:
         self._version = version
 
     async def job(self, token: str, job_id: JobId, *, uid: int | None = None) -> tuple[JobRecord, ...]:
-        """All runs of a job, or all tasks of an array; with `uid` only if it belongs to that user."""
+        """Return all runs of a job, or of all tasks of an array; with `uid`, only those that belong to that user."""
         return await self._with_owners(token, {"step": job_id, "show_duplicates": "true"}, uid)
 
     async def submitted(
         self, token: str, *, after: datetime, before: datetime | None = None, uid: int | None = None
     ) -> tuple[JobRecord, ...]:
-        """All runs that were submitted within a time; with `uid` those of that user."""
+        """Return all runs submitted between two times; with `uid`, only those of that user."""
         query = {"usage_time_as_submit_time": "true", "show_duplicates": "true", "start_time": _time(after)}
         if before is not None:
             query["end_time"] = _time(before)
         return await self._with_owners(token, query, uid)
 
     async def active(self, token: str, *, after: datetime) -> tuple[JobRecord, ...]:
-        """All runs that had nodes at any time since `after`."""
+        """Return all runs that held nodes at any time since `after`."""
         return await self._with_owners(token, {"start_time": _time(after), "show_duplicates": "true"}, None)
 
     async def privileged_names(self, token: str) -> frozenset[str]:
-        """The names that have rights over others. Raises Unavailable when slurmdbd names no user at all."""
+        """Return the names of users with rights over others. Raises Unavailable when slurmdbd lists no users at all."""
         version = await self._version(token)
         answer = await self._rest.read(version.slurmdb("users/"), token, Users, entity="user")
         if not answer.users:
             raise Unavailable(
-                "slurmdbd shows us no users, so names with rights cannot be told from others",
-                hint="give the proxy's service user the admin level that it needs in slurmdbd",
+                "slurmdbd lists no users, so privileged names are unknown",
+                hint="give the proxy's service user AdminLevel=Administrator in slurmdbd",
             )
         return frozenset(user.name for user in answer.users if user.privileged)
 

@@ -1,4 +1,4 @@
-"""slurmdbd's jobs, read in the shape of slurmctld's."""
+"""slurmdbd's job records, converted to the shape of slurmctld's."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from clusterra_proxy.slurmrestd.array_tasks import from_bitmap
 from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord, NullableList, Number, Record, Text, Time
 
 SUPERSEDED = "REQUEUED"
-"""The state of a run that was given up for another one. slurmdbd writes it next to what the run ended by."""
+"""State of a run that was requeued as another run. slurmdbd lists it beside the state in which the run ended."""
 
 
 class _Times(Record):
@@ -35,7 +35,7 @@ class _Array(Record):
     job_id: int = 0
     task_id: Number = None
     task: Text = ""
-    """The tasks that have not started, as a hexadecimal bit map: `0x17` is `0-2,4`."""
+    """The tasks that have not started, as a hexadecimal bitmap: `0x17` is `0-2,4`."""
     limits: _Limits = _Limits()
 
 
@@ -55,7 +55,7 @@ class _Comments(Record):
 
 
 class AccountingJob(Record):
-    """One run of a job as slurmdbd keeps it. A requeued job has one for each run."""
+    """One run of a job as slurmdbd stores it. A requeued job has one record for each run."""
 
     job_id: int
     array: _Array = _Array()
@@ -76,7 +76,7 @@ class AccountingJob(Record):
     stderr_expanded: Text = ""
 
     def to_job_record(self, uid: int | None) -> JobRecord:
-        """The same as a record of slurmctld. `uid` is its owner's, where the question told."""
+        """Convert to slurmctld's record. `uid` is the owner's uid, or None when the query does not prove it."""
         values: dict[str, Any] = {
             "job_id": self.job_id,
             "array_job_id": self.array.job_id,
@@ -104,6 +104,6 @@ class AccountingJob(Record):
 
 
 class AccountingJobs(Answer):
-    """`GET slurmdb jobs/` and `job/{id}`."""
+    """Answer to `GET slurmdb jobs/` and `job/{id}`."""
 
     jobs: NullableList[AccountingJob] = ()

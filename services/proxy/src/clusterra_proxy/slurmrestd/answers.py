@@ -1,20 +1,20 @@
-"""What slurmrestd answers: errors and warnings, and what was asked for."""
+"""slurmrestd's answers: errors, warnings and content."""
 
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord, NullableList, Number, Record, Text
 
 
 class StateRow(Record):
-    """One row of `jobs/state`: `3` a job, `3_0` task 0 whose record is 3, `2_4` a waiting task of record 2."""
+    """One row of `jobs/state`: `3` is a job, `3_0` is task 0 with record 3, `2_4` is a waiting task of record 2."""
 
     job_id: str
     state: tuple[str, ...]
 
 
 class KillStatus(Record):
-    """What became of one job of a `DELETE jobs/`; jobs that were signalled have none."""
+    """The result for one job of a `DELETE jobs/`. Signalled jobs have none."""
 
     class Error(Record):
-        """Slurm's error, 0 for none."""
+        """Slurm's error number and message; number 0 is no error."""
 
         code: int = 0
         message: Text = ""
@@ -23,19 +23,19 @@ class KillStatus(Record):
 
 
 class User(Record):
-    """A user of slurmdbd."""
+    """A user in slurmdbd."""
 
     name: str
     administrator_level: tuple[str, ...] = ()
 
     @property
     def privileged(self) -> bool:
-        """Whether the name alone gives rights over others."""
+        """Whether slurmdbd gives this name rights over other users."""
         return not set(self.administrator_level) <= {"None", "Not Set"}
 
 
 class ErrorEntry(Record):
-    """One of an answer's errors."""
+    """An error of an answer."""
 
     description: Text = ""
     error_number: int = 0
@@ -43,25 +43,25 @@ class ErrorEntry(Record):
 
 
 class WarningEntry(Record):
-    """One of an answer's warnings."""
+    """A warning of an answer."""
 
     description: Text = ""
 
 
 class SlurmVersion(Record):
-    """Which Slurm answers."""
+    """The Slurm release that answers."""
 
     release: Text = ""
 
 
 class Meta(Record):
-    """About the answer."""
+    """Metadata of an answer."""
 
     slurm: SlurmVersion = SlurmVersion()
 
 
 class Answer(Record):
-    """What every answer holds."""
+    """The fields of every answer."""
 
     errors: NullableList[ErrorEntry] = ()
     warnings: NullableList[WarningEntry] = ()
@@ -69,27 +69,27 @@ class Answer(Record):
 
 
 class States(Answer):
-    """`GET jobs/state/`."""
+    """Answer to `GET jobs/state/`."""
 
     jobs: NullableList[StateRow] = ()
 
 
 class Jobs(Answer):
-    """`GET jobs/` and `GET job/{id}`; `last_update` is for the next question (`update_time`)."""
+    """Answer to `GET jobs/` and `GET job/{id}`. `last_update` is the `update_time` of the next query."""
 
     jobs: NullableList[JobRecord] = ()
     last_update: Number = None
 
 
 class Nodes(Answer):
-    """`GET nodes/` and `GET node/{name}`."""
+    """Answer to `GET nodes/` and `GET node/{name}`."""
 
     nodes: NullableList[NodeRecord] = ()
     last_update: Number = None
 
 
 class FutureNode(Record):
-    """A node with what it would have, as a list with `flags=FUTURE` shows it."""
+    """A node record as listed with `flags=FUTURE`: the resources that its node would have."""
 
     name: str
     state: tuple[str, ...] = ()
@@ -98,46 +98,46 @@ class FutureNode(Record):
 
     @property
     def future(self) -> bool:
-        """Whether no slurmd stands for it."""
+        """Whether no slurmd has registered under this record."""
         return "FUTURE" in self.state
 
     @property
     def dynamic(self) -> bool:
-        """Whether it was made by a request, not by slurm.conf."""
+        """Whether a request created the record, not slurm.conf."""
         return "DYNAMIC_NORM" in self.state
 
 
 class FutureNodes(Answer):
-    """`GET nodes/?flags=FUTURE` and `GET node/{name}?flags=FUTURE`."""
+    """Answer to `GET nodes/?flags=FUTURE` and `GET node/{name}?flags=FUTURE`."""
 
     nodes: NullableList[FutureNode] = ()
 
 
 class SubmitAnswer(Answer):
-    """`POST job/submit`."""
+    """Answer to `POST job/submit`."""
 
     job_id: int = 0
 
 
 class KillAnswer(Answer):
-    """`DELETE jobs/`."""
+    """Answer to `DELETE jobs/`."""
 
     status: NullableList[KillStatus] = ()
 
 
 class Ping(Record):
-    """How one slurmctld answers."""
+    """Whether one slurmctld responds."""
 
     responding: bool = False
 
 
 class Pings(Answer):
-    """`GET ping/`."""
+    """Answer to `GET ping/`."""
 
     pings: NullableList[Ping] = ()
 
 
 class Users(Answer):
-    """`GET slurmdb users/`."""
+    """Answer to `GET slurmdb users/`."""
 
     users: NullableList[User] = ()

@@ -1,4 +1,4 @@
-"""Slurm's spelling of array tasks: `0-2,4` or `0-98:2%5`."""
+"""Slurm's notation for array tasks: `0-2,4` or `0-98:2%5`."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ _ITEM = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 def expand(expression: str) -> tuple[int, ...]:
-    """The task ids of an expression. Slurm cuts long ones off with `...`: then what is there."""
+    """Return the task ids of an expression. Slurm truncates a long expression with `...`; the rest is then missing."""
     tasks: list[int] = []
     for item in expression.partition("%")[0].split(","):
         match = _ITEM.fullmatch(item)
@@ -18,7 +18,7 @@ def expand(expression: str) -> tuple[int, ...]:
 
 
 def ranges(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Task ids as the first and the last of each row of numbers without a gap."""
+    """Return task ids as contiguous ranges, each as its first and last id."""
     found: list[tuple[int, int]] = []
     for task in sorted(set(tasks)):
         if found and found[-1][1] == task - 1:
@@ -29,12 +29,12 @@ def ranges(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 
 def format_tasks(tasks: Iterable[int]) -> str:
-    """Task ids in Slurm's spelling."""
+    """Return task ids in Slurm's notation."""
     return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges(tasks))
 
 
 def from_bitmap(bitmap: str) -> str:
-    """slurmdbd's hexadecimal bit map in the same spelling: `0x17` is `0-2,4`. What is none is left as it is."""
+    """Convert slurmdbd's hexadecimal bitmap to Slurm's notation: `0x17` is `0-2,4`. Returns other text unchanged."""
     if not re.fullmatch(r"0x[0-9A-Fa-f]+", bitmap):
         return bitmap
     bits = int(bitmap, 16)

@@ -1,6 +1,6 @@
-"""Reads a large body in a process of its own: `python -m clusterra_proxy.slurmrestd.body_reader MODULE MODEL`.
+"""Parses a body in a subprocess: `python -m clusterra_proxy.slurmrestd.body_reader MODULE MODEL`.
 
-It imports no more than the models, to be there soon.
+It imports only the models, so that it starts fast.
 """
 
 import importlib
@@ -11,12 +11,12 @@ from pydantic import BaseModel
 
 
 def read[M: BaseModel](model: type[M], body: bytes) -> M:
-    """Read JSON as `model`. Raises ValueError."""
+    """Parse JSON as `model`. Raises ValueError."""
     return model.model_validate(orjson.loads(body))
 
 
 def main() -> None:
-    """Read standard input as the model that is named; write what of it we know to standard output."""
+    """Parse standard input as the named model and write the model's fields to standard output."""
     module, name = sys.argv[1:]
     model: type[BaseModel] = getattr(importlib.import_module(module), name)
     content = read(model, sys.stdin.buffer.read())

@@ -1,8 +1,9 @@
-"""HTTP with one slurmrestd: a bounded pool of connections, typed answers, typed errors."""
+"""HTTP client of one slurmrestd: a bounded connection pool, typed answers, typed errors."""
 
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self
 
@@ -20,31 +21,47 @@ from clusterra_proxy.slurmrestd.errors import Unavailable, Unreachable
 type Method = Literal["GET", "POST", "DELETE"]
 
 CONNECTIONS = 16
-"""slurmrestd takes 124 by default; more than a few at once only make each other wait."""
+"""slurmrestd accepts 124 connections by default, but more than a few concurrent requests only delay each other."""
 READ_SECONDS = 8.0
-"""A read of something small. slurmrestd itself gives a controller that is away 10 s or more."""
+"""Timeout of a small read. slurmrestd itself waits 10 s or more for an unreachable slurmctld."""
 LIST_SECONDS = 60.0
 WRITE_SECONDS = 25.0
-"""Longer than slurmrestd's own patience: giving up earlier would leave unknown whether it was done."""
+"""Longer than slurmrestd's own timeout: giving up earlier would leave the outcome of a write unknown."""
 RETRY_PAUSES_SECONDS = (0.0, 0.2)
 RETRY_WITHIN_SECONDS = 1.0
-"""A connection that broke is worth another try, an answer that did not come in time is not."""
+"""A broken connection is worth a retry, a timeout is not: an attempt that fails later than this is not retried."""
 
 _IDENTITY_HEADER = "X-SLURM-USER-TOKEN"
 _NOT_MODIFIED = 304
 
 SECONDS = Histogram(
     "clusterra_slurmrestd_seconds",
-    "From sending a request to slurmrestd to its whole answer",
+    "From sending a request to slurmrestd to receiving its whole answer",
     ("method", "status"),
     buckets=LATENCY_BUCKETS_SECONDS,
 )
 
 
+@dataclass(frozen=True)
+class _Request[A: Answer]:
+    """A request to slurmrestd, with the model of its answer."""
+
+    method: Method
+    path: str
+    token: str = field(repr=False)
+    model: type[A]
+    entity: str
+    """What is requested, such as a job, as error texts name it."""
+    seconds: float
+    query: dict[str, str] | None = None
+    body: object = None
+
+
 class Slurmrestd:
     """A client of one slurmrestd. Every call carries its caller's token and no other credential.
 
-    Reads are tried again when the connection breaks; what changes something is never sent twice.
+    Reads are retried when the connection breaks. Writes are sent only once. `entity` names what is requested, such
+    as a job, in error texts.
     """
 
     def __init__(self, url: str, *, traces: Sequence[aiohttp.TraceConfig] = ()) -> None:
@@ -52,7 +69,7 @@ class Slurmrestd:
             url.rstrip("/") + "/",
             connector=SlurmrestdConnector(limit=CONNECTIONS),
             headers={"Accept": "application/json"},
-            # A user's proxy settings or .netrc must not see or change these requests.
+            # A user's proxy settings or .netrc must not observe or change these requests.
             trust_env=False,
             trace_configs=list(traces),
         )
@@ -68,82 +85,72 @@ class Slurmrestd:
     async def read[A: Answer](
         self, path: str, token: str, model: type[A], *, entity: str, query: dict[str, str] | None = None
     ) -> A:
-        """Read something small. Raises the errors of `slurm_errors.failure`, Unreachable when there is no answer."""
-        answer = await self._get(path, token, model, entity, query, READ_SECONDS)
-        return self._given(answer, path)
+        """Read a small answer. Raises the errors of `error_codes`, and Unreachable without an answer."""
+        request = _Request("GET", path, token, model, entity, READ_SECONDS, query=query)
+        return self._modified(await self._retry(request), path)
 
     async def read_list[A: Answer](
         self, path: str, token: str, model: type[A], *, entity: str, query: dict[str, str] | None = None
     ) -> A | None:
-        """Read something that may be large; None when it is as it was at the `update_time` of the query."""
-        return await self._get(path, token, model, entity, query, LIST_SECONDS)
+        """Read a possibly large answer; None when nothing has changed since the `update_time` of the query.
+
+        Raises the errors of `error_codes`, and Unreachable without an answer.
+        """
+        return await self._retry(_Request("GET", path, token, model, entity, LIST_SECONDS, query=query))
 
     async def write[A: Answer](
         self, method: Method, path: str, token: str, model: type[A], *, entity: str, body: object = None
     ) -> A:
-        """Change something, once. After Unreachable it may or may not have been done."""
-        answer = await self._send(method, path, token, model, entity, body=body, seconds=WRITE_SECONDS)
-        return self._given(answer, path)
+        """Change something. The request is sent once: after Unreachable its outcome is unknown."""
+        request = _Request(method, path, token, model, entity, WRITE_SECONDS, body=body)
+        return self._modified(await self._send(request), path)
 
     @staticmethod
-    def _given[A: Answer](answer: A | None, path: str) -> A:
+    def _modified[A: Answer](answer: A | None, path: str) -> A:
         if answer is None:
-            raise Unavailable(f"slurmrestd says {path} is as it was, though it was not asked that")
+            raise Unavailable(f"slurmrestd answered 304 (not modified) to {path}, though the request was unconditional")
         return answer
 
-    async def _get[A: Answer](
-        self, path: str, token: str, model: type[A], entity: str, query: dict[str, str] | None, seconds: float
-    ) -> A | None:
+    async def _retry[A: Answer](self, request: _Request[A]) -> A | None:
         began = time.monotonic()
         for pause in RETRY_PAUSES_SECONDS:
             try:
-                return await self._send("GET", path, token, model, entity, query=query, seconds=seconds)
+                return await self._send(request)
             except Unreachable:
                 if time.monotonic() - began > RETRY_WITHIN_SECONDS:
                     raise
             await asyncio.sleep(pause)
-        return await self._send("GET", path, token, model, entity, query=query, seconds=seconds)
+        return await self._send(request)
 
-    async def _send[A: Answer](
-        self,
-        method: Method,
-        path: str,
-        token: str,
-        model: type[A],
-        entity: str,
-        *,
-        seconds: float,
-        query: dict[str, str] | None = None,
-        body: object = None,
-    ) -> A | None:
-        headers = {_IDENTITY_HEADER: token}
+    async def _send[A: Answer](self, request: _Request[A]) -> A | None:
+        headers = {_IDENTITY_HEADER: request.token}
         content = None
-        if body is not None:
+        if request.body is not None:
             headers["Content-Type"] = "application/json"
-            content = orjson.dumps(body)
+            content = orjson.dumps(request.body)
         began = time.perf_counter()
         status = 0
         try:
             async with self._http.request(
-                method,
-                path.lstrip("/"),
-                params=query,
+                request.method,
+                request.path.lstrip("/"),
+                params=request.query,
                 data=content,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=2.0),
+                timeout=aiohttp.ClientTimeout(total=request.seconds, sock_connect=2.0),
             ) as answer:
                 status, text = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            # aiohttp's errors hold the request with its headers, and so the token.
+            # aiohttp's errors hold the request with its headers, and so the token: do not chain them.
             raise Unreachable(
-                f"slurmrestd does not answer ({type(error).__name__})",
-                hint="check the cluster's slurmrestd; try again in a moment",
+                f"slurmrestd does not respond ({type(error).__name__})",
+                hint="check the cluster's slurmrestd, or try again in a moment",
             ) from None
         finally:
-            SECONDS.labels(method, str(status or "unreachable")).observe(time.perf_counter() - began)
+            SECONDS.labels(request.method, str(status or "unreachable")).observe(time.perf_counter() - began)
         if status == _NOT_MODIFIED:
             return None
-        parsed = await parse(model, text, status, entity=entity)
+        parsed = await parse(request.model, text, status, entity=request.entity)
         if status != 200 or parsed.errors:
-            raise error_from_answer(status, parsed.errors, entity=entity)
+            raise error_from_answer(status, parsed.errors, entity=request.entity)
         return parsed

@@ -1,6 +1,6 @@
-"""Our note in a job's comment, which accounting keeps: `clusterra:user=alice;uid=5001;key=...`.
+"""The job comment that the proxy writes and accounting stores: `clusterra:user=alice;uid=5001;key=...`.
 
-A user can write any comment by plain sbatch, so it proves nothing: whose job it is only Slurm's uid tells.
+A user can write any comment with plain sbatch, so a comment proves nothing. Only Slurm's uid proves who owns a job.
 """
 
 from dataclasses import dataclass, fields
@@ -12,14 +12,14 @@ _UNQUOTED = "@+/:,"
 
 @dataclass(frozen=True)
 class Comment:
-    """What we note with a job. Empty values are not written."""
+    """The values in a job's comment. Empty values are omitted."""
 
     user: str = ""
-    """The owner's name, since a job record holds only his uid."""
+    """The owner's name: a job record holds only the uid."""
     uid: str = ""
     user_email: str = ""
     key: str = ""
-    """The idempotency key of the submit."""
+    """The submit's idempotency key."""
 
     def __str__(self) -> str:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -27,7 +27,7 @@ class Comment:
 
     @classmethod
     def parse(cls, text: str) -> "Comment":
-        """Read a comment. One that is not ours is empty; keys we do not know are passed over."""
+        """Parse a comment. A comment that the proxy did not write gives empty values; unknown names are skipped."""
         if not text.startswith(PREFIX):
             return cls()
         pairs = (pair.partition("=") for pair in text.removeprefix(PREFIX).split(";"))

@@ -1,8 +1,8 @@
-"""TCP connections to slurmrestd, whose error answers break HTTP.
+"""TCP connections to slurmrestd, which tolerate its malformed error answers.
 
-Up to 26.05 at least, an answer that is an error says `Connection: Close` and is then followed by a second answer in
-plain text. aiohttp refuses such an exchange as a whole, and Slurm's error number with it; so what comes after the
-first answer is dropped before it is read.
+Up to 26.05 at least, slurmrestd sends an error with `Connection: Close` and then a second answer in plain text.
+aiohttp rejects the whole exchange, and with it Slurm's error number. So everything after the first answer is dropped
+before aiohttp parses it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _LENGTH = re.compile(rb"\r\nContent-Length: *(\d+)\r\n", re.IGNORECASE)
 
 
 class _Connection(ResponseHandler):
-    """Passes on one answer for each request; slurmrestd gives every body a Content-Length."""
+    """Passes one answer per request to aiohttp. slurmrestd gives every body a Content-Length."""
 
     _head = b""
     _left: int | None = None
@@ -44,7 +44,7 @@ class _Connection(ResponseHandler):
 
 
 class SlurmrestdConnector(aiohttp.TCPConnector):
-    """A bounded pool of connections that take the first answer to a request and no more."""
+    """A bounded pool of connections that accept only the first answer to each request."""
 
     def __init__(self, *, limit: int) -> None:
         super().__init__(limit=limit, keepalive_timeout=60.0)

@@ -1,7 +1,7 @@
-"""What slurmrestd's answers mean when they are not what was asked for.
+"""Maps slurmrestd's error answers to typed errors.
 
-The HTTP status alone says little: a bad token is 511, a refused job 422, a controller that is away 500, 502 or
-(for a cancel) even 403, and a node that does not exist 200. Slurm's own error number decides first.
+The HTTP status is ambiguous: a bad token gives 511, a rejected job 422, an unreachable slurmctld 500, 502 or (for a
+cancel) even 403, and a missing node 200. So Slurm's own error number decides before the status.
 """
 
 from collections.abc import Iterable
@@ -34,39 +34,45 @@ INVALID_EXTRA = 2171
 ADMISSION_ERRORS = frozenset(
     {TOO_MANY_CPUS, INVALID_NODE_COUNT, NODES_UNAVAILABLE, PARTITION_UNAVAILABLE, INVALID_FEATURE}
 )
-"""What Slurm says of a job that its records of nodes do not admit, for good or because they are not there yet."""
+"""Slurm's errors for a job that none of its node records admit, whether permanently or because records are missing."""
 
-_UNAVAILABLE_HINT = "the cluster's Slurm does not answer; try again in a moment"
-_KEY_HINT = "check that the cluster's JWT key is the one its slurmctld, slurmdbd and slurmrestd use"
-_IDS_HINT = "Slurm must trust the identity in our tokens: AuthAltParameters=...,use_jwt_client_ids_only"
+_UNAVAILABLE_HINT = "the cluster's slurmctld does not respond; try again in a moment"
+_KEY_HINT = "check that slurmctld, slurmdbd and slurmrestd use the JWT key in the cluster's binding"
+_IDS_HINT = "set AuthAltParameters=...,use_jwt_client_ids_only, so that Slurm trusts the identity in the proxy's tokens"
 
 _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     -1: (Unavailable, _UNAVAILABLE_HINT),
     1: (Unavailable, _UNAVAILABLE_HINT),
     1007: (Unauthenticated, _KEY_HINT),
-    2000: (Rejected, "name a partition that the cluster has, or none"),
-    ACCESS_DENIED: (Forbidden, "it belongs to somebody else"),
-    2010: (Forbidden, "this needs rights that the user does not have"),
-    TOO_MANY_CPUS: (Rejected, "the cluster never has so many CPUs: ask for fewer in all"),
-    INVALID_NODE_COUNT: (Rejected, "the cluster never has so many nodes, or not so few: ask for another number"),
-    NODES_UNAVAILABLE: (Rejected, "no shape of worker is large enough: ask for fewer CPUs, memory or GPUs per node"),
+    2000: (Rejected, "name an existing partition, or none"),
+    ACCESS_DENIED: (Forbidden, "it belongs to another user"),
+    2010: (Forbidden, "the user lacks the rights for this operation"),
+    TOO_MANY_CPUS: (Rejected, "the cluster can never have that many CPUs: request fewer in total"),
+    INVALID_NODE_COUNT: (Rejected, "the cluster cannot provide this number of nodes: request another number"),
+    NODES_UNAVAILABLE: (
+        Rejected,
+        "no worker shape is large enough: request fewer CPUs or GPUs, or less memory, per node",
+    ),
     NODES_BUSY: (Conflict, "drain the node and wait until it is idle"),
     INVALID_JOB: (NotFound, ""),
     INVALID_NODE: (NotFound, ""),
-    ALREADY_DONE: (Conflict, "it is over"),
-    INVALID_NODE_STATE: (Conflict, "a node of slurm.conf, or one in another state than this needs"),
-    INVALID_FEATURE: (Rejected, "ask for a feature that the cluster's shapes have"),
-    2063: (Rejected, "give current_working_directory"),
-    2127: (Rejected, 'give an environment, at least ["PATH=/usr/bin:/bin"]'),
-    INVALID_EXTRA: (Rejected, "comparisons such as a=1 for a job, JSON for a node"),
+    ALREADY_DONE: (Conflict, "the job has already ended"),
+    INVALID_NODE_STATE: (Conflict, "slurm.conf defines the node, or the node's state does not allow this"),
+    INVALID_FEATURE: (Rejected, "request a feature of one of the cluster's shapes"),
+    2063: (Rejected, "set current_working_directory"),
+    2127: (Rejected, 'set an environment, at least ["PATH=/usr/bin:/bin"]'),
+    INVALID_EXTRA: (Rejected, "a job's extra takes comparisons such as a=1, a node's extra takes JSON"),
     6010: (Unauthenticated, _IDS_HINT),
-    7000: (Unavailable, "slurmdbd does not answer; try again in a moment"),
+    7000: (Unavailable, "slurmdbd does not respond; try again in a moment"),
 }
 _SLURMCTLD_UNREACHABLE = range(1800, 1900)
 
 
 def error_from_answer(status: int, errors: Iterable[ErrorEntry], *, entity: str) -> SlurmFailed:
-    """The error of an answer: its first error with a number, else the HTTP status. `what` was asked for."""
+    """Return the error of an answer: its first error with a number, else the HTTP status.
+
+    `entity` names what was requested, such as a job.
+    """
     entries = tuple(errors)
     entry = next((entry for entry in entries if entry.error_number), entries[0] if entries else ErrorEntry())
     number = entry.error_number
@@ -76,7 +82,7 @@ def error_from_answer(status: int, errors: Iterable[ErrorEntry], *, entity: str)
 
 
 def error_from_number(number: int, message: str) -> SlurmFailed:
-    """The error that a number stands for where the answer as a whole succeeded."""
+    """Return the error for one error number in an answer that succeeded as a whole."""
     kind, hint = _BY_NUMBER.get(number, (Rejected, ""))
     return kind(message, hint=hint, code=number)
 
@@ -89,7 +95,7 @@ def _kind(status: int, number: int, entity: str) -> tuple[type[SlurmFailed], str
     if status in (401, 511):
         return Unauthenticated, _KEY_HINT
     if status == 404 or (status == 200 and number == 0):
-        return NotFound, f"there is no such {entity}"
+        return NotFound, f"this {entity} does not exist"
     if status >= 500:
         return Unavailable, _UNAVAILABLE_HINT
     return Rejected, ""

@@ -1,4 +1,4 @@
-"""Why a request fails: one type per kind, each answered to the caller as it is."""
+"""Errors of requests: one type per error kind. Each is sent to the caller unchanged."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 
 class SlurmFailed(RpcFailed):
-    """A request that cannot be done. `code` is Slurm's own error number, where there is one."""
+    """A failed request. `code` is Slurm's own error number, if there is one."""
 
     kind: ClassVar[ErrorKind]
 
@@ -16,46 +16,46 @@ class SlurmFailed(RpcFailed):
 
 
 class Invalid(SlurmFailed):
-    """The request itself is malformed; Slurm was not asked."""
+    """The request is malformed; it was not sent to Slurm."""
 
     kind = "invalid"
 
 
 class Rejected(SlurmFailed):
-    """Slurm refused it."""
+    """Slurm rejected the request."""
 
     kind = "rejected"
 
 
 class Unauthenticated(SlurmFailed):
-    """Slurm does not take our tokens, or we mint none for this identity."""
+    """Slurm rejects the proxy's tokens, or the proxy mints no token for this identity."""
 
     kind = "unauthenticated"
 
 
 class Forbidden(SlurmFailed):
-    """This user may not do it."""
+    """The user is not allowed to do this."""
 
     kind = "forbidden"
 
 
 class NotFound(SlurmFailed):
-    """There is no such job, node or cluster."""
+    """The job, node or cluster does not exist."""
 
     kind = "not_found"
 
 
 class Conflict(SlurmFailed):
-    """It does not go together with the state things are in."""
+    """The request conflicts with the current state."""
 
     kind = "conflict"
 
 
 class Unavailable(SlurmFailed):
-    """Slurm cannot be asked at the moment. What was asked may or may not have been done."""
+    """Slurm does not respond at the moment. The request may or may not have taken effect."""
 
     kind = "unavailable"
 
 
 class Unreachable(Unavailable):
-    """slurmrestd was not reached, or the connection broke: nothing is known of the request."""
+    """slurmrestd was not reached, or the connection broke: the outcome of the request is unknown."""

@@ -1,4 +1,4 @@
-"""Node records in `State=FUTURE`, as slurmrestd shows them to who asks for them: no other list of nodes has them."""
+"""Node records in `State=FUTURE`. slurmrestd lists them only on request (`flags=FUTURE`)."""
 
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
@@ -14,9 +14,10 @@ _FUTURE = {"flags": "FUTURE"}
 
 
 class FutureNodeRecords:
-    """One cluster's node records that no slurmd stands for. `nodes` are hostlist expressions.
+    """One cluster's FUTURE node records, under which no slurmd has registered. `nodes` are hostlist expressions.
 
-    Changing them takes an administrator's token. Every method raises the errors of `clusterra_proxy.slurmrestd.errors`.
+    Changing records requires an administrator's token. Every method raises the errors of
+    `clusterra_proxy.slurmrestd.errors`.
     """
 
     def __init__(self, slurmrestd: Slurmrestd, version: Callable[[str], Awaitable[Version]]) -> None:
@@ -24,13 +25,13 @@ class FutureNodeRecords:
         self._version = version
 
     async def list(self, token: str) -> tuple[FutureNode, ...]:
-        """All of them; a thousand take slurmrestd most of a second."""
+        """List all FUTURE records. A thousand records take slurmrestd most of a second."""
         path = (await self._version(token)).slurm("nodes/")
         answer = await self._rest.read_list(path, token, FutureNodes, entity="node", query=_FUTURE)
         return tuple(node for node in answer.nodes if node.future) if answer else ()
 
     async def get(self, token: str, name: str) -> FutureNode | None:
-        """One of them; None when there is none of this name."""
+        """Return the FUTURE record of this name, or None."""
         path = (await self._version(token)).slurm(f"node/{name}")
         try:
             answer = await self._rest.read(path, token, FutureNodes, entity="node", query=_FUTURE)
@@ -39,22 +40,22 @@ class FutureNodeRecords:
         return next((node for node in answer.nodes if node.future), None)
 
     async def create(self, token: str, line: str) -> None:
-        """Create those of a line of slurm.conf. Raises Rejected, and NotFound where Slurm is older than 25.11."""
+        """Create the records of a slurm.conf line. Raises Rejected, and NotFound when Slurm is older than 25.11."""
         path = (await self._version(token)).slurm("new/node/")
-        await self._rest.write("POST", path, token, Answer, entity="request for new nodes", body={"node_conf": line})
+        await self._rest.write("POST", path, token, Answer, entity="endpoint for new nodes", body={"node_conf": line})
 
     async def amend(self, token: str, nodes: str, gres: str) -> None:
-        """Say what generic resources they have, and that they take jobs of every class."""
+        """Set the records' generic resources, and an Extra that opens them to jobs of every class."""
         path = (await self._version(token)).slurm(_path(nodes))
         body = {"extra": OPEN} | ({"gres": gres} if gres else {})
         await self._rest.write("POST", path, token, Answer, entity="node", body=body)
 
     async def delete(self, token: str, nodes: str) -> None:
-        """Delete them. Raises NotFound when one is missing; the others are deleted all the same."""
+        """Delete records. Raises NotFound when one is missing, after deleting the others."""
         path = (await self._version(token)).slurm(_path(nodes))
         await self._rest.write("DELETE", path, token, Answer, entity="node")
 
 
 def _path(nodes: str) -> str:
-    # slurmrestd takes an expression, but no bare bracket in a URL.
+    # slurmrestd accepts a hostlist expression, but no unquoted bracket in a URL.
     return f"node/{quote(nodes, safe='')}"

@@ -1,4 +1,4 @@
-"""Generic resources (GPUs) that jobs ask for and nodes have, in the one spelling of the queue's snapshots."""
+"""Generic resources (such as GPUs) of jobs and nodes, in the notation of queue snapshots."""
 
 import re
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
 def requested_gres(record: JobRecord) -> str:
-    """As `PendingJobs.gres`: per node, task and job, in this order.
+    """Return `PendingJobs.gres` of a job: requests per node, per task and per job, in this order.
 
-    How many sockets a node has is not known, and `--ntasks-per-gpu` leaves GPUs in no list at all: for both, Slurm's
-    own sum for the job counts, which has no types.
+    Slurm's total for the job, which names no types, is used in two cases: for requests per socket, because the number
+    of sockets of a node is unknown, and for `--ntasks-per-gpu`, which leaves GPUs in none of the lists.
     """
     requested = [
         f"{per}/{name}={count}"
@@ -30,12 +30,12 @@ def requested_gres(record: JobRecord) -> str:
 
 
 def memory_per_gpu_mib(record: JobRecord) -> int | None:
-    """What a job asks for with `--mem-per-gpu`."""
+    """Return the memory that a job requests with `--mem-per-gpu`."""
     return dict(parse_gres(record.memory_per_tres)).get("gpu")
 
 
 def allocated_gres(record: JobRecord) -> dict[str, dict[str, int]]:
-    """As `RunningJob.gres`. While Slurm cleans up after a job it tells no more than the sum for all its nodes."""
+    """Return `RunningJob.gres` of a job. While a job is completing, Slurm gives only the total for all its nodes."""
     if record.gres_detail:
         allocated = [gres_counts(text) for text in record.gres_detail]
     else:
@@ -46,7 +46,7 @@ def allocated_gres(record: JobRecord) -> dict[str, dict[str, int]]:
 
 
 def gres_counts(text: str) -> dict[str, int]:
-    """As `NodeState.gres`, of a node's list: in parentheses are sockets or indices, which may have commas."""
+    """Return `NodeState.gres` of a node's list. Parentheses hold sockets or indices, which may contain commas."""
     counts: dict[str, int] = {}
     for item in filter(None, _IN_PARENTHESES.sub("", text).split(",")):
         name, count = _name_and_count(item)
@@ -55,9 +55,9 @@ def gres_counts(text: str) -> dict[str, int]:
 
 
 def parse_gres(tres: str) -> Iterator[tuple[str, int]]:
-    """Name with type, and count, of the generic resources in a list of Slurm's.
+    """Yield the name with type, and the count, of each generic resource in a TRES list.
 
-    They are spelled `gres/gpu`, `gres/gpu:2`, `gres/gpu:h100:2` or `gres/gpu:h100=2`, also with `gres:`.
+    Slurm writes them as `gres/gpu`, `gres/gpu:2`, `gres/gpu:h100:2` or `gres/gpu:h100=2`, also with `gres:`.
     """
     for item in tres.split(","):
         kind, name = item[:5], item[5:]
@@ -66,7 +66,7 @@ def parse_gres(tres: str) -> Iterator[tuple[str, int]]:
 
 
 def _name_and_count(item: str) -> tuple[str, int]:
-    """Name with type, and count, of `gpu:h100:2`; where none is told it is one."""
+    """Split `gpu:h100:2` into the name with type and the count, by default one."""
     name, _, last = item.rpartition(":")
     counted = _COUNT.fullmatch(last) if name else None
     return (name, int(counted[1]) * 1024 ** _POWERS[counted[2]]) if counted else (item, 1)

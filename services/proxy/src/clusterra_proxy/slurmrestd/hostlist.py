@@ -10,9 +10,9 @@ _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 
 
 def expand(expression: str) -> tuple[str, ...]:
-    """The hosts of an expression in its order; none for what Slurm writes when there is none.
+    """Return the hosts of an expression, in its order; no hosts for Slurm's placeholders for "none".
 
-    Raises ValueError for an expression that is none, or that names more than `MAX_HOSTS`.
+    Raises ValueError for a malformed expression, or one that names more than `MAX_HOSTS`.
     """
     if expression in _NONE:
         return ()
@@ -21,7 +21,7 @@ def expand(expression: str) -> tuple[str, ...]:
     while end < len(expression):
         match = _PART.match(expression, end)
         if match is None or match.end() == end:
-            raise ValueError(f"{expression!r} is no hostlist")
+            raise ValueError(f"{expression!r} is not a hostlist expression")
         hosts.extend(_product(match.group().removesuffix(",")))
         if len(hosts) > MAX_HOSTS:
             raise ValueError(f"a hostlist names more than {MAX_HOSTS} hosts")
@@ -45,7 +45,7 @@ def _numbers(ranges: str) -> Iterator[str]:
         first, dash, last = item.partition("-")
         last = last if dash else first
         if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
-            raise ValueError(f"{item!r} is no range of host numbers")
+            raise ValueError(f"{item!r} is not a range of host numbers")
         if int(last) - int(first) >= MAX_HOSTS:
             raise ValueError(f"a hostlist names more than {MAX_HOSTS} hosts")
         for number in range(int(first), int(last) + 1):

@@ -1,4 +1,4 @@
-"""slurmctld, as slurmrestd shows it: typed questions and orders, in whatever version it speaks."""
+"""slurmctld through slurmrestd: typed reads and writes, in whichever API version slurmrestd serves."""
 
 import asyncio
 import re
@@ -14,11 +14,15 @@ from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejec
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 
+type JobList = tuple[Moment, tuple[JobRecord, ...], int | None]
+"""The time of the request, the records, and the `changed_after` of the next call."""
+
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class Slurmctld:
-    """One cluster's slurmctld. Tokens are the caller's; at most one job list is in flight, shared by all who ask.
+    """One cluster's slurmctld. Every call carries its caller's token. At most one job list is in flight, shared by
+    all callers.
 
     Every method raises the errors of `clusterra_proxy.slurmrestd.errors`.
     """
@@ -26,18 +30,18 @@ class Slurmctld:
     def __init__(self, slurmrestd: Slurmrestd) -> None:
         self._rest = slurmrestd
         self._version: Version | None = None
-        self._listing: asyncio.Task[tuple[Moment, tuple[JobRecord, ...], int | None] | None] | None = None
+        self._listing: asyncio.Task[JobList | None] | None = None
         self.slurm_version = ""
-        """The release that answered last, such as `26.05.5`."""
+        """The Slurm release of the last answer, such as `26.05.5`."""
         self.last_listed_at: Moment | None = None
 
     @property
     def api_version(self) -> str:
-        """The version spoken; empty before the first answer."""
+        """The API version in use; empty before the first answer."""
         return self._version.name if self._version else ""
 
     async def version(self, token: str) -> Version:
-        """The newest version that this slurmrestd serves. Asked for once, and again after `forget_version`."""
+        """Return the first of `VERSIONS` that slurmrestd serves. Detected once, and again after `forget_version`."""
         if self._version is None:
             for version in VERSIONS:
                 try:
@@ -49,52 +53,48 @@ class Slurmctld:
                 return version
             names = ", ".join(version.name for version in VERSIONS)
             raise Unavailable(
-                "slurmrestd serves none of the API versions that we speak",
-                hint=f"let slurmrestd serve one of {names}",
+                "slurmrestd serves none of the API versions that the proxy supports",
+                hint=f"configure slurmrestd to serve one of {names}",
             )
         return self._version
 
     def forget_version(self) -> None:
-        """Find out again which version is served."""
+        """Detect the served version again at the next call."""
         self._version = None
 
     async def ping(self, token: str) -> bool:
-        """Whether the controller answers; this also finds out a version that changed."""
+        """Return whether slurmctld responds. Also detects a changed API version."""
         self.forget_version()
         version = await self.version(token)
         answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="controller")
         return any(ping.responding for ping in answer.pings)
 
     async def states(self, token: str) -> States:
-        """The states of all jobs of all users: cheap, whatever their number."""
+        """Read the states of all jobs of all users. Cheap, however many jobs there are."""
         version = await self.version(token)
         return await self._rest.read(version.slurm("jobs/state/"), token, States, entity="job")
 
     async def job(self, token: str, job_id: JobId) -> tuple[JobRecord, ...]:
-        """The record of a job, or all records of the array that `job_id` or its first part names.
+        """Read the record of a job, or all records of an array, also when `job_id` names one of its tasks.
 
-        Raises NotFound, also for a job that this user may not see.
+        Raises NotFound, also for a job that the token's user may not see.
         """
         version = await self.version(token)
         answer = await self._rest.read(version.slurm(f"job/{job_id}"), token, version.jobs, entity="job")
         if not answer.jobs:
-            raise NotFound(f"there is no job {job_id}")
+            raise NotFound(f"job {job_id} does not exist")
         return answer.jobs
 
-    async def jobs(
-        self, token: str, *, changed_after: int | None = None
-    ) -> tuple[Moment, tuple[JobRecord, ...], int | None] | None:
-        """All jobs, with when the reading began and what to pass as `changed_after` the next time.
+    async def jobs(self, token: str, *, changed_after: int | None = None) -> JobList | None:
+        """List all jobs; None when nothing has changed since `changed_after`.
 
-        None when nothing has changed since `changed_after`. Who asks while a list is under way gets that one.
+        Callers that arrive while a list is in flight share its result.
         """
         if self._listing is None or self._listing.done():
             self._listing = asyncio.create_task(self._list(token, changed_after))
         return await asyncio.shield(self._listing)
 
-    async def _list(
-        self, token: str, changed_after: int | None
-    ) -> tuple[Moment, tuple[JobRecord, ...], int | None] | None:
+    async def _list(self, token: str, changed_after: int | None) -> JobList | None:
         began = now()
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
@@ -107,22 +107,22 @@ class Slurmctld:
     async def nodes(
         self, token: str, *, changed_after: int | None = None
     ) -> tuple[tuple[NodeRecord, ...], int | None] | None:
-        """All nodes, with what to pass as `changed_after` the next time; None when nothing has changed since."""
+        """List all nodes. Returns the records and the next call's `changed_after`, or None when nothing has changed."""
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
         answer = await self._rest.read_list(version.slurm("nodes/"), token, Nodes, entity="node", query=query)
         return None if answer is None else (answer.nodes, answer.last_update)
 
     async def node(self, token: str, name: str) -> NodeRecord:
-        """One node. Raises NotFound."""
+        """Read one node. Raises NotFound."""
         version = await self.version(token)
         answer = await self._rest.read(version.slurm(_node_path(name)), token, Nodes, entity="node")
         if not answer.nodes:
-            raise NotFound(f"there is no node {name}")
+            raise NotFound(f"node {name} does not exist")
         return answer.nodes[0]
 
     async def submit(self, token: str, script: str, job: Mapping[str, Any]) -> SubmitAnswer:
-        """Submit a batch script with a `job_desc_msg`. Raises Rejected, also when it names what does not exist."""
+        """Submit a batch script with a `job_desc_msg`. Raises Rejected, also when the job names a missing object."""
         version = await self.version(token)
         body = {"script": script, "job": job}
         try:
@@ -135,8 +135,8 @@ class Slurmctld:
     async def kill(self, token: str, job_id: JobId) -> None:
         """Cancel a job, a task or a whole array.
 
-        Raises NotFound, Forbidden for somebody else's, and Conflict when it is over. `DELETE job/{id}` would not
-        tell: it answers 200 to everything.
+        Raises NotFound, Forbidden for another user's job, and Conflict when the job has ended. `DELETE job/{id}` is
+        not used because it answers 200 to everything.
         """
         version = await self.version(token)
         answer = await self._rest.write(
@@ -147,19 +147,22 @@ class Slurmctld:
                 raise error_from_number(status.error.code, f"job {job_id}: {status.error.message}")
 
     async def update_node(self, token: str, name: str, states: Sequence[str], reason: str = "") -> None:
-        """Change a node's state. Raises NotFound."""
+        """Set a node's states. Raises NotFound."""
         version = await self.version(token)
         body = {"state": list(states)} | ({"reason": reason} if reason else {})
         await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, entity="node", body=body)
 
     async def set_extra(self, token: str, name: str, extra: str) -> None:
-        """Change what jobs are held against on a node; nothing takes it away. Raises NotFound, Rejected if no JSON."""
+        """Set a node's Extra, which jobs' `extra` expressions are matched with. It can be replaced but not removed.
+
+        Raises NotFound, and Rejected when `extra` is not JSON.
+        """
         version = await self.version(token)
         body = {"extra": extra}
         await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, entity="node", body=body)
 
     async def delete_node(self, token: str, name: str) -> bool:
-        """Delete a dynamic node's record; False when there is none. Raises Conflict while it is busy."""
+        """Delete a dynamic node's record. Returns False when it does not exist. Raises Conflict while it is busy."""
         version = await self.version(token)
         try:
             await self._rest.write("DELETE", version.slurm(_node_path(name)), token, Answer, entity="node")
@@ -171,7 +174,7 @@ class Slurmctld:
 
 
 def _node_path(name: str) -> str:
-    # Slurm would take a hostlist expression for many nodes, and `/` or `?` would make another question of it.
+    # Slurm would apply a hostlist expression to many nodes, and `/` or `?` would change the request.
     if not _NODE_NAME.fullmatch(name):
-        raise Invalid(f"{name!r} is no name of one node")
+        raise Invalid(f"{name!r} is not the name of a single node")
     return f"node/{name}"

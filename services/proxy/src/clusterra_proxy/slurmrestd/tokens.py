@@ -1,8 +1,8 @@
-"""Slurm tokens: who may act as whom. Nobody else in the system can mint one.
+"""Mints Slurm's JWTs, which decide who may act as whom. No other part of the system can mint them.
 
-A token says name, uid and groups by itself (`use_jwt_client_ids_only`), so no operating system account is needed;
-but slurmctld matches the *name* with slurmdbd's users and gives the rights of that user to whatever uid comes with
-it. So a name that has rights of its own is never minted for anybody, and a name keeps its uid.
+A token itself carries name, uid and groups (`use_jwt_client_ids_only`), so users need no operating system account.
+But slurmctld looks the *name* up in slurmdbd and gives that user's rights to whatever uid the token carries. So no
+token is ever minted for a privileged name, and a name keeps its uid.
 """
 
 import time
@@ -20,38 +20,38 @@ MIN_ID = 1000
 
 
 class UserNames:
-    """Which uid a name belongs to, in one tenant's cluster: for good, as far as this process has seen."""
+    """The permanent pairs of user name and uid in one cluster, as far as this process has observed them."""
 
     def __init__(self) -> None:
         self._uids: dict[str, int] = {}
         self._names: dict[int, str] = {}
 
     def bind(self, user: SlurmUser) -> None:
-        """Remember a name with its uid. Raises Unauthenticated when either is known with another."""
+        """Bind a name to its uid. Raises Unauthenticated when either is already bound to another."""
         if self._uids.get(user.name, user.uid) != user.uid or self._names.get(user.uid, user.name) != user.name:
             raise Unauthenticated(
-                f"user {user.name} with uid {user.uid}: the name or the uid is known with another one",
-                hint="one name has one uid for good: give the user a name and a uid of his own",
+                f"user {user.name} with uid {user.uid}: the name or the uid is already bound to another",
+                hint="a name keeps its uid permanently: give the user a unique name and uid",
             )
         self._uids[user.name] = user.uid
         self._names[user.uid] = user.name
 
     def uid(self, name: str) -> int | None:
-        """The uid of a name, when it is known."""
+        """Return the uid bound to a name, or None."""
         return self._uids.get(name)
 
     def name(self, uid: int, name_in_comment: str = "") -> str:
-        """The name of a uid; an unknown one goes by what its own job claims, if nobody else has that name."""
+        """Return the name of a uid. An unbound uid goes by the name in its job's comment, unless another uid has it."""
         if uid in self._names:
             return self._names[uid]
         return name_in_comment if name_in_comment and self._uids.get(name_in_comment, uid) == uid else str(uid)
 
 
 class TokenMint:
-    """Mints tokens of minutes (HS256) for one cluster.
+    """Mints tokens (HS256) with a lifetime of minutes for one cluster.
 
-    `key` is read for every token, so that a replaced key is used at once. Tokens are used again until half of their
-    life is over.
+    `key` is read for every token, so that a replaced key takes effect at once. A token is reused until half of its
+    lifetime has passed.
     """
 
     def __init__(self, key: Callable[[], bytes], operator: SlurmUser, *, home: str = "/", names: UserNames) -> None:
@@ -63,35 +63,35 @@ class TokenMint:
         self._minted: dict[SlurmUser, tuple[float, bytes, str]] = {}
 
     def reserve_names(self, privileged: Iterable[str]) -> None:
-        """Take the names that slurmdbd gives rights to; until the first time nobody but the operator gets a token."""
+        """Reserve the names with rights in slurmdbd. Until the first call, only the operator gets a token."""
         self._privileged = frozenset(privileged)
         self._minted.clear()
 
     def operator(self) -> str:
-        """A token of the proxy's own service user, for upkeep. Raises Unavailable without a key."""
+        """Return a token of the proxy's own service user. Raises Unavailable without a key."""
         return self._token(self._operator)
 
     def user(self, user: SlurmUser) -> str:
-        """A token of this very user.
+        """Return a token of exactly this user.
 
-        Raises Unauthenticated for a reserved name, a system's uid or gid, or a name with another uid than before;
-        Unavailable without a key, and while it is not known which names have rights.
+        Raises Unauthenticated for a reserved name, a system uid or gid, or a name with another uid than before.
+        Raises Unavailable without a key, and while the privileged names are unknown.
         """
         if self._privileged is None:
             raise Unavailable(
-                "slurmdbd has not told yet which names have rights over others, so no user can be let in",
-                hint="check that slurmdbd runs; then try again",
+                "the privileged names have not been read from slurmdbd yet, so no user gets a token",
+                hint="check that slurmdbd runs, then try again",
             )
         reserved = SYSTEM_NAMES | self._privileged | {self._operator.name}
         if user.name in reserved or user.uid == self._operator.uid:
             raise Unauthenticated(
-                f"user {user.name} with uid {user.uid} is reserved: nobody gets a token for it",
+                f"user {user.name} with uid {user.uid} is reserved: no token is minted for it",
                 hint="give the user another name and uid",
             )
         if min(user.uid, user.gid, *user.groups) < MIN_ID:
             raise Unauthenticated(
-                f"user {user.name} has a uid or a group below {MIN_ID}, which belong to the system",
-                hint="give the user ids of his own",
+                f"user {user.name} has a uid or gid below {MIN_ID}, which are reserved for the system",
+                hint=f"give the user a uid and gids of {MIN_ID} or more",
             )
         self._names.bind(user)
         return self._token(user)

@@ -1,4 +1,4 @@
-"""Slurm's lists of trackable resources, such as `cpu=4,mem=4G,node=2`."""
+"""Slurm's lists of trackable resources (TRES), such as `cpu=4,mem=4G,node=2`."""
 
 import re
 
@@ -7,6 +7,6 @@ _MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 
 
 def memory_mib(tres: str) -> int | None:
-    """The memory in a list; None where there is none, as in a Slurm that does not give memory to jobs."""
+    """Return the memory in a TRES list, or None, as on a Slurm that does not allocate memory."""
     found = _MEMORY.search(tres)
     return round(float(found[1]) * _MIB[found[2]]) if found else None

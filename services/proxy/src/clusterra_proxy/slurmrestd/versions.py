@@ -1,7 +1,7 @@
-"""The data parser versions of slurmrestd that we speak. Callers see the newest version's shape only.
+"""The data parser versions of slurmrestd that the proxy speaks. Callers see only the newest version's shape.
 
-Each class is one version and inherits the newer one, so that it holds just what differs in the fields we read or
-send; its docstring lists the differences that were considered and need nothing.
+Each class is one version. It inherits from the newer version and holds only the differences in fields that the proxy
+reads or sends. Its docstring lists the differences that were considered and need no code.
 """
 
 from typing import Any
@@ -15,10 +15,10 @@ from clusterra_proxy.slurmrestd.records import JobRecord, NullableList
 class V45:
     """v0.0.45, of Slurm 26.05.
 
-    Its job records do not tell who must have a node alone: `shared` is always empty, and the `exclusive` that its
-    description names in its place is not there.
-    `DELETE node/` and `POST jobs/requeue` are as in v0.0.44 for what we use. Requeueing one job is
-    `GET job/{id}/requeue`, which changes something: no GET may be taken for harmless by its method.
+    Its job records do not show exclusive jobs: `shared` is always empty, and the `exclusive` field that its
+    specification names instead is missing.
+    `DELETE node/` and `POST jobs/requeue` are as in v0.0.44 for the proxy's use. `GET job/{id}/requeue` requeues a
+    job: a GET is not always free of side effects.
     """
 
     name = "v0.0.45"
@@ -26,12 +26,12 @@ class V45:
 
     @classmethod
     def slurm(cls, path: str) -> str:
-        """The path of a question to slurmctld."""
+        """Return the path of a slurmctld endpoint."""
         return f"/slurm/{cls.name}/{path}"
 
     @classmethod
     def slurmdb(cls, path: str) -> str:
-        """The path of a question to slurmdbd."""
+        """Return the path of a slurmdbd endpoint."""
         return f"/slurmdb/{cls.name}/{path}"
 
 
@@ -39,7 +39,7 @@ class V44(V45):
     """v0.0.44, of Slurm 25.11.
 
     Considered: no `jobs/requeue`; no `container_type`, `memory_update_*` and `cores_per_socket` in jobs; no
-    `suspend_time` in nodes; `power` and `external_sensors` still there; other words in
+    `suspend_time` in nodes; `power` and `external_sensors` still present; other values in
     `job_resources.select_type`; accounting without `sluid`, `exclusive` and `oversubscribe`.
     """
 
@@ -57,7 +57,7 @@ class V43(V44):
 
 
 class ExpandedOutputJob(JobRecord):
-    """A job whose `standard_output` and `standard_error` come with Slurm's `%` patterns already filled in."""
+    """A job record whose `standard_output` and `standard_error` have Slurm's `%` patterns already expanded."""
 
     @model_validator(mode="before")
     @classmethod
@@ -69,7 +69,7 @@ class ExpandedOutputJob(JobRecord):
 
 
 class ExpandedOutputJobs(Jobs):
-    """`GET jobs/` and `GET job/{id}` of such jobs."""
+    """Answer to `GET jobs/` and `GET job/{id}` with such records."""
 
     jobs: NullableList[ExpandedOutputJob] = ()
 
@@ -89,5 +89,5 @@ class V42(V43):
 type Version = type[V45]
 
 VERSIONS: tuple[Version, ...] = (V44, V45, V43, V42)
-"""The first one that a slurmrestd serves is spoken with it: the newest, but v0.0.45 only where nothing else tells more
-(see V45)."""
+"""In order of preference: the first version that a slurmrestd serves is used. v0.0.44 comes before v0.0.45, whose
+records lack exclusive jobs (see V45)."""
