@@ -81,7 +81,7 @@ def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None
         ({"tasks": 65, "nodes": "2"}, "33 CPUs"),
         ({"minimum_cpus": 1000}, "100 CPUs"),
         ({"nodes": "2", "tasks_per_node": 33}, "33 CPUs"),
-        ({"nodes": "11"}, "11 nodes, but the cluster may have at most 10 workers"),
+        ({"nodes": "11"}, "11 nodes, but the cluster may have 10 workers"),
         ({"nodes": "1k"}, "1024 nodes"),
         ({"minimum_nodes": 11}, "11 nodes"),
         ({"tasks": 11, "tasks_per_node": 1}, "11 nodes"),

@@ -44,7 +44,7 @@ def check(binding: ClusterBinding, job: JobDescription) -> None:
     demand = per_node_demand(job, max_workers)
     if demand.nodes > max_workers:
         raise Rejected(
-            f"the job requests {demand.nodes} nodes, but the cluster may have at most {max_workers} workers",
+            f"the job requests {demand.nodes} nodes, but the cluster may have {max_workers} workers",
             hint=f"request at most {max_workers} nodes; {describe_largest_shape(binding)}",
         )
     matching = _matching_shapes(binding.catalogue.shapes, demand.features)
