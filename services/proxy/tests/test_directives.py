@@ -128,13 +128,13 @@ def test_translation(line: str, fields: dict[str, Any]) -> None:
         ("--gres=gpu:1 --gpus-per-node=2", "--gpus-per-node=2"),
         ("--hold=yes", "--hold takes no value"),
         ("--frobnicate", "no option --frobnicate"),
-        ("--par=main", "--par may be any of"),
+        ("--par=main", "--par is ambiguous"),
         ("-y", "no option -y"),
         ("-J", "--job-name needs a value"),
         ('-J ""', "--job-name="),
         ('-J "open', "is not closed"),
-        ("hetjob", "'hetjob' is no option"),
-        ("-J sim stray", "'stray' is no option"),
+        ("hetjob", "'hetjob' is not an option"),
+        ("-J sim stray", "'stray' is not an option"),
     ],
 )
 def test_what_cannot_be_translated_is_refused_with_its_line(line: str, named: str) -> None:

@@ -1,1 +1,1 @@
-"""`#SBATCH` lines, read as sbatch reads them."""
+"""`#SBATCH` directives, parsed as sbatch parses them."""

@@ -1,7 +1,7 @@
-"""`#SBATCH` lines: slurmrestd ignores them, so they are read here as sbatch reads them and become fields of the job.
+"""`#SBATCH` directives: slurmrestd ignores them, so the proxy parses them as sbatch does and sets the job's fields.
 
-What stands in the request wins over the script, as sbatch's command line wins over directives; of two directives
-the later one wins. What cannot be translated is refused with its line.
+The request takes precedence over the script, as sbatch's command line takes precedence over directives. Of two
+directives, the later one wins. An untranslatable directive is rejected with its line number.
 """
 
 from collections.abc import Iterator
@@ -20,31 +20,31 @@ PREFIX = "#SBATCH"
 
 @dataclass(frozen=True)
 class Directive:
-    """One option of a script, with the line it stands in (the first is 1)."""
+    """One option of a script, with its line number, counted from 1."""
 
     line: int
     option: Option
     value: str | None
 
     def invalid(self, reason: str) -> Invalid:
-        """The error that names this line."""
+        """Return the error that names this line and option."""
         shown = self.option.name if self.value is None else f"{self.option.name}={self.value}"
         return _invalid_line(self.line, f"{shown}: {reason}")
 
 
 def parse(script: str) -> tuple[Directive, ...]:
-    """The options of a script in their order. sbatch stops at the first line that is a command.
+    """Return the options of a script in order. Like sbatch, parsing stops at the first command.
 
-    Raises Invalid naming the line for what sbatch would not read, or for an option that it does not have.
+    Raises Invalid, naming the line, for a malformed directive or an unknown option.
     """
     return tuple(directive for line, words in _directive_lines(script) for directive in _options(line, words))
 
 
 def apply(script: str, job: JobDescription, *, now: datetime) -> JobDescription:
-    """The job with the script's directives. `now` is what relative times count from.
+    """Return the job with the script's directives applied. Relative times count from `now`.
 
-    A field that has its default value counts as not given: a message carries those too. Raises Invalid naming the
-    line of what cannot be translated.
+    A field with its default value counts as not given, because a message carries defaults too. Raises Invalid, naming
+    the line, for an untranslatable directive.
     """
     fields: Fields = {}
     for directive in parse(script):
@@ -53,7 +53,7 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> JobDescription:
         except Untranslatable as error:
             raise directive.invalid(str(error)) from None
         if "gres/gpu" in fields.get(GRES, "") and GPUS_PER_NODE in fields:
-            raise directive.invalid("--gres=gpu and --gpus-per-node exclude each other")
+            raise directive.invalid("--gres=gpu and --gpus-per-node are mutually exclusive")
     export: Export | None = fields.pop(EXPORT, None)
     if gres := ",".join(fields.pop(name) for name in (GRES, GPUS_PER_NODE) if name in fields):
         fields["tres_per_node"] = gres
@@ -75,7 +75,7 @@ def _directive_lines(script: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _split_words(line: int, text: str) -> Iterator[str]:
-    """sbatch's own rules: quotes, backslashes, and a comment from the first bare `#`, also inside a word."""
+    """Split a line by sbatch's rules: quotes, backslashes, and a comment starts at any unquoted `#`, even in a word."""
     word: list[str] | None = None
     quote = ""
     escaped = False
@@ -112,15 +112,15 @@ def _options(line: int, words: list[str]) -> Iterator[Directive]:
             name, equals, value = word.partition("=")
             option = _find_long(line, name.removeprefix("--"))
             given: str | None = value if equals else None
-            if option.value == "none" and equals:
+            if option.takes_value == "none" and equals:
                 raise _invalid_line(line, f"--{option.long} takes no value")
-            if option.value == "required" and not equals:
+            if option.takes_value == "required" and not equals:
                 given = _next_word(line, rest, option)
             yield Directive(line, option, given)
         elif word.startswith("-") and len(word) > 1 and word != "--":
             yield from _parse_short(line, word.removeprefix("-"), rest)
         else:
-            raise _invalid_line(line, f"{word!r} is no option")
+            raise _invalid_line(line, f"{word!r} is not an option")
 
 
 def _parse_short(line: int, letters: str, rest: Iterator[str]) -> Iterator[Directive]:
@@ -129,9 +129,9 @@ def _parse_short(line: int, letters: str, rest: Iterator[str]) -> Iterator[Direc
         if option is None:
             raise _invalid_line(line, f"sbatch has no option -{letters[0]}")
         letters = letters[1:]
-        if option.value == "none":
+        if option.takes_value == "none":
             yield Directive(line, option, None)
-        elif option.value == "optional":
+        elif option.takes_value == "optional":
             yield Directive(line, option, letters or None)
             return
         else:
@@ -140,7 +140,7 @@ def _parse_short(line: int, letters: str, rest: Iterator[str]) -> Iterator[Direc
 
 
 def _find_long(line: int, name: str) -> Option:
-    """An option by its name or, as getopt has it, by the beginning of one name only."""
+    """Find an option by its name or, like getopt, by an unambiguous prefix of its name."""
     if name in LONG:
         return LONG[name]
     found = {id(option): option for known, option in LONG.items() if name and known.startswith(name)}
@@ -148,7 +148,7 @@ def _find_long(line: int, name: str) -> Option:
         return next(iter(found.values()))
     if not found:
         raise _invalid_line(line, f"sbatch has no option --{name}")
-    raise _invalid_line(line, f"--{name} may be any of {', '.join(f'--{option.long}' for option in found.values())}")
+    raise _invalid_line(line, f"--{name} is ambiguous: {', '.join(f'--{option.long}' for option in found.values())}")
 
 
 def _next_word(line: int, rest: Iterator[str], option: Option) -> str:
@@ -161,5 +161,5 @@ def _next_word(line: int, rest: Iterator[str], option: Option) -> str:
 def _invalid_line(line: int, reason: str) -> Invalid:
     return Invalid(
         f"line {line} of the script: {reason}",
-        hint="take the line out of the script, or say it in a field of the job",
+        hint="remove the line from the script, or set a field of the job instead",
     )

@@ -1,4 +1,4 @@
-"""`--export`: which of the given environment a job gets, and what is set besides."""
+"""`--export`: which variables of the given environment a job gets, and which are set in addition."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ DEFAULT_PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class Export:
-    """`ALL`, `NONE`, names to pass on and values to set, as sbatch has them."""
+    """The parsed option: `ALL` or `NONE`, the names to pass on and the values to set, as in sbatch."""
 
     all_variables: bool
     names: frozenset[str] = frozenset()
@@ -16,7 +16,7 @@ class Export:
 
     @classmethod
     def parse(cls, text: str) -> "Export":
-        """Read the option's value, such as `ALL,OMP_NUM_THREADS=4` or `PATH,HOME`."""
+        """Parse the option's value, such as `ALL,OMP_NUM_THREADS=4` or `PATH,HOME`."""
         items = [item for item in text.split(",") if item]
         words = {item.upper() for item in items if "=" not in item}
         pairs = (item.partition("=") for item in items if "=" in item)
@@ -27,7 +27,7 @@ class Export:
         )
 
     def apply(self, environment: Iterable[str]) -> tuple[str, ...]:
-        """The job's environment, as `NAME=value`. It is never empty: Slurm would refuse that."""
+        """Return the job's environment as `NAME=value` items, never empty: Slurm rejects an empty environment."""
         kept = [item for item in environment if self.all_variables or _name(item) in self.names]
         kept = [item for item in kept if _name(item) not in {name for name, _ in self.values}]
         kept.extend(f"{name}={value}" for name, value in self.values)

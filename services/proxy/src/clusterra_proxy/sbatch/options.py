@@ -1,4 +1,4 @@
-"""sbatch's options as fields of slurmrestd's job description. Names and units are those of sbatch(1)."""
+"""Translates sbatch's options to fields of slurmrestd's job description. Names and units follow sbatch(1)."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from clusterra_proxy.sbatch.environment import Export
 from clusterra_proxy.sbatch.values import OptionValue, Untranslatable
 
 type Fields = dict[str, Any]
-"""Fields of JobDescription, and these three that several options or the environment make one of."""
+"""Fields of JobDescription, and these three keys, which `directives.apply` combines into fields."""
 EXPORT = "--export"
 GRES = "--gres"
 GPUS_PER_NODE = "--gpus-per-node"
@@ -17,29 +17,29 @@ GPUS_PER_NODE = "--gpus-per-node"
 
 @dataclass(frozen=True)
 class Option:
-    """An option of sbatch: its names, whether it takes a value, and what it becomes."""
+    """An sbatch option: its names, whether it takes a value, and its translation."""
 
     long: str
     short: str
-    value: Literal["none", "required", "optional"]
+    takes_value: Literal["none", "required", "optional"]
     translate: Callable[[OptionValue], Fields]
 
     @property
     def name(self) -> str:
-        """The name it goes by in texts."""
+        """The option's name in error texts."""
         return f"--{self.long}" if self.long else f"-{self.short}"
 
 
 def _text_field(field: str) -> Callable[[OptionValue], Fields]:
-    return lambda value: {field: value.names()[0]}
+    return lambda value: {field: value.non_empty()}
 
 
-def _ignore(_values: OptionValue) -> Fields:
+def _ignore(_value: OptionValue) -> Fields:
     return {}
 
 
 def _reject(reason: str) -> Callable[[OptionValue], Fields]:
-    def translate(_values: OptionValue) -> Fields:
+    def translate(_value: OptionValue) -> Fields:
         raise Untranslatable(reason)
 
     return translate
@@ -47,46 +47,46 @@ def _reject(reason: str) -> Callable[[OptionValue], Fields]:
 
 def _nodes(value: OptionValue) -> Fields:
     if not re.fullmatch(r"\d+[kKmM]?(-\d+[kKmM]?)?(:\d+)?", value.text):
-        raise Untranslatable("this is no number of nodes such as 2 or 2-4")
+        raise Untranslatable("must be a number of nodes, such as 2 or 2-4")
     return {"nodes": value.text}
 
 
 def _exclusive(value: OptionValue) -> Fields:
     kinds = {"": "none", "exclusive": "none", "user": "user", "mcs": "mcs", "topo": "topo"}
     if value.text not in kinds:
-        raise Untranslatable("it takes user, mcs, topo or no value")
+        raise Untranslatable("the value must be user, mcs or topo, or be omitted")
     return {"shared": (kinds[value.text],)}
 
 
 def _nice(value: OptionValue) -> Fields:
     if value.text and not re.fullmatch(r"-?\d+", value.text):
-        raise Untranslatable("this is no whole number")
+        raise Untranslatable("must be an integer")
     return {"nice": int(value.text or 100)}
 
 
 def _open_mode(value: OptionValue) -> Fields:
     modes = {"append": "APPEND", "a": "APPEND", "truncate": "TRUNCATE", "t": "TRUNCATE"}
     if value.text.lower() not in modes:
-        raise Untranslatable("it takes append or truncate")
+        raise Untranslatable("must be append or truncate")
     return {"open_mode": (modes[value.text.lower()],)}
 
 
 def _requeue(value: OptionValue) -> Fields:
     if value.text:
-        raise Untranslatable("it takes no value here")
+        raise Untranslatable("values are not supported")
     return {"requeue": True}
 
 
 def _no_kill(value: OptionValue) -> Fields:
     if value.text.lower() not in {"", "off", "no", "set"}:
-        raise Untranslatable("it takes off or no value")
+        raise Untranslatable("the value must be off, or be omitted")
     return {"kill_on_node_fail": value.text.lower() in {"off", "no"}}
 
 
 _IDENTITY = "a job runs as the user who submits it"
-_COMMENT = "the job's comment is Clusterra's own"
-_MAIL = "Clusterra tells of a job's end by its events and webhooks; Slurm sends no mail"
-_COMMAND = "this is for the sbatch command, there is none here"
+_COMMENT = "the job's comment is reserved for Clusterra"
+_MAIL = "Slurm sends no mail here; use Clusterra's events or webhooks"
+_COMMAND = "this option applies only to the sbatch command"
 _NO_FIELD = "this option is not supported"
 
 _TRANSLATED: tuple[Option, ...] = (
@@ -99,7 +99,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("deadline", "", "required", lambda value: {"deadline": value.timestamp()}),
     Option("dependency", "d", "required", _text_field("dependency")),
     Option("error", "e", "required", _text_field("standard_error")),
-    Option("exclude", "x", "required", lambda value: {"excluded_nodes": value.names()}),
+    Option("exclude", "x", "required", lambda value: {"excluded_nodes": (value.non_empty(),)}),
     Option("exclusive", "", "optional", _exclusive),
     Option("export", "", "required", lambda value: {EXPORT: Export.parse(value.text)}),
     Option("gpus", "G", "required", lambda value: {"tres_per_job": value.gpus()}),
@@ -107,7 +107,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("gpus-per-socket", "", "required", lambda value: {"tres_per_socket": value.gpus()}),
     Option("gpus-per-task", "", "required", lambda value: {"tres_per_task": value.gpus("=")}),
     Option("gres", "", "required", lambda value: {GRES: value.gres()}),
-    Option("hold", "H", "none", lambda _values: {"hold": True}),
+    Option("hold", "H", "none", lambda _value: {"hold": True}),
     Option("input", "i", "required", _text_field("standard_input")),
     Option("job-name", "J", "required", _text_field("name")),
     Option("licenses", "L", "required", _text_field("licenses")),
@@ -115,14 +115,14 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("mem-per-cpu", "", "required", lambda value: {"memory_per_cpu": value.mebibytes()}),
     Option("nice", "", "optional", _nice),
     Option("no-kill", "k", "optional", _no_kill),
-    Option("no-requeue", "", "none", lambda _values: {"requeue": False}),
-    Option("nodelist", "w", "required", lambda value: {"required_nodes": value.names()}),
+    Option("no-requeue", "", "none", lambda _value: {"requeue": False}),
+    Option("nodelist", "w", "required", lambda value: {"required_nodes": (value.non_empty(),)}),
     Option("nodes", "N", "required", _nodes),
     Option("ntasks", "n", "required", lambda value: {"tasks": value.integer(1)}),
     Option("ntasks-per-node", "", "required", lambda value: {"tasks_per_node": value.integer(1)}),
     Option("open-mode", "", "required", _open_mode),
     Option("output", "o", "required", _text_field("standard_output")),
-    Option("oversubscribe", "s", "none", lambda _values: {"shared": ("oversubscribe",)}),
+    Option("oversubscribe", "s", "none", lambda _value: {"shared": ("oversubscribe",)}),
     Option("partition", "p", "required", _text_field("partition")),
     Option("qos", "q", "required", _text_field("qos")),
     Option("requeue", "", "optional", _requeue),
@@ -146,12 +146,12 @@ _REJECTED: tuple[Option, ...] = (
     Option("gid", "", "required", _reject(_IDENTITY)),
     Option("mail-type", "", "required", _reject(_MAIL)),
     Option("mail-user", "", "required", _reject(_MAIL)),
-    Option("get-user-env", "", "optional", _reject("there is no login environment; give an environment")),
-    Option("export-file", "", "required", _reject("give an environment instead")),
+    Option("get-user-env", "", "optional", _reject("there is no login environment; set the job's environment instead")),
+    Option("export-file", "", "required", _reject("set the job's environment instead")),
     Option("test-only", "", "none", _reject(_COMMAND)),
     Option("wait", "W", "none", _reject(_COMMAND)),
     Option("wrap", "", "required", _reject(_COMMAND)),
-    Option("clusters", "M", "required", _reject("a request names its cluster")),
+    Option("clusters", "M", "required", _reject("the request already names the cluster")),
     Option("help", "h", "none", _reject(_COMMAND)),
     Option("usage", "", "none", _reject(_COMMAND)),
     Option("version", "V", "none", _reject(_COMMAND)),

@@ -1,4 +1,4 @@
-"""The kinds of values that sbatch's options take, read into the units of slurmrestd's job description."""
+"""Parses the values of sbatch's options into the units of slurmrestd's job description."""
 
 import re
 from dataclasses import dataclass
@@ -6,37 +6,43 @@ from datetime import UTC, datetime, timedelta
 
 
 class Untranslatable(ValueError):
-    """A value that does not become fields of a job; the text says why."""
+    """An option or value that cannot be translated to fields of a job; the text gives the reason."""
 
 
 @dataclass(frozen=True)
 class OptionValue:
-    """The value of one option, read as the kinds of values that sbatch has."""
+    """The value of one option. Each method parses it as one of sbatch's kinds of values.
+
+    All methods raise Untranslatable.
+    """
 
     text: str
     now: datetime
 
     def integer(self, least: int = 0) -> int:
-        """A whole number."""
+        """Parse an integer of at least `least`."""
         if not re.fullmatch(r"\d{1,9}", self.text):
-            raise Untranslatable("this is no whole number")
+            raise Untranslatable("must be an integer")
         if int(self.text) < least:
-            raise Untranslatable(f"this must be {least} or more")
+            raise Untranslatable(f"must be {least} or more")
         return int(self.text)
 
     def mebibytes(self) -> int:
-        """A size with K, M, G or T; MiB when there is none."""
+        """Parse a size with the unit K, M, G or T, by default M, into MiB, rounded up."""
         match = re.fullmatch(r"(\d+)(?:([kKmMgGtT])[bB]?)?", self.text)
         if match is None:
-            raise Untranslatable("this is no size such as 500M or 2G")
+            raise Untranslatable("must be a size, such as 500M or 2G")
         size, unit = int(match.group(1)), (match.group(2) or "m").lower()
         return -(-size // 1024) if unit == "k" else size * {"m": 1, "g": 1024, "t": 1024**2}[unit]
 
     def minutes(self) -> int:
-        """A time limit: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`."""
+        """Parse a time limit into minutes, rounded up.
+
+        Formats: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`.
+        """
         match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", self.text)
         if match is None:
-            raise Untranslatable("this is no finite time such as 30, 1:30:00 or 2-12")
+            raise Untranslatable("must be a finite time, such as 30, 1:30:00 or 2-12")
         days, *rest = match.groups()
         first, second, third = (int(part) if part is not None else None for part in rest)
         if days is not None:
@@ -47,11 +53,14 @@ class OptionValue:
             parts = (0, 0, first, second)
         seconds = sum((part or 0) * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=True))
         if seconds == 0:
-            raise Untranslatable("a job needs a time limit that ends")
+            raise Untranslatable("must be longer than zero")
         return -(-seconds // 60)
 
     def timestamp(self) -> int:
-        """A moment in seconds of the epoch: `now[+count[unit]]`, `uts...`, a date with or without time, in UTC."""
+        """Parse a time into seconds since the epoch.
+
+        Formats: `now[+count[unit]]`, `uts...`, or a date with or without time, in UTC.
+        """
         if match := re.fullmatch(r"uts(\d+)", self.text):
             return int(match.group(1))
         if match := re.fullmatch(r"now(?:\+(\d+)(second|minute|hour|day|week)?s?)?", self.text, re.IGNORECASE):
@@ -60,26 +69,28 @@ class OptionValue:
         try:
             timestamp = datetime.fromisoformat(self.text)
         except ValueError:
-            raise Untranslatable("say now+1hour, uts1767225600 or 2026-01-31T12:30:00 (UTC)") from None
+            raise Untranslatable(
+                "must be a time, such as now+1hour, uts1767225600 or 2026-01-31T12:30:00 (UTC)"
+            ) from None
         return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
 
-    def names(self) -> tuple[str, ...]:
-        """One or more names."""
+    def non_empty(self) -> str:
+        """Return the text unchanged: Slurm itself parses names and lists of names."""
         if not self.text:
-            raise Untranslatable("this names nothing")
-        return (self.text,)
+            raise Untranslatable("must not be empty")
+        return self.text
 
     def gres(self) -> str:
-        """`gpu:h100:2,shard:1` in the spelling of the `tres_*` fields."""
+        """Convert `gpu:h100:2,shard:1` to the notation of the `tres_*` fields."""
         items = [item.removeprefix("gres/").removeprefix("gres:") for item in self.text.split(",")]
         if not all(re.fullmatch(r"[A-Za-z][\w.-]*([:=][\w.-]+)*", item) for item in items):
-            raise Untranslatable("this is no list such as gpu:2 or gpu:h100:2")
+            raise Untranslatable("must be a list, such as gpu:2 or gpu:h100:2")
         return ",".join(f"gres/{item}" for item in items)
 
     def gpus(self, equals: str = ":") -> str:
-        """`2`, `h100:2` or `a100:1,h100:1` as GPUs in the spelling of the `tres_*` fields."""
+        """Convert `2`, `h100:2` or `a100:1,h100:1` to GPUs in the notation of the `tres_*` fields."""
         items = [re.fullmatch(r"(?:([A-Za-z][\w.-]*):)?(\d+)", item) for item in self.text.split(",")]
         if not all(items):
-            raise Untranslatable("this is no number of GPUs such as 2 or h100:2")
+            raise Untranslatable("must be a number of GPUs, such as 2 or h100:2")
         counts = (item.groups(default="") for item in items if item)
         return ",".join(f"gres/gpu{':' if kind else ''}{kind}{equals}{count}" for kind, count in counts)
