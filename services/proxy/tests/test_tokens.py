@@ -17,7 +17,7 @@ BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 
 
 def token_mint(key: Callable[[], bytes] = lambda: KEY, privileged: set[str] | None = None) -> TokenMint:
-    minter = TokenMint(key, OPERATOR, home="/shared", names=UserNames())
+    minter = TokenMint(key, OPERATOR, home="/shared")
     if privileged is not None:
         minter.reserve_names(privileged)
     return minter

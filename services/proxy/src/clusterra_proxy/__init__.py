@@ -1,1 +1,1 @@
-"""The only Clusterra code that speaks with slurmrestd."""
+"""The proxy: the only Clusterra code that talks to slurmrestd."""

@@ -1,4 +1,4 @@
-"""The proxy, wired together."""
+"""Wires the proxy together."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from clusterra_proxy.settings import Settings
 
 @asynccontextmanager
 async def app(service: Service) -> AsyncIterator[None]:
-    """Everything that lives as long as the process."""
+    """Run everything that lives as long as the process."""
     settings = service.settings
     assert isinstance(settings, Settings)  # noqa: S101 - given by main
     client = await bus.connect(settings, service.name)

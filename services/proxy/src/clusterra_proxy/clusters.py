@@ -1,4 +1,4 @@
-"""The clusters that this replica serves: opened, replaced and closed as the registry says."""
+"""Serves all clusters in the registry: opens, replaces and closes them as their bindings change."""
 
 import asyncio
 from functools import partial
@@ -20,9 +20,9 @@ log = structlog.get_logger(__name__)
 
 
 class Clusters:
-    """One background task for each binding. A changed binding ends its task and begins another.
+    """Runs one background task per binding. A changed binding ends its task and starts another.
 
-    Requests are answered by every replica, a cluster is watched by the one whose turn it is.
+    Every replica answers requests. Only the leader watches clusters and keeps their placeholders.
     """
 
     def __init__(self, service: Service, client: Client, settings: Settings, leader: Leader) -> None:
@@ -33,7 +33,7 @@ class Clusters:
         self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
 
     def follow(self, registry: Registry) -> None:
-        """Serve all clusters of a registry, and from now on as it changes."""
+        """Serve all clusters of a registry now, and follow its changes."""
         for ref, binding in registry.clusters.items():
             self._on_binding(ref, binding)
         registry.on_change.append(self._on_binding)

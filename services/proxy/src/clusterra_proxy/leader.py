@@ -1,4 +1,8 @@
-"""Whose turn it is to watch: of all replicas one, or every event would be found twice and Slurm be asked twice."""
+"""Leader election: of all replicas, the one that holds the lease watches the clusters.
+
+Two watching replicas would publish every event twice and poll Slurm twice. The lease is a key in a NATS KV bucket
+(`clusterra_runtime.nats.lease`), which expires when its holder stops renewing it.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,10 +14,7 @@ from clusterra_proxy.requests.in_flight import InFlight
 
 
 class Leader:
-    """Runs what only one replica may run, for as long as it is this one's turn.
-
-    The turn is given back only after all of it has ended.
-    """
+    """Runs the leader's work while this replica holds the lease, which is released only after all work has ended."""
 
     def __init__(self) -> None:
         self._elected = asyncio.Event()
@@ -21,7 +22,7 @@ class Leader:
         self._in_flight = InFlight()
 
     async def lead(self, _lease: Lease) -> None:
-        """The work of the lease: it is our turn until this is cancelled."""
+        """Lead until cancelled. This is the work of the lease."""
         self._deposed.clear()
         self._elected.set()
         try:
@@ -32,7 +33,7 @@ class Leader:
             await self._in_flight.wait_until_empty()
 
     async def while_leading(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run something from the beginning of each of our turns to its end. Raises what it raises."""
+        """Run something from each election until the lease is lost, forever. Raises what it raises."""
         while True:
             await self._elected.wait()
             with self._in_flight:

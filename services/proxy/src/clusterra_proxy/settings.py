@@ -1,4 +1,4 @@
-"""What the proxy is told by its environment."""
+"""The proxy's settings, read from the environment."""
 
 from typing import Annotated
 
@@ -9,12 +9,12 @@ from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS
 
 
 class Settings(ServiceSettings):
-    """Settings of the proxy. Which clusters it serves and how to reach them stands in the registry."""
+    """Settings of the proxy. The registry holds which clusters it serves and how to reach them."""
 
     poll_seconds: Annotated[float, Field(gt=0, le=10)] = 0.5
-    """Between two looks at a cluster; a job of plain sbatch is seen within this and a few milliseconds."""
+    """Interval between two polls of a cluster. A job submitted with plain sbatch is observed within this time."""
     snapshot_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
-    """How often the queue is published though nothing changes, while nothing waits or drains."""
+    """How often an unchanged queue is published while no job is pending and no node drains."""
     placeholders: Annotated[int, Field(ge=1)] = MAX_PLACEHOLDERS
-    """Node records at most that make a cluster's Slurm admit jobs for workers to come; its MaxNodeCount must hold them
-    besides the workers."""
+    """Maximum number of placeholder node records, which make Slurm admit jobs for workers that do not exist yet.
+    Slurm's MaxNodeCount must allow them in addition to the workers."""

@@ -1,1 +1,1 @@
-"""What the proxy holds of one cluster."""
+"""The state of one served cluster: connections, job table, idempotency keys."""

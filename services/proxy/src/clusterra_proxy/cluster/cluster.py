@@ -1,4 +1,8 @@
-"""Everything the proxy holds of one cluster."""
+"""One served cluster: its connections to Slurm and the last observation of its jobs and nodes.
+
+A replica holds one `Cluster` per binding. The request handlers and the watcher share it: the watcher keeps the
+observation current, and the handlers answer from it while it is fresh.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable
@@ -22,31 +26,32 @@ from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
 from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
-from clusterra_proxy.slurmrestd.tokens import TokenMint, UserNames
+from clusterra_proxy.slurmrestd.tokens import TokenMint
 
 log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
-"""What was seen within this time is answered without asking Slurm again."""
+"""Requests are answered from an observation of at most this age, without asking Slurm again."""
 PRIVILEGED_SECONDS = 60.0
-"""How often slurmdbd is asked which names have rights over others."""
+"""How often the privileged names are read from slurmdbd."""
 PRIVILEGED_RETRY_SECONDS = 1.0
 FIRST_PRIVILEGED_SECONDS = 2.0
+"""How long a request waits for the first read of the privileged names."""
 
 
 class Listener(Protocol):
-    """Who is told of what was seen."""
+    """Receives observations."""
 
     def on_jobs(self, records: tuple[JobRecord, ...]) -> None:
-        """Records that were read."""
+        """Handle job records that were read."""
 
-    def holds_nodes(self) -> None:
-        """The nodes may have changed."""
+    def on_nodes(self) -> None:
+        """Handle a possible change of the nodes."""
 
 
 @dataclass
 class Cluster:
-    """One cluster: its Slurm, and what was last seen of it. Only the watcher changes what was seen."""
+    """One served cluster. Only the watcher, or a request while the watcher runs, changes the observation."""
 
     ref: ClusterRef
     binding: ClusterBinding
@@ -54,31 +59,31 @@ class Cluster:
     accounting: Accounting
     placeholders: PlaceholderKeeper
     mint: TokenMint
-    names: UserNames
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
     jobs: JobTable = field(default_factory=JobTable)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     jobs_observed_at: datetime | None = None
-    """When the last look at all jobs was asked for; None when the last one failed."""
+    """When the last poll of all jobs was sent; None when the last poll failed."""
     nodes_observed_at: datetime | None = None
+    """When the last poll of all nodes was sent; None when the last poll failed."""
 
-    listener: "Listener | None" = None
+    listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
     _privileged_known: asyncio.Event = field(default_factory=asyncio.Event)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def jobs_fresh(self) -> bool:
-        """Whether `jobs` is what slurmctld has."""
+        """Whether `jobs` is a recent observation."""
         return self.listener is not None and _recent(self.jobs_observed_at)
 
     @property
     def nodes_fresh(self) -> bool:
-        """Whether `nodes` is what slurmctld has."""
+        """Whether `nodes` is a recent observation."""
         return self.listener is not None and _recent(self.nodes_observed_at)
 
     def observe_jobs(self, records: Iterable[JobRecord], requested_at: datetime) -> None:
-        """Take what Slurm answered to a question that was asked at a moment."""
+        """Add Slurm's answer to a request sent at `requested_at` to the observation, while the watcher runs."""
         if self.listener is None:
             return
         observed = tuple(records)
@@ -88,40 +93,40 @@ class Cluster:
         self.listener.on_jobs(observed)
 
     def observe_node(self, node: NodeRecord | None, name: str) -> None:
-        """Take a node's newest record; None when it is gone."""
+        """Add a node's newest record to the observation, while the watcher runs; None removes the node."""
         if self.listener is None:
             return
         if node is None:
             self.nodes.pop(name, None)
         else:
             self.nodes[name] = node
-        self.listener.holds_nodes()
+        self.listener.on_nodes()
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something after the answer was given."""
+        """Start work that continues after the reply is sent."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def wait_for_own_changes(self) -> None:
-        """Wait until what was changed through us is in what was seen: who submits and then lists finds his job."""
+        """Wait until changes made through this replica are observed, so that a user's list shows their own submit."""
         if self._background:
             await asyncio.wait(tuple(self._background))
 
     async def close(self) -> None:
-        """End what was to be done soon."""
+        """Cancel all background work."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
     def owner_name(self, record: JobRecord) -> str:
-        """The name of a job's owner. Of one whom only the job's comment names nothing is known."""
+        """Return the name of a job's owner; without a uid, the name in the record."""
         if record.user_id is None:
             return record.user_name
-        return self.names.name(record.user_id, record.parsed_comment.user or record.user_name)
+        return self.mint.names.name(record.user_id, record.parsed_comment.user or record.user_name)
 
     async def user_token(self, user: SlurmUser) -> str:
-        """A token of this very user; right after the start it waits a moment until that is safe.
+        """Return a token of exactly this user. Waits briefly for the first read of the privileged names.
 
         Raises what `TokenMint.user` does.
         """
@@ -131,7 +136,7 @@ class Cluster:
         return self.mint.user(user)
 
     async def keep_privileged(self) -> None:
-        """Keep the mint's reserved names as slurmdbd has them, for ever. A failure leaves those of the last time."""
+        """Keep the mint's reserved names as slurmdbd has them, forever. A failed read leaves the previous names."""
         while True:
             pause = PRIVILEGED_SECONDS
             try:
@@ -147,14 +152,22 @@ class Cluster:
 async def open_cluster(
     ref: ClusterRef, binding: ClusterBinding, *, max_placeholders: int = MAX_PLACEHOLDERS
 ) -> AsyncIterator[Cluster]:
-    """A cluster with its connections, and so many placeholders at most."""
+    """Open a cluster's connections; close them when the block ends."""
     async with Slurmrestd(binding.slurmrestd_url) as slurmrestd:
         slurmctld = Slurmctld(slurmrestd)
-        names = UserNames()
-        mint = TokenMint(lambda: _key(binding), binding.operator, home=binding.shared_path, names=names)
-        records = FutureNodeRecords(slurmrestd, slurmctld.version)
-        placeholders = PlaceholderKeeper(records, desired_placeholders(binding, max_placeholders), mint.operator)
-        cluster = Cluster(ref, binding, slurmctld, Accounting(slurmrestd, slurmctld.version), placeholders, mint, names)
+        mint = TokenMint(lambda: _read_key(binding), binding.operator, home=binding.shared_path)
+        cluster = Cluster(
+            ref,
+            binding,
+            slurmctld,
+            Accounting(slurmrestd, slurmctld.version),
+            PlaceholderKeeper(
+                FutureNodeRecords(slurmrestd, slurmctld.version),
+                desired_placeholders(binding, max_placeholders),
+                mint.operator,
+            ),
+            mint,
+        )
         try:
             yield cluster
         finally:
@@ -165,12 +178,12 @@ def _recent(moment: datetime | None) -> bool:
     return moment is not None and now() - moment < timedelta(seconds=FRESH_SECONDS)
 
 
-def _key(binding: ClusterBinding) -> bytes:
+def _read_key(binding: ClusterBinding) -> bytes:
     try:
         return read_secret(binding.jwt_key)
     except SecretUnavailable as error:
-        log.error("jwt_key_not_read", reason=str(error))  # noqa: TRY400 - the text says it all
+        log.error("jwt_key_not_read", reason=str(error))  # noqa: TRY400 - the message is complete
         raise Unavailable(
-            "the cluster's JWT key cannot be read, so nobody can be let in",
+            "the cluster's JWT key cannot be read, so no token can be minted",
             hint="an operator finds the reason in the proxy's log",
         ) from error

@@ -1,4 +1,4 @@
-"""Which job an idempotency key made, so that a repeated submit finds it instead of making a second."""
+"""The job of each idempotency key, so that a repeated submit returns that job instead of creating a second one."""
 
 import asyncio
 from collections import OrderedDict
@@ -15,16 +15,16 @@ MAX_KEYS = 20_000
 
 @dataclass(frozen=True)
 class SubmittedJob:
-    """The job of a key."""
+    """The job that a submit created."""
 
     job_id: JobId
     submitted_at: Moment
 
 
 class IdempotencyKeys:
-    """The keys of a cluster's jobs, each with its owner's uid: a comment alone is no proof of whose a key is.
+    """The idempotency keys of a cluster's jobs, each with its owner's uid: a comment does not prove who owns a key.
 
-    They are learnt from job records, and outlive them here; the oldest are forgotten.
+    Keys are learnt from job records and kept after the records are purged. The oldest keys are dropped.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class IdempotencyKeys:
 
     @asynccontextmanager
     async def lock(self, uid: int, key: str) -> AsyncIterator[None]:
-        """Let one submit with this key through at a time."""
+        """Serialize submits with the same key."""
         lock = self._locks.setdefault((uid, key), asyncio.Lock())
         try:
             async with lock:
@@ -44,28 +44,28 @@ class IdempotencyKeys:
                 self._locks.pop((uid, key), None)
 
     def find(self, uid: int, key: str) -> SubmittedJob | None:
-        """The job that this key made."""
+        """Return the job of this key, or None."""
         return self._jobs.get((uid, key))
 
     def add(self, uid: int, key: str, job: SubmittedJob) -> None:
-        """Note the job of a key."""
+        """Record the job of a key."""
         self._uncertain.discard((uid, key))
         self._jobs.setdefault((uid, key), job)
         while len(self._jobs) > MAX_KEYS:
             self._jobs.popitem(last=False)
 
     def mark_uncertain(self, uid: int, key: str) -> None:
-        """Note that nobody knows whether the submit with this key was done."""
+        """Record that the outcome of a submit with this key is unknown."""
         if len(self._uncertain) >= MAX_KEYS:
             self._uncertain.clear()
         self._uncertain.add((uid, key))
 
     def is_uncertain(self, uid: int, key: str) -> bool:
-        """Whether Slurm must be asked before this key is used again."""
+        """Return whether Slurm must be asked before this key is used again."""
         return (uid, key) in self._uncertain
 
     def learn(self, records: Iterable[JobRecord]) -> None:
-        """Take the keys of job records."""
+        """Record the keys in job records."""
         for record in records:
             key = record.parsed_comment.key
             if key and record.user_id is not None and record.submit_time is not None:

@@ -1,4 +1,4 @@
-"""The jobs of a cluster as slurmctld has them: its states are compared with what was read, and the rest is read."""
+"""Mirrors slurmctld's job records: comparing all states shows which records must be read again."""
 
 import re
 from collections import defaultdict
@@ -17,7 +17,7 @@ _ROW_ID = re.compile(r"(\d+)(?:_(\d+))?")
 
 @dataclass(frozen=True)
 class Entry:
-    """A record with when the question was asked that it answers."""
+    """A record with the time at which it was requested."""
 
     record: JobRecord
     requested_at: datetime
@@ -25,19 +25,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class StateDiff:
-    """What a look at all states found different from the table. Numbers are those of records."""
+    """Differences between a poll of all states and the table. Numbers are record numbers."""
 
     changed: frozenset[int]
-    """New ones, and those in another state than the table has: to be read."""
+    """Records to read: new ones, and those whose state differs from the table."""
     removed: tuple[JobRecord, ...]
-    """Those that slurmctld knows no more."""
+    """Records that slurmctld no longer has."""
 
 
 class JobTable:
-    """All jobs that slurmctld knows, by the numbers of their records.
+    """All of slurmctld's job records, by record number.
 
-    A record never replaces one whose question was asked later, and one that was read after a look began is not
-    missed by it.
+    A record never replaces one that was requested later. A poll never removes a record that was requested after the
+    poll.
     """
 
     def __init__(self) -> None:
@@ -45,11 +45,11 @@ class JobTable:
         self._waiting: dict[int, tuple[int, ...]] = {}
         self._arrays: defaultdict[int, set[int]] = defaultdict(set)
         self._no_longer_waiting: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
-        """By array, tasks that wait no more, and when that was noticed: they have begun or were cancelled."""
+        """By array, tasks observed to wait no longer, with the time: they started or were cancelled."""
         self._cancelled: defaultdict[int, dict[int, JobRecord]] = defaultdict(dict)
 
     def __iter__(self) -> Iterator[JobRecord]:
-        """All records, and one for each task that was cancelled before it started."""
+        """Iterate over all records, and one for each task that was cancelled before it started."""
         for entry in self._entries.values():
             yield entry.record
         for cancelled in self._cancelled.values():
@@ -59,7 +59,7 @@ class JobTable:
         return len(self._entries)
 
     def job(self, job_id: JobId) -> tuple[JobRecord, ...]:
-        """The record of a job or a task; all records of an array. Nothing when there is none."""
+        """Return the record of a job or a task, or all records of an array; an empty tuple for an unknown id."""
         whole, _, task = job_id.partition("_")
         number = int(whole)
         if number not in self._arrays:
@@ -70,7 +70,7 @@ class JobTable:
         if not task:
             return tuple(records)
         exact = tuple(record for record in records if record.id == job_id)
-        # One that has ceased to wait is taken for waiting until the next look shows whether it has begun.
+        # A task that no longer waits counts as waiting until the next poll shows whether it started.
         no_longer_waiting = self._no_longer_waiting.get(number, {})
         return exact or tuple(
             record
@@ -79,13 +79,13 @@ class JobTable:
         )
 
     def waiting_tasks(self, record: JobRecord) -> tuple[int, ...]:
-        """The tasks that a record stands for which have not started. Slurm cuts long lists of them in the record."""
+        """Return the waiting tasks of a record. Long lists come from the states: Slurm truncates them in the record."""
         if not record.is_waiting_array:
             return ()
         return self._waiting.get(record.job_id) or array_tasks.expand(record.array_task_string)
 
     def put(self, record: JobRecord, requested_at: datetime) -> None:
-        """Take a record that answers a question asked at a moment."""
+        """Add a record that was requested at `requested_at`."""
         known = self._entries.get(record.job_id)
         if known is not None and known.requested_at > requested_at:
             return
@@ -98,7 +98,7 @@ class JobTable:
             self._waiting.pop(record.job_id, None)
 
     def replace(self, records: Iterable[JobRecord], requested_at: datetime) -> tuple[JobRecord, ...]:
-        """Take a full list; returns those that are gone."""
+        """Apply a full list. Returns the records that slurmctld no longer has."""
         listed = set()
         for record in records:
             listed.add(record.job_id)
@@ -106,7 +106,7 @@ class JobTable:
         return self._remove(listed, requested_at)
 
     def apply_states(self, rows: Iterable[StateRow], requested_at: datetime) -> StateDiff:
-        """Find what is different from a look at all states that was asked for at a moment; forgets what is gone."""
+        """Apply a poll of all states. Removes missing records and returns all differences."""
         states: dict[int, tuple[str, ...]] = {}
         tasks: defaultdict[int, list[int]] = defaultdict(list)
         for row in rows:
@@ -129,14 +129,14 @@ class JobTable:
         return StateDiff(frozenset(changed), self._remove(set(states), requested_at))
 
     def cancelled_tasks(self, requested_at: datetime) -> tuple[JobRecord, ...]:
-        """New records for the tasks that were cancelled before they began: Slurm keeps no trace of them.
+        """Return new records for tasks that were cancelled before they started: Slurm keeps no record of them.
 
-        To be called when all that the look of that moment found different has been read: a task that waits no more
-        and has no record by then has not begun. Its record stays in the table for as long as its array.
+        Call this after all differences of the poll sent at `requested_at` have been read: a task that no longer waits
+        and has no record by then never started. The new record stays in the table as long as its array.
         """
         new: list[JobRecord] = []
         for array, no_longer_waiting in self._no_longer_waiting.items():
-            due = {task for task, noticed_at in no_longer_waiting.items() if noticed_at <= requested_at}
+            due = {task for task, observed_at in no_longer_waiting.items() if observed_at <= requested_at}
             records = [self._entries[number].record for number in self._arrays.get(array, ())]
             for task in sorted(due - {record.array_task_id for record in records} - self._cancelled[array].keys()):
                 self._cancelled[array][task] = _cancelled_before_start(records[0], task, no_longer_waiting[task])
@@ -145,10 +145,10 @@ class JobTable:
                 del no_longer_waiting[task]
         return tuple(new)
 
-    def _set_waiting_tasks(self, array: JobRecord, tasks: tuple[int, ...], noticed_at: datetime) -> None:
-        """Note which tasks of an array wait now."""
+    def _set_waiting_tasks(self, array: JobRecord, tasks: tuple[int, ...], observed_at: datetime) -> None:
+        """Set which tasks of an array wait now, and record those that no longer do."""
         for task in set(self.waiting_tasks(array)) - set(tasks):
-            self._no_longer_waiting[array.array or array.job_id].setdefault(task, noticed_at)
+            self._no_longer_waiting[array.array or array.job_id].setdefault(task, observed_at)
         self._waiting[array.job_id] = tasks
 
     def _remove(self, listed: set[int], requested_at: datetime) -> tuple[JobRecord, ...]:

@@ -54,11 +54,11 @@ class TokenMint:
     lifetime has passed.
     """
 
-    def __init__(self, key: Callable[[], bytes], operator: SlurmUser, *, home: str = "/", names: UserNames) -> None:
+    def __init__(self, key: Callable[[], bytes], operator: SlurmUser, *, home: str = "/") -> None:
         self._key = key
         self._operator = operator
         self._home = home
-        self._names = names
+        self.names = UserNames()
         self._privileged: frozenset[str] | None = None
         self._minted: dict[SlurmUser, tuple[float, bytes, str]] = {}
 
@@ -93,7 +93,7 @@ class TokenMint:
                 f"user {user.name} has a uid or gid below {MIN_ID}, which are reserved for the system",
                 hint=f"give the user a uid and gids of {MIN_ID} or more",
             )
-        self._names.bind(user)
+        self.names.bind(user)
         return self._token(user)
 
     def _token(self, user: SlurmUser) -> str:

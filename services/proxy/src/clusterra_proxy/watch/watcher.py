@@ -64,7 +64,7 @@ class Watcher:
         self._jobs.publish(records)
         self._publisher.wake()
 
-    def holds_nodes(self) -> None:
+    def on_nodes(self) -> None:
         """Tell what the nodes prove, and publish them as they are now."""
         self._nodes.publish()
         self._publisher.wake()
