@@ -1,1 +1,1 @@
-"""Watching a cluster: polls, facts, events and snapshots."""
+"""The watcher: polls a cluster, publishes its events and its queue snapshots."""

@@ -1,4 +1,4 @@
-"""Tells facts as events: in their order, each once, for as long as it takes."""
+"""Publishes pending events in order, each once, with unlimited retries."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent[F: JobFact | NodeFact]:
-    """A fact with what makes its event."""
+    """A fact with the version and time of its event."""
 
     fact: F
     version: str
@@ -26,7 +26,7 @@ class PendingEvent[F: JobFact | NodeFact]:
 
 
 class EventQueue:
-    """A queue of facts to be told. Their ids make a repetition harmless, so one that may have failed is told again."""
+    """A queue of pending events. An event whose publication may have failed is sent again: its id deduplicates it."""
 
     def __init__(self, publisher: EventPublisher, ref: ClusterRef) -> None:
         self._publisher = publisher
@@ -34,12 +34,12 @@ class EventQueue:
         self._queue: asyncio.Queue[PendingEvent[JobFact | NodeFact]] = asyncio.Queue()
 
     def put(self, *events: PendingEvent[JobFact | NodeFact]) -> None:
-        """Put facts behind those that wait already."""
+        """Append events to the queue."""
         for event in events:
             self._queue.put_nowait(event)
 
     async def run(self) -> None:
-        """Tell what comes, for ever."""
+        """Publish events as they are queued, forever."""
         while True:
             await self._publish(await self._queue.get())
 
@@ -52,7 +52,7 @@ class EventQueue:
                 log.warning("fact_not_told_yet", kind=fact.kind, attempt=attempt, reason=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
             except MessageRefused as error:
-                log.error("fact_refused", kind=fact.kind, reason=str(error))  # noqa: TRY400 - the text says it all
+                log.error("fact_refused", kind=fact.kind, reason=str(error))  # noqa: TRY400 - the message is complete
                 return
             else:
                 return

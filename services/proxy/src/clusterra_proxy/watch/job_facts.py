@@ -1,7 +1,7 @@
-"""What a job's record proves to have happened, so that each fact is told once however it was learnt.
+"""Derives job events from job records, so that each event is published once, whatever its source.
 
-A fact's version is the run's submit time and its number, both of which slurmctld and slurmdbd keep: the same fact
-gets the same id from whichever of them, before and after a restart of ours.
+An event's version is the run's submit time and restart count, which both slurmctld and slurmdbd store. So the same
+transition has the same event id from either source, also after a restart of the proxy.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.event_queue import PendingEvent
 
 UNKNOWN_UID = 65534
-"""Slurm's accounting tells no uid; this (`nobody`) stands for an owner that nobody told."""
+"""The uid of an unknown owner (`nobody`): accounting's records hold no uid."""
 
 _ENDS: dict[str, JobKind] = {
     "COMPLETED": "job.completed",
@@ -32,7 +32,7 @@ _ENDS: dict[str, JobKind] = {
 
 @dataclass(frozen=True, slots=True)
 class JobTransition:
-    """That something happened to a job, and when; `version` tells the run."""
+    """A state transition of a job: what happened and when. `version` identifies the run."""
 
     job_id: JobId
     kind: JobKind
@@ -41,7 +41,7 @@ class JobTransition:
 
 
 def transitions(record: JobRecord) -> tuple[JobTransition, ...]:
-    """All that this record proves, in the order in which it happened. An array is submitted once, under its own id."""
+    """Return all transitions that a record proves, in order. An array is submitted once, under its own id."""
     submitted = record.submit_time
     if submitted is None or record.requeueing:
         return ()
@@ -58,7 +58,7 @@ def transitions(record: JobRecord) -> tuple[JobTransition, ...]:
 
 
 def job_event(transition: JobTransition, record: JobRecord, user: str) -> PendingEvent[JobFact]:
-    """Something that happened, told with what its record says."""
+    """Return the event of a transition, with the details of the job's record."""
     over = transition.kind in JOB_ENDS
     ran = transition.kind not in ("job.submitted", "job.requeued")
     fact = JobFact(
@@ -80,17 +80,17 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
 
 
 class PublishedJobEvents:
-    """Which facts of jobs have been told: by job, the version and kind of each."""
+    """The published job events: by job, the version and kind of each."""
 
     def __init__(self) -> None:
         self._published: dict[JobId, set[tuple[str, str]]] = {}
 
     def add(self, job_id: JobId, version: str, kind: str) -> None:
-        """Note a fact as told."""
+        """Record an event as published."""
         self._published.setdefault(job_id, set()).add((version, kind))
 
     def take_unpublished(self, found: Iterable[JobTransition]) -> tuple[JobTransition, ...]:
-        """Those that have not been told; they count as told from now on."""
+        """Return the transitions without a published event, and record them as published."""
         unpublished = []
         for transition in found:
             published = self._published.setdefault(transition.job_id, set())
@@ -101,7 +101,7 @@ class PublishedJobEvents:
         return tuple(unpublished)
 
     def unfinished(self) -> frozenset[JobId]:
-        """The jobs whose last told run has not ended. An array counts by its tasks, once one of them has run."""
+        """Return the jobs whose last published run has no end. Once a task has run, an array counts by its tasks."""
         open_jobs = {
             job_id
             for job_id, published in self._published.items()
@@ -111,6 +111,6 @@ class PublishedJobEvents:
         return frozenset(open_jobs - arrays)
 
     def retain(self, job_ids: set[JobId]) -> None:
-        """Forget all other jobs: Slurm shows them no more, so nothing can be told of them again."""
+        """Forget all other jobs: Slurm no longer lists them, so they can have no new events."""
         for job_id in self._published.keys() - job_ids:
             del self._published[job_id]

@@ -1,4 +1,4 @@
-"""Looks at the jobs of a cluster: cheap looks at all states, single reads of what is different, seldom a list."""
+"""Polls the jobs of a cluster: cheap polls of all states, single reads of changed records, and rarely a full list."""
 
 import asyncio
 import time
@@ -18,18 +18,19 @@ from clusterra_proxy.watch.replay import RETENTION
 log = structlog.get_logger(__name__)
 
 RECONCILE_SECONDS = 5.0
-"""How often all jobs are listed if anything changed: reasons and priorities change without the states."""
+"""How often changed jobs are listed in full: reasons and priorities change without the state."""
 LIST_INTERVAL_RATIO = 50
-"""One part in so many of the time may go into lists: 2,000 jobs (1.2 s) are listed once a minute."""
+"""Minimum ratio of the interval between lists to the duration of a list: 2,000 jobs (1.2 s) once a minute."""
 MAX_SINGLE_READS = 8
+"""Up to this number, changed records are always read one by one."""
 LISTED_JOBS_PER_READ = 5
-"""Reading one job takes as long as so many in a list."""
+"""Reading one record takes as long as this number of records in a list."""
 LOST_JOB_SECONDS = 60.0
-"""How long accounting is asked for the end of a job that slurmctld knows no more."""
+"""How long accounting is asked for the end of a job that slurmctld has purged."""
 
 
 class JobPoll:
-    """The watcher's part for jobs. Facts wait until it is known what was told before (`begin`)."""
+    """The watcher's part for jobs. Queues no events before the published ones are known (`start_publishing`)."""
 
     def __init__(self, cluster: Cluster, events: EventQueue) -> None:
         self._cluster = cluster
@@ -41,21 +42,21 @@ class JobPoll:
         self._lost: dict[JobId, tuple[JobRecord, float]] = {}
 
     def start_publishing(self, published: PublishedJobEvents) -> None:
-        """Tell facts from now on: what the table proves and was not told."""
+        """Queue all unpublished events that the table proves, and from now on those of every poll."""
         self._published = published
-        self.publish(self._cluster.jobs)
+        self.queue_events(self._cluster.jobs)
 
     def replay(self, missed: Iterable[JobRecord]) -> None:
-        """Tell what happened while nobody watched. Only after that may be forgotten what was told."""
+        """Queue events missed while no replica watched. Published events are kept until then, and pruned after it."""
         records = tuple(missed)
         self._cluster.keys.learn(records)
-        self.publish(records)
+        self.queue_events(records)
         self._replayed = True
 
-    def publish(self, records: Iterable[JobRecord]) -> None:
-        """Tell what records prove, if it is known what was told before.
+    def queue_events(self, records: Iterable[JobRecord]) -> None:
+        """Queue the unpublished events that records prove, once the published ones are known.
 
-        What is older than the event stream remembers counts as told: nobody can know any more.
+        Events older than the event stream's retention count as published, because nothing can prove otherwise.
         """
         if self._published is None:
             return
@@ -66,11 +67,11 @@ class JobPoll:
                     self._events.put(job_event(transition, record, self._cluster.owner_name(record)))
 
     async def poll(self) -> None:
-        """Bring the table up to date. Raises the errors of `slurmrestd.errors`; then the next look goes on."""
+        """Update the table. Raises the errors of `slurmrestd.errors`; the next poll then continues."""
         try:
             await self._poll(self._cluster.mint.operator())
         except SlurmFailed:
-            # Slurm may come back with other jobs under the same ids, so its next list must be a whole one.
+            # Slurm may return with other jobs under the same ids, so the next list must be a full one.
             self._last_update = None
             raise
 
@@ -82,24 +83,26 @@ class JobPoll:
         diff = self._cluster.jobs.apply_states(states.jobs, requested_at)
         self._note_lost(diff.removed)
         await self._read(token, diff.changed, len(states.jobs))
-        self.publish(self._cluster.jobs.cancelled_tasks(requested_at))
+        self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
         self._cluster.jobs_observed_at = requested_at
 
     async def resolve_lost_jobs(self) -> None:
-        """Ask accounting how the jobs ended that slurmctld forgot before we saw it.
+        """Ask accounting for the end of jobs that slurmctld purged before their end was observed.
 
-        Raises the errors of `slurmrestd.errors`; then it is asked again.
+        Raises the errors of `slurmrestd.errors`; call it again then.
         """
         if self._published is None:
             return
         for job_id, (record, since) in tuple(self._lost.items()):
             runs = await self._cluster.accounting.job(self._cluster.mint.operator(), job_id)
-            owner_name = {"user_id": record.user_id, "user_name": record.user_name}
-            self.publish(run.model_copy(update=owner_name) for run in runs if run.ended)
+            owner = {"user_id": record.user_id, "user_name": record.user_name}
+            self.queue_events(run.model_copy(update=owner) for run in runs if run.ended)
             if any(_ends(run, record) for run in runs):
                 del self._lost[job_id]
             elif time.monotonic() - since > LOST_JOB_SECONDS:
-                log.warning("job_end_unknown", job_id=job_id, hint="slurmctld and slurmdbd know no end of it")
+                log.warning(
+                    "job_end_unknown", job_id=job_id, hint="neither slurmctld nor slurmdbd has the end of the job"
+                )
                 del self._lost[job_id]
 
     def _note_lost(self, removed: Iterable[JobRecord]) -> None:
@@ -117,7 +120,7 @@ class JobPoll:
         requested_at, records, self._last_update = listed
         self._note_lost(self._cluster.jobs.replace(records, requested_at))
         self._cluster.keys.learn(records)
-        self.publish(records)
+        self.queue_events(records)
         if self._published is not None and self._replayed:
             retained = {record.id for record in self._cluster.jobs} | self._lost.keys()
             self._published.retain(retained | {job_id.partition("_")[0] for job_id in retained})
@@ -127,7 +130,7 @@ class JobPoll:
             self._last_update = None
             await self._list(token)
             return
-        # All of them to their end: one that fails must not leave others behind that answer into a later look.
+        # Await all reads: after one failure, no other read may finish during a later poll.
         results = await asyncio.gather(*(self._read_one(token, number) for number in changed), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -138,12 +141,12 @@ class JobPoll:
         try:
             records = await self._cluster.slurmctld.job(token, str(number))
         except NotFound:
-            # Gone since the look at the states: the next one misses it.
+            # Purged since the poll of the states: the next poll removes it.
             return
         for record in records:
             self._cluster.jobs.put(record, requested_at)
         self._cluster.keys.learn(records)
-        self.publish(records)
+        self.queue_events(records)
 
 
 def _ends(run: JobRecord, lost: JobRecord) -> bool:

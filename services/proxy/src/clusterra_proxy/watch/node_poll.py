@@ -1,4 +1,4 @@
-"""Looks at the nodes of a cluster: a list only when something changed."""
+"""Polls the nodes of a cluster: a list is transferred only when something has changed."""
 
 from clusterra_contracts.identity import now
 
@@ -8,7 +8,7 @@ from clusterra_proxy.watch.node_facts import PublishedNodeEvents
 
 
 class NodePoll:
-    """The watcher's part for nodes. Facts wait until it is known what was told before (`begin`)."""
+    """The watcher's part for nodes. Queues no events before the published ones are known (`start_publishing`)."""
 
     def __init__(self, cluster: Cluster, events: EventQueue) -> None:
         self._cluster = cluster
@@ -17,13 +17,13 @@ class NodePoll:
         self._last_update: int | None = None
 
     def start_publishing(self, published: PublishedNodeEvents) -> None:
-        """Tell facts from now on."""
+        """Queue events from now on."""
         self._published = published
         if self._cluster.nodes_observed_at is not None:
-            self.publish()
+            self.queue_events()
 
-    def publish(self) -> None:
-        """Tell what the nodes prove, if it is known what was told before."""
+    def queue_events(self) -> None:
+        """Queue the unpublished events that the nodes prove, once the published ones are known."""
         if self._published is None:
             return
         at = now()
@@ -32,9 +32,9 @@ class NodePoll:
         self._events.put(*self._published.take_removed(self._cluster.nodes, at))
 
     async def poll(self) -> None:
-        """Bring the nodes up to date. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
+        """Update the nodes. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
 
-        Slurm's "nothing changed" is reliable for a second after a change, in which it lists them all again.
+        Slurm's "not modified" is reliable: for a second after a change it lists all nodes again.
         """
         requested_at = now()
         listed = await self._cluster.slurmctld.nodes(
@@ -45,5 +45,5 @@ class NodePoll:
             nodes, self._last_update = listed
             self._cluster.nodes = {node.name: node for node in nodes}
             self._cluster.nodes_observed_at = requested_at
-            self.publish()
+            self.queue_events()
         self._cluster.nodes_observed_at = requested_at

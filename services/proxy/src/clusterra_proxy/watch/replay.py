@@ -1,4 +1,4 @@
-"""What was told before we started, and what happened that nobody told."""
+"""Replays the event stream at the start: which events are published, and which were missed meanwhile."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,29 +20,30 @@ from clusterra_proxy.watch.node_facts import PublishedNodeEvents
 log = structlog.get_logger(__name__)
 
 MARGIN = timedelta(minutes=5)
-"""Clocks differ, and accounting has a job only when it has been told of it."""
+"""Overlap of the queries to accounting: clocks differ, and slurmctld reports jobs to slurmdbd with a delay."""
 RETENTION = timedelta(seconds=EVENT.max_age_seconds)
 MAX_LOOKUPS = 500
+"""Most unfinished jobs that are looked up in accounting one by one."""
 
 _STORED_AT = "Nats-Time-Stamp"
 
 
 @dataclass
 class PublishedEvents:
-    """What the event stream knows of a cluster."""
+    """A cluster's events in the event stream."""
 
     jobs: PublishedJobEvents
     nodes: PublishedNodeEvents
     last_job_event_at: datetime | None = None
-    """When the last of its job events was stored; None when there is none."""
+    """When the last job event was stored; None when there is none."""
     owners: dict[JobId, tuple[int, str]] = field(default_factory=dict)
-    """The uid and name of the owner of each job."""
+    """The uid and name of each job's owner."""
     unfinished: frozenset[JobId] = frozenset()
-    """Jobs whose end was not told."""
+    """Jobs without a published end."""
 
 
 async def read_published_events(client: Client, ref: ClusterRef) -> PublishedEvents:
-    """Read back what was told. Raises BusUnavailable."""
+    """Read a cluster's published events. Raises BusUnavailable."""
     published = PublishedEvents(PublishedJobEvents(), PublishedNodeEvents())
     async for stored in replay(client, EVENT.name, subjects.events_of(ref, "job.*")):
         if (identity := _identity(ref, stored)) is not None:
@@ -60,7 +61,7 @@ async def read_published_events(client: Client, ref: ClusterRef) -> PublishedEve
 
 
 def _identity(ref: ClusterRef, stored: Stored) -> tuple[str, str, str] | None:
-    """The entity, version and kind that an event's id is made of; None for an id that is none of ours."""
+    """Split an event's id into entity, version and kind; None for an id of another form."""
     parts = stored.headers.get(MESSAGE_ID, "").removeprefix(f"{ref.key}:").split(":")
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
 
@@ -76,10 +77,10 @@ def _learn_owner(published: PublishedEvents, stored: Stored) -> None:
 
 
 async def read_missed_jobs(cluster: Cluster, published: PublishedEvents) -> tuple[JobRecord, ...]:
-    """The records, from accounting, of jobs that may have done something while nobody watched.
+    """Read from accounting the records of jobs that may have changed state while no replica watched.
 
-    Those in slurmctld are not among them. For a cluster of which nothing was ever told there are none: its history
-    is its own. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
+    Leaves out jobs that slurmctld still has. Returns nothing for a cluster without any published event: its earlier
+    history is not replayed. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
     """
     if published.last_job_event_at is None:
         return ()
@@ -109,7 +110,7 @@ def _submit_order(run: tuple[object, JobRecord]) -> tuple[datetime, int]:
 
 
 def _with_owner(record: JobRecord, published: PublishedEvents) -> JobRecord:
-    """A record of accounting, which tells no uid, with the owner that was told before."""
+    """Add the owner in the published events to an accounting record, which holds no uid."""
     known = published.owners.get(record.id) or published.owners.get(str(record.array))
     if record.user_id is not None or known is None:
         return record

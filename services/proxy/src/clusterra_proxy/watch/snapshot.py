@@ -1,4 +1,4 @@
-"""The queue of a cluster as the scaler sees it, made of job and node records."""
+"""Builds the queue snapshots that the scaler reads from job and node records."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,12 +14,13 @@ from clusterra_proxy.slurmrestd.tres import memory_mib
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 
 type OwnerName = Callable[[JobRecord], str]
-"""Names the owner of a job."""
+"""Returns the name of a job's owner."""
 type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
+"""Returns the waiting tasks of an array's record."""
 
 
 def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: datetime) -> tuple[PendingJobs, ...]:
-    """Pending jobs at a moment, identical ones as one, in the order in which Slurm looks at the first of each."""
+    """Return the pending jobs, identical jobs as one group, in the order in which Slurm considers their first jobs."""
     pending: list[JobRecord] = []
     started: Counter[int] = Counter()
     for record in records:
@@ -34,17 +35,12 @@ def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: 
 
 
 def _grouping_key(record: JobRecord, at: datetime) -> tuple[object, ...]:
-    """What a job asks for and why it waits: equal for jobs that the scaler need not tell from each other."""
+    """Return what a job requests and why it waits: equal for jobs that are the same to the scaler."""
     return (
         *(record.cpus, record.cpus_per_task, record.minimum_cpus_per_node, record.tasks),
         *(record.min_nodes, record.max_nodes, record.required_nodes, record.excluded_nodes),
-        *(
-            record.memory_per_node,
-            record.memory_per_cpu,
-            record.memory_per_tres,
-            record.features,
-            requested_gres(record),
-        ),
+        *(record.memory_per_node, record.memory_per_cpu, record.memory_per_tres),
+        *(record.features, requested_gres(record)),
         *(record.shared, record.partition, record.resv_name, record.het_job_id, record.het_job_offset),
         *(record.user_id, record.state_reason, record.hold, record.priority == 0, bool(record.dependency)),
         *(_begins_at(record, at), record.time_limit, record.extra),
@@ -106,13 +102,13 @@ def _count(record: JobRecord, waiting_tasks: WaitingTasks, started: Counter[int]
     return min(waiting, max(throttle - started[record.array], 0)) if throttle else waiting
 
 
-def running_jobs(records: Iterable[JobRecord], owner: OwnerName) -> tuple[RunningJob, ...]:
-    """Jobs that hold nodes, in the order of their ids."""
+def running_jobs(records: Iterable[JobRecord], owner_name: OwnerName) -> tuple[RunningJob, ...]:
+    """Return the jobs that hold nodes, sorted by id."""
     running = (
         RunningJob(
             job_id=record.id,
             uid=UNKNOWN_UID if record.user_id is None else record.user_id,
-            user=owner(record),
+            user=owner_name(record),
             nodes=record.hosts,
             cpus=record.cpus or 1,
             started_at=record.start_time,
@@ -128,7 +124,7 @@ def running_jobs(records: Iterable[JobRecord], owner: OwnerName) -> tuple[Runnin
 
 
 def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
-    """All nodes by name. `idle_since` is Slurm's own `last_busy`, which it sets when the last job is cleaned up."""
+    """Return all nodes, sorted by name. `idle_since` is Slurm's `last_busy`, which is set after the last clean-up."""
     states = (
         NodeState(
             name=node.name,
@@ -151,17 +147,17 @@ def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
 
 
 def urgent(snapshot: QueueSnapshot) -> bool:
-    """Whether the scaler decides on how fresh it is: something waits, or a node is to be seen idle."""
+    """Return whether the scaler's decisions depend on fresh snapshots: a job is pending or a node drains."""
     return bool(snapshot.pending) or any(node.draining for node in snapshot.nodes or ())
 
 
 def same_queue(one: QueueSnapshot | None, other: QueueSnapshot) -> bool:
-    """Whether both say the same, whenever it was."""
+    """Return whether two snapshots have the same content, apart from time and generation."""
     return one is not None and (one.pending, one.running, one.nodes) == (other.pending, other.running, other.nodes)
 
 
 def _priority_order(record: JobRecord) -> tuple[int, tuple[int, int]]:
-    """Of equal priority the older job comes first."""
+    """Sort key: highest priority first, then the oldest job."""
     return -(record.priority or 0), _job_id_order(record.id)
 
 

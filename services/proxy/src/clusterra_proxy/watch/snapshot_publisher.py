@@ -1,4 +1,4 @@
-"""Publishes a cluster's queue: at every change, and from time to time to say that it is still so."""
+"""Publishes queue snapshots of a cluster: at every change, and periodically without one."""
 
 import asyncio
 import time
@@ -20,14 +20,15 @@ from clusterra_proxy.watch.snapshot import node_states, pending_jobs, running_jo
 log = structlog.get_logger(__name__)
 
 URGENT_SECONDS = 0.4
-"""The scaler decides on how fresh a snapshot is: while something waits or drains, every look is published."""
+"""Interval of unchanged snapshots while jobs are pending or nodes drain. Below the poll interval, so that every poll
+is published: the scaler's decisions then depend on fresh snapshots."""
 RETRY_SECONDS = 1.0
 
-PUBLISHED = Counter("clusterra_snapshots_published_total", "Queue snapshots, by why they were published", ("why",))
+PUBLISHED = Counter("clusterra_snapshots_published_total", "Queue snapshots, by reason of publication", ("why",))
 
 
 class SnapshotPublisher:
-    """One cluster's snapshots. Generations rise over restarts; wake-ups that come together make one snapshot."""
+    """Publishes one cluster's snapshots. Generations increase across restarts; several wake-ups make one snapshot."""
 
     def __init__(self, cluster: Cluster, client: Client, *, quiet_seconds: float) -> None:
         self._cluster = cluster
@@ -39,15 +40,15 @@ class SnapshotPublisher:
 
     @property
     def urgent(self) -> bool:
-        """Whether the last snapshot is one whose freshness decides; True before there is one."""
+        """Whether the scaler's decisions depend on the next snapshot; True before the first one."""
         return self._last is None or urgent(self._last)
 
     def wake(self) -> None:
-        """Look whether there is something to publish."""
+        """Check whether there is something to publish."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Publish, for ever."""
+        """Publish snapshots, forever."""
         latest = await self._latest_generation()
         while True:
             await self._wake.wait()
@@ -61,7 +62,7 @@ class SnapshotPublisher:
                 latest, self._last, self._last_at = snapshot.generation, snapshot, time.monotonic()
                 PUBLISHED.labels("change" if changed else "time").inc()
             else:
-                # Not this one again: by then there is a newer one.
+                # Retry with a new snapshot: this one is outdated by then.
                 await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
 

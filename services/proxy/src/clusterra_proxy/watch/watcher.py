@@ -1,4 +1,4 @@
-"""Watches one cluster: keeps what was seen of it as Slurm has it, tells what happened, publishes its queue."""
+"""Watches one cluster: keeps the observation current, publishes events and queue snapshots."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,13 +21,13 @@ log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 2.0
 QUIET_POLLS_PER_NODE_POLL = 2
-"""While nothing waits or drains, the nodes are looked at only every so many times."""
+"""While no job is pending and no node drains, the nodes are polled only at every n-th poll of the jobs."""
 
 
 class Watcher:
-    """Looks at a cluster every `poll_seconds`.
+    """Polls a cluster every `poll_seconds`.
 
-    A look that fails makes the lists of the next snapshot None; nothing else is ever concluded from it.
+    A failed poll sets the lists of the next snapshot to None and has no other effect.
     """
 
     def __init__(self, cluster: Cluster, client: Client, *, poll_seconds: float, quiet_seconds: float) -> None:
@@ -42,7 +42,7 @@ class Watcher:
         self._polls = 0
 
     async def run(self) -> None:
-        """Watch, for ever."""
+        """Watch the cluster, forever."""
         self._cluster.jobs = JobTable()
         self._cluster.listener = self
         try:
@@ -60,13 +60,13 @@ class Watcher:
             self._cluster.jobs_observed_at = self._cluster.nodes_observed_at = None
 
     def on_jobs(self, records: tuple[JobRecord, ...]) -> None:
-        """Tell what records prove, and publish the queue with them in it."""
-        self._jobs.publish(records)
+        """Queue the events that records prove, and publish the queue with them."""
+        self._jobs.queue_events(records)
         self._publisher.wake()
 
     def on_nodes(self) -> None:
-        """Tell what the nodes prove, and publish them as they are now."""
-        self._nodes.publish()
+        """Queue the events that the nodes prove, and publish a snapshot with them."""
+        self._nodes.queue_events()
         self._publisher.wake()
 
     async def _poll(self) -> None:
@@ -80,25 +80,25 @@ class Watcher:
     async def _poll_jobs(self) -> None:
         if not await self._succeeds("jobs", self._jobs.poll):
             self._cluster.jobs_observed_at = None
-            # It may have been replaced by one that speaks another version.
+            # slurmrestd may have been replaced by one with another API version.
             self._cluster.slurmctld.forget_version()
 
     async def _poll_nodes(self) -> None:
         if not await self._succeeds("nodes", self._nodes.poll):
             self._cluster.nodes_observed_at = None
 
-    async def _succeeds(self, entity: str, attempt: Callable[[], Awaitable[None]]) -> bool:
-        """Whether it succeeded; the log tells the first failure and the first success after it."""
+    async def _succeeds(self, target: str, attempt: Callable[[], Awaitable[None]]) -> bool:
+        """Return whether an attempt succeeds. Logs the first failure and the first success after it."""
         try:
             await attempt()
         except SlurmFailed as error:
-            if entity not in self._failing:
-                log.warning("cluster_not_seen", what=entity, reason=str(error))
-            self._failing.add(entity)
+            if target not in self._failing:
+                log.warning("cluster_not_seen", what=target, reason=str(error))
+            self._failing.add(target)
             return False
-        if entity in self._failing:
-            log.info("cluster_seen_again", what=entity)
-        self._failing.discard(entity)
+        if target in self._failing:
+            log.info("cluster_seen_again", what=target)
+        self._failing.discard(target)
         return True
 
     async def _replay(self) -> None:
@@ -110,9 +110,9 @@ class Watcher:
     async def _replay_missed_jobs(self, published: PublishedEvents) -> None:
         self._jobs.replay(await read_missed_jobs(self._cluster, published))
 
-    async def _retry_until_success(self, entity: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _retry_until_success(self, target: str, attempt: Callable[[], Awaitable[None]]) -> None:
         while True:
-            if await self._succeeds(entity, attempt):
+            if await self._succeeds(target, attempt):
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
