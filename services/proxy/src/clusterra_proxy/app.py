@@ -34,5 +34,5 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 
 def main() -> None:
-    """Run the proxy until it is told to stop."""
+    """Run the proxy until it is stopped."""
     run("proxy", Settings(), app)

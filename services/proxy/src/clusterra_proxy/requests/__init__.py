@@ -1,1 +1,1 @@
-"""The requests that a cluster's proxy answers."""
+"""The request handlers of a cluster: one module per use case."""

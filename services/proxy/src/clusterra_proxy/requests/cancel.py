@@ -1,4 +1,4 @@
-"""Cancelling jobs, with an answer that says what became of it."""
+"""Cancels jobs."""
 
 import structlog
 from clusterra_contracts.identity import JobId, now
@@ -14,21 +14,21 @@ log = structlog.get_logger(__name__)
 
 
 async def cancel(cluster: Cluster, request: Cancel) -> Done:
-    """Cancel a job, a task or an array; one that is over already is as it should be.
+    """Cancel a job, a task or an array. Succeeds for a job that has already ended.
 
-    A user does it with his own token; an admin's cancel of somebody else's job is done with the proxy's. Raises
-    NotFound, and Forbidden for somebody else's job.
+    An owner's cancel uses the owner's token; an admin's cancel of another user's job uses the proxy's. Raises
+    NotFound, and Forbidden for another user's job.
     """
     job_id, viewer = request.job_id, request.viewer
     records = await find_records(cluster, job_id)
     if not records:
         if await cluster.accounting.job(cluster.mint.operator(), job_id, uid=None if viewer.admin else viewer.user.uid):
             return Done()
-        raise NotFound(f"there is no job {job_id}")
+        raise NotFound(f"job {job_id} does not exist")
     if not may_see(viewer, records[0]):
-        raise Forbidden(f"job {job_id} belongs to somebody else", hint="ask its owner or an admin")
-    owned = records[0].user_id == viewer.user.uid
-    token = await cluster.user_token(viewer.user) if owned else cluster.mint.operator()
+        raise Forbidden(f"job {job_id} belongs to another user", hint="its owner or an admin can cancel it")
+    is_owner = records[0].user_id == viewer.user.uid
+    token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator()
     try:
         await cluster.slurmctld.kill(token, job_id)
     except Conflict as error:
@@ -39,7 +39,10 @@ async def cancel(cluster: Cluster, request: Cancel) -> Done:
 
 
 async def refresh_job(cluster: Cluster, job_id: JobId) -> None:
-    """Read a job that we changed, so that the queue shows it at once. A failure is left to the next look at all."""
+    """Read a job after a change through this proxy, so that the queue shows it at once.
+
+    After a failure, the next poll reads the job.
+    """
     requested_at = now()
     try:
         records = await cluster.slurmctld.job(cluster.mint.operator(), job_id)

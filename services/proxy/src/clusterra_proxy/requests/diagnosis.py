@@ -1,4 +1,4 @@
-"""How a cluster's Slurm is."""
+"""Diagnoses a cluster's Slurm."""
 
 from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
 
@@ -7,11 +7,11 @@ from clusterra_proxy.slurmrestd.errors import Unavailable
 
 
 async def diagnose(cluster: Cluster, _request: Diagnose) -> Diagnosis:
-    """Ask the controller now. Only what is no matter of being away is an error, such as a wrong key."""
+    """Check slurmctld now. An unavailable Slurm is a result; other failures, such as a wrong key, are errors."""
     slurmctld = cluster.slurmctld
     token = cluster.mint.operator()
     try:
-        # A ping proves nothing about the token, so something is asked that does.
+        # A ping succeeds with any token, so nodes are read too.
         reachable = await slurmctld.ping(token) and bool(await slurmctld.nodes(token))
     except Unavailable:
         reachable = False

@@ -1,4 +1,4 @@
-"""The requests that a cluster's proxy answers: subject → cluster → use case → reply."""
+"""Routes a cluster's requests: subject → use case → reply."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -36,19 +36,19 @@ from clusterra_proxy.requests.query import get_job, list_jobs
 from clusterra_proxy.requests.submit import submit
 
 QUEUE = "proxy"
-"""Replicas that serve the same cluster share its requests."""
+"""Queue group: replicas share a cluster's requests."""
 
 
 @dataclass(frozen=True)
 class Route[M: Wire, T: Wire]:
-    """One operation: what is asked and what answers it."""
+    """One operation: its request and its use case."""
 
     operation: Operation
     request: type[M]
     use_case: Callable[[Cluster, M], Awaitable[T]]
 
     async def serve(self, client: Client, cluster: Cluster, in_flight: InFlight) -> Subscription:
-        """Answer this operation for a cluster."""
+        """Subscribe to this operation of a cluster."""
 
         async def handle(_subject: Subject, request: M) -> T:
             with in_flight:
@@ -60,7 +60,7 @@ class Route[M: Wire, T: Wire]:
 
 @asynccontextmanager
 async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
-    """Answer all operations for a cluster within the block, at whose end what was begun is finished."""
+    """Answer all operations of a cluster within the block. At its end, requests in flight are finished."""
     in_flight = InFlight()
     subscriptions = (
         await Route("submit", Submit, submit).serve(client, cluster, in_flight),
@@ -79,9 +79,9 @@ async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
         yield
     finally:
         for subscription in subscriptions:
-            # Without a connection nothing more comes in anyway.
+            # Without a connection no more requests arrive anyway.
             with suppress(nats.errors.Error):
                 await subscription.drain()  # type: ignore[no-untyped-call]
-        # What came in before is begun in the next turn of the loop.
+        # Requests that have arrived start in the next iteration of the event loop.
         await asyncio.sleep(0)
         await in_flight.wait_until_empty()

@@ -1,4 +1,4 @@
-"""Nodes: reading, draining, giving back, taking for gone, closing to some jobs, forgetting."""
+"""Requests on nodes: list, drain, undrain, set down, set Extra, delete."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ from clusterra_proxy.slurmrestd.records import NodeRecord
 
 
 async def list_nodes(cluster: Cluster, _request: ListNodes) -> NodePage:
-    """All nodes by name."""
+    """List all nodes by name."""
     if cluster.nodes_fresh:
         records = tuple(cluster.nodes.values())
     else:
@@ -34,9 +34,9 @@ async def list_nodes(cluster: Cluster, _request: ListNodes) -> NodePage:
 
 
 async def drain(cluster: Cluster, request: Drain) -> Drained:
-    """Drain a node and see it drained. A drain that stands already, also somebody else's, is left as it is.
+    """Drain a node and verify it. An existing drain, also another person's, is left unchanged.
 
-    Raises NotFound, and Conflict when Slurm accepts the order and the node is not drained.
+    Raises NotFound, and Conflict when the node is not drained although Slurm accepted the update.
     """
     token = cluster.mint.operator()
     record = await cluster.slurmctld.node(token, request.node)
@@ -45,18 +45,18 @@ async def drain(cluster: Cluster, request: Drain) -> Drained:
         with _as_administrator(cluster):
             await cluster.slurmctld.update_node(token, request.node, ["DRAIN"], reason)
         record = await cluster.slurmctld.node(token, request.node)
-    # Not before: only what is seen idle after this moment stays idle.
+    # Taken after the last read: only a node observed idle after this time stays idle.
     accepted_at = now()
     cluster.observe_node(record, request.node)
     if not record.draining:
-        raise Conflict(f"node {request.node} is not drained, though Slurm took the order", hint="try again")
+        raise Conflict(f"node {request.node} is not drained, although Slurm accepted the update", hint="try again")
     return Drained(accepted_at=accepted_at)
 
 
 async def undrain(cluster: Cluster, request: Undrain) -> Done:
-    """Give a node back to work; one that is not drained is as it should be.
+    """Undrain a node. Succeeds for a node that is not drained.
 
-    Raises NotFound, and Conflict for a drain that is not ours.
+    Raises NotFound, and Conflict for a drain that Clusterra did not start.
     """
     token = cluster.mint.operator()
     record = await cluster.slurmctld.node(token, request.node)
@@ -64,21 +64,21 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
         return Done()
     if not record.reason.startswith(DRAIN_REASON_PREFIX):
         raise Conflict(
-            f"node {request.node} was drained by somebody else: {record.reason or 'no reason given'}",
-            hint="whoever drained it must give it back",
+            f"node {request.node} was not drained by Clusterra: {record.reason or 'no reason given'}",
+            hint="whoever drained the node must undrain it",
         )
-    # Not RESUME: that would also bring back a node that is down.
+    # Not RESUME: that would also resume a node that is down.
     with _as_administrator(cluster):
         await cluster.slurmctld.update_node(token, request.node, ["UNDRAIN"])
     record = await cluster.slurmctld.node(token, request.node)
     cluster.observe_node(record, request.node)
     if record.draining:
-        raise Conflict(f"node {request.node} is still drained, though Slurm took the order", hint="try again")
+        raise Conflict(f"node {request.node} is still drained, although Slurm accepted the update", hint="try again")
     return Done()
 
 
 async def down(cluster: Cluster, request: Down) -> Done:
-    """Take a node for gone, so that Slurm queues its jobs again; one that is down or not there is as it should be."""
+    """Set a node down, so that Slurm requeues its jobs. Succeeds for a node that is down or does not exist."""
     token = cluster.mint.operator()
     try:
         record = await cluster.slurmctld.node(token, request.node)
@@ -96,7 +96,7 @@ async def down(cluster: Cluster, request: Down) -> Done:
 
 
 async def set_extra(cluster: Cluster, request: SetExtra) -> Done:
-    """Have a node's Extra say what it is to say. Raises NotFound, and Rejected for what is no JSON."""
+    """Set a node's Extra. Raises NotFound, and Rejected when it is not JSON."""
     token = cluster.mint.operator()
     record = await cluster.slurmctld.node(token, request.node)
     if record.extra != request.extra:
@@ -108,7 +108,7 @@ async def set_extra(cluster: Cluster, request: SetExtra) -> Done:
 
 
 async def delete_node(cluster: Cluster, request: DeleteNode) -> Done:
-    """Forget a dynamic node; one that does not exist is as it should be. Raises Conflict while it is busy."""
+    """Delete a dynamic node. Succeeds for a node that does not exist. Raises Conflict while it is busy."""
     token = cluster.mint.operator()
     try:
         record = await cluster.slurmctld.node(token, request.node)
@@ -133,7 +133,7 @@ def _as_administrator(cluster: Cluster) -> Iterator[None]:
         name = cluster.binding.operator.name
         raise Forbidden(
             error.error.detail,
-            hint=f"changing nodes takes slurmdbd's AdminLevel=Administrator, Operator is not enough: give it to {name}",
+            hint=f"changing nodes requires AdminLevel=Administrator in slurmdbd, not only Operator: set it for {name}",
             code=error.error.code,
         ) from error
 

@@ -1,4 +1,4 @@
-"""Reading jobs: from what was seen when that is fresh, else from slurmctld, and from slurmdbd what is older."""
+"""Reads jobs: from a fresh observation, else from slurmctld, and older jobs from slurmdbd."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ from clusterra_proxy.slurmrestd.records import JobRecord
 
 
 async def get_job(cluster: Cluster, request: GetJob) -> Job:
-    """One job, one task, or an array as a whole. Raises NotFound, also for somebody else's."""
+    """Return one job, one task, or an array as a whole. Raises NotFound, also for another user's job."""
     records = await find_records(cluster, request.job_id)
     if records and not may_see(request.viewer, records[0]):
         records = ()
@@ -28,15 +28,15 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
     whole = "_" not in request.job_id and records and records[0].array
     job = array_view(cluster, request.job_id, records) if whole else view(cluster, records[0]) if records else None
     if job is None:
-        raise NotFound(f"there is no job {request.job_id}")
+        raise NotFound(f"job {request.job_id} does not exist")
     if "_" in request.job_id and job.job_id != request.job_id:
-        # It has not started: its record stands for all tasks that have not.
+        # The task has not started: its record stands for all waiting tasks.
         job = job.model_copy(update={"job_id": request.job_id, "array_tasks": ""})
     return job
 
 
 async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]:
-    """The records of a job, a task or an array in slurmctld; nothing when it knows none."""
+    """Return slurmctld's records of a job, a task or an array; an empty tuple when there are none."""
     await cluster.wait_for_own_changes()
     if cluster.jobs_fresh and (records := cluster.jobs.job(job_id)):
         return records
@@ -46,17 +46,17 @@ async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]
     except NotFound:
         return ()
     cluster.observe_jobs(records, requested_at)
-    # slurmctld answers with the whole array when one of its tasks is asked for.
+    # slurmctld returns the whole array when one of its tasks is requested.
     return _select(job_id, records)
 
 
 def may_see(viewer: Viewer, record: JobRecord) -> bool:
-    """Whether a job is the viewer's to see. Only the uid tells whose it is."""
+    """Return whether the viewer may see a job. Only the uid proves who owns it."""
     return viewer.admin or record.user_id == viewer.user.uid
 
 
 async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
-    """One page of jobs, newest submit first: those that slurmctld knows, and older ones when a time is asked for."""
+    """Return one page of jobs, newest submit first: slurmctld's jobs, and older ones if the request filters by time."""
     known = await _known_to_slurmctld(cluster)
     records = {(record.id, record.submit_time): record for record in await _from_accounting(cluster, request)}
     records |= {(record.id, record.submit_time): record for record in known}
@@ -93,7 +93,7 @@ async def _from_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobR
 
 
 async def _latest_run(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
-    """What accounting has of a job that slurmctld knows no more; of reused ids the last one."""
+    """Return accounting's records of a job that slurmctld has purged; of a reused id, those of the newest job."""
     runs = await cluster.accounting.job(cluster.mint.operator(), job_id, uid=uid)
     latest = {run.id: run for run in sorted(runs, key=lambda run: run.submit_time or now()) if run.state != SUPERSEDED}
     if not latest:
@@ -123,7 +123,7 @@ def _matches(job: Job, request: ListJobs) -> bool:
 
 
 type _SortKey = tuple[int, int, int]
-"""Where a job stands in the order: submit time, job id, task."""
+"""Submit time, job id, task."""
 
 
 def _sort_key(job: Job) -> _SortKey:
@@ -141,4 +141,4 @@ def _read_cursor(cursor: str) -> _SortKey:
         submitted, whole, task = base64.urlsafe_b64decode(padded.encode()).decode().split(".")
         return int(submitted), int(whole), int(task)
     except (ValueError, binascii.Error) as error:
-        raise Invalid("the cursor is none of ours", hint="begin again without a cursor") from error
+        raise Invalid("the cursor is invalid", hint="start again without a cursor") from error

@@ -1,4 +1,4 @@
-"""Submitting jobs: the script's directives, what every job is given, and once only per idempotency key."""
+"""Submits jobs: applies the script's directives, adds defaults, and creates one job per idempotency key."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,18 +18,18 @@ from clusterra_proxy.slurmrestd.errors import Invalid, Rejected, Unavailable
 
 SHELL = "/bin/sh"
 KEY_LOOKBACK = timedelta(hours=1)
-"""How far back accounting is asked for the job of a key whose first submit had no answer."""
+"""How far back accounting is searched for the job of a key whose first submit got no answer."""
 PLACEHOLDER_WAIT_SECONDS = 10.0
-"""How long a submit waits for placeholders that are missing; making all of them takes some 3 s."""
+"""How long a submit waits for missing placeholders. Creating all of them takes about 3 s."""
 
 _NO_WORKER_YET_WARNINGS = ("Required node not available", "Requested partition configuration not available now")
-"""Warnings that only say that no worker is there yet, which is how every job begins here."""
+"""Warnings that no worker exists yet. They are removed, because that is normal here."""
 
 
 async def submit(cluster: Cluster, request: Submit) -> Submitted:
     """Submit a job as its user. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
 
-    Invalid names the line of what sbatch would not take, Rejected the limit of what no worker could run.
+    Invalid names the line that sbatch would reject. Rejected names the limit that no worker could meet.
     """
     if request.idempotency_key is None:
         return await _submit(cluster, request)
@@ -80,7 +80,7 @@ async def _read_keys(cluster: Cluster, user: SlurmUser) -> None:
 
 
 def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:
-    """The job as slurmrestd takes it."""
+    """Return the job description that is sent to slurmrestd."""
     shared = cluster.binding.shared_path
     description = job.model_dump(mode="json", exclude_none=True)
     description.setdefault("current_working_directory", shared)
@@ -98,7 +98,7 @@ def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict
 
 
 def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:
-    """There is no account in the job's `/etc/passwd`, so nothing else would set these."""
+    """Return the missing login variables: the job's `/etc/passwd` has no account from which Slurm could set them."""
     wanted = (
         f"HOME={shared}/home/{user.name}",
         f"USER={user.name}",
@@ -113,17 +113,18 @@ def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: 
 def _check_script(script: str) -> None:
     if not script.startswith("#!"):
         raise Invalid(
-            "line 1 of the script: it must name an interpreter", hint="begin the script with a line such as #!/bin/bash"
+            "line 1 of the script: it must name an interpreter",
+            hint="start the script with a line such as #!/bin/bash",
         )
     if "\r\n" in script:
         line = script[: script.index("\r\n")].count("\n") + 1
-        raise Invalid(f"line {line} of the script: it ends as on DOS", hint="write the script with plain line ends")
+        raise Invalid(f"line {line} of the script: it has a DOS line ending", hint="use Unix line endings")
     if "\0" in script:
-        raise Invalid("the script holds a zero byte", hint="a script is text")
+        raise Invalid("the script contains a NUL byte", hint="a script must be text")
 
 
 async def _check_limits(cluster: Cluster, job: JobDescription) -> None:
-    """Refuse what no worker could run. Where there are nodes that are no workers of ours, Slurm decides alone."""
+    """Reject jobs that no worker could run. When the cluster has nodes other than workers, only Slurm decides."""
     try:
         job_limits.check(cluster.binding, job)
     except Rejected:
@@ -135,9 +136,9 @@ async def _check_limits(cluster: Cluster, job: JobDescription) -> None:
 
 
 async def _await_placeholders(cluster: Cluster, rejected: Rejected) -> None:
-    """Wait for the placeholders: without them Slurm refuses what it would take with them.
+    """Wait for missing placeholders, without which Slurm rejects jobs that it would otherwise admit.
 
-    Raises the refusal itself when they are there, Unavailable when they do not come.
+    Raises Slurm's rejection when no placeholder is missing, and Unavailable when they are not restored in time.
     """
     if await cluster.placeholders.intact():
         error = rejected.error
@@ -146,6 +147,6 @@ async def _await_placeholders(cluster: Cluster, rejected: Rejected) -> None:
         ) from rejected
     if not await cluster.placeholders.wait_until_intact(PLACEHOLDER_WAIT_SECONDS):
         raise Unavailable(
-            "the cluster's Slurm cannot take jobs for workers to come yet",
+            "the cluster's Slurm does not admit jobs without workers yet",
             hint="try again in a moment; an operator finds the reason in the proxy's log",
         ) from rejected

@@ -1,4 +1,4 @@
-"""Jobs as their owners see them, made of records."""
+"""Converts job records to the jobs of replies."""
 
 from collections.abc import Sequence
 
@@ -24,11 +24,11 @@ _STATE_PRECEDENCE = (
     "CANCELLED",
     "COMPLETED",
 )
-"""An array is in the first of these that one of its tasks is in."""
+"""An array's state is the first of these that any of its tasks has."""
 
 
 def view(cluster: Cluster, record: JobRecord) -> Job | None:
-    """One record; None for one without a submit time, which Slurm shows while it loads its state."""
+    """Convert one record. None for a record without submit time, which Slurm lists while it loads its state."""
     if record.submit_time is None:
         return None
     signal = record.exit_code.signal.id
@@ -60,7 +60,7 @@ def view(cluster: Cluster, record: JobRecord) -> Job | None:
 
 
 def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> Job | None:
-    """A whole array as one job: over when all its tasks are, and then as bad as the worst of them."""
+    """Convert a whole array to one job: it ends with its last task, in the worst state and exit code of its tasks."""
     tasks = [job for record in records if (job := view(cluster, record)) is not None]
     if not tasks:
         return None
