@@ -9,7 +9,7 @@ from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs, Viewer
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.view import array_view, view
+from clusterra_proxy.requests.view import array_view, job_view
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
@@ -24,15 +24,19 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
         records = ()
     if not records:
         uid = None if request.viewer.admin else request.viewer.user.uid
-        records = await _latest_run(cluster, request.job_id, uid)
-    whole = "_" not in request.job_id and records and records[0].array
-    job = array_view(cluster, request.job_id, records) if whole else view(cluster, records[0]) if records else None
+        records = await _read_accounting(cluster, request.job_id, uid)
+    job = _as_job(cluster, request.job_id, records) if records else None
     if job is None:
         raise NotFound(f"job {request.job_id} does not exist")
     if "_" in request.job_id and job.job_id != request.job_id:
         # The task has not started: its record stands for all waiting tasks.
         job = job.model_copy(update={"job_id": request.job_id, "array_tasks": ""})
     return job
+
+
+def _as_job(cluster: Cluster, job_id: JobId, records: tuple[JobRecord, ...]) -> Job | None:
+    is_whole_array = "_" not in job_id and records[0].array
+    return array_view(cluster, job_id, records) if is_whole_array else job_view(cluster, records[0])
 
 
 async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]:
@@ -57,11 +61,11 @@ def may_see(viewer: Viewer, record: JobRecord) -> bool:
 
 async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
     """Return one page of jobs, newest submit first: slurmctld's jobs, and older ones if the request filters by time."""
-    known = await _known_to_slurmctld(cluster)
-    records = {(record.id, record.submit_time): record for record in await _from_accounting(cluster, request)}
+    known = await _list_slurmctld(cluster)
+    records = {(record.id, record.submit_time): record for record in await _list_accounting(cluster, request)}
     records |= {(record.id, record.submit_time): record for record in known}
     visible = (record for record in records.values() if may_see(request.viewer, record))
-    jobs = (job for record in visible if (job := view(cluster, record)) is not None)
+    jobs = (job for record in visible if (job := job_view(cluster, record)) is not None)
     matching = sorted((job for job in jobs if _matches(job, request)), key=_sort_key, reverse=True)
     after = _read_cursor(request.cursor) if request.cursor else None
     rest = [job for job in matching if after is None or _sort_key(job) < after]
@@ -70,7 +74,7 @@ async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
     return JobPage(jobs=tuple(page), total=len(matching), cursor=cursor)
 
 
-async def _known_to_slurmctld(cluster: Cluster) -> Iterable[JobRecord]:
+async def _list_slurmctld(cluster: Cluster) -> Iterable[JobRecord]:
     await cluster.wait_for_own_changes()
     if cluster.jobs_fresh:
         return tuple(cluster.jobs)
@@ -78,7 +82,7 @@ async def _known_to_slurmctld(cluster: Cluster) -> Iterable[JobRecord]:
     return listed[1] if listed else ()
 
 
-async def _from_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
+async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
     if request.submitted_after is None and request.submitted_before is None:
         return ()
     if request.states is not None and set(request.states) <= LIVE:
@@ -92,7 +96,7 @@ async def _from_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobR
     return (run for run in runs if run.state != SUPERSEDED)
 
 
-async def _latest_run(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
+async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
     """Return accounting's records of a job that slurmctld has purged; of a reused id, those of the newest job."""
     runs = await cluster.accounting.job(cluster.mint.operator(), job_id, uid=uid)
     latest = {run.id: run for run in sorted(runs, key=lambda run: run.submit_time or now()) if run.state != SUPERSEDED}

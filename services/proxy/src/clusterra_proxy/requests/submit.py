@@ -99,7 +99,7 @@ def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict
 
 def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:
     """Return the missing login variables: the job's `/etc/passwd` has no account from which Slurm could set them."""
-    wanted = (
+    defaults = (
         f"HOME={shared}/home/{user.name}",
         f"USER={user.name}",
         f"LOGNAME={user.name}",
@@ -107,7 +107,7 @@ def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: 
         DEFAULT_PATH,
     )
     given = {item.partition("=")[0] for item in environment}
-    return [item for item in wanted if item.partition("=")[0] not in given]
+    return [item for item in defaults if item.partition("=")[0] not in given]
 
 
 def _check_script(script: str) -> None:

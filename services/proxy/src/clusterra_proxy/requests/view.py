@@ -27,7 +27,7 @@ _STATE_PRECEDENCE = (
 """An array's state is the first of these that any of its tasks has."""
 
 
-def view(cluster: Cluster, record: JobRecord) -> Job | None:
+def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
     """Convert one record. None for a record without submit time, which Slurm lists while it loads its state."""
     if record.submit_time is None:
         return None
@@ -61,7 +61,7 @@ def view(cluster: Cluster, record: JobRecord) -> Job | None:
 
 def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> Job | None:
     """Convert a whole array to one job: it ends with its last task, in the worst state and exit code of its tasks."""
-    tasks = [job for record in records if (job := view(cluster, record)) is not None]
+    tasks = [job for record in records if (job := job_view(cluster, record)) is not None]
     if not tasks:
         return None
     if len(tasks) == 1:
