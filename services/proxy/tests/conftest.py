@@ -1,4 +1,4 @@
-"""One Slurm for all tests that need one, and one proxy on it."""
+"""One Slurm for all tests that need one, with one proxy on it."""
 
 import os
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from slurm_world import SlurmWorld, slurm_world
 @pytest.fixture(scope="session")
 async def slurm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmWorld]:
     if os.geteuid() != 0:
-        pytest.skip("Slurm runs jobs as several users: it needs root")
+        pytest.skip("needs root: Slurm runs jobs as several users")
     async with slurm_world(tmp_path_factory.mktemp("slurm")) as world:
         yield world
 
@@ -36,11 +36,11 @@ async def proxy(
 
 @pytest.fixture
 def alice(slurm: SlurmWorld) -> SlurmUser:
-    """A user whom nobody has seen before."""
+    """A new user."""
     return slurm.new_user()
 
 
 @pytest.fixture
 def bob(slurm: SlurmWorld) -> SlurmUser:
-    """Another one."""
+    """Another new user."""
     return slurm.new_user()

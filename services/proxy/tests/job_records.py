@@ -1,4 +1,4 @@
-"""Job and node records for tests of the pure parts, as slurmctld gives them at the points of a job's life."""
+"""Job and node records for unit tests, as slurmctld returns them during a job's life."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,12 +9,12 @@ BEGIN = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
 
 def at(seconds: float) -> datetime:
-    """A moment of the test's own time."""
+    """The time at `seconds` after the tests' epoch."""
     return BEGIN + timedelta(seconds=seconds)
 
 
 def job(number: int = 1, state: str = "PENDING", **fields: Any) -> JobRecord:
-    """A job of uid 5001 in a state; `submit`, `start` and `end` are seconds of the test's own time."""
+    """A job of uid 5001 in this state; `submit`, `start` and `end` are seconds after the tests' epoch."""
     times = {f"{name}_time": at(fields.pop(name)) for name in ("submit", "start", "end") if name in fields}
     known: dict[str, Any] = {
         "submit_time": at(0),
@@ -34,16 +34,16 @@ def job(number: int = 1, state: str = "PENDING", **fields: Any) -> JobRecord:
 
 
 def waiting_array(number: int, tasks: str, **fields: Any) -> JobRecord:
-    """The tasks of an array that have not started."""
+    """The waiting tasks of an array."""
     return job(number, array_job_id=number, array_task_string=tasks, **fields)
 
 
 def task(number: int, array: int, task_id: int, state: str = "RUNNING", **fields: Any) -> JobRecord:
-    """A task of an array that has a record of its own."""
+    """An array task with its own record."""
     return job(number, state, array_job_id=array, array_task_id=task_id, **fields)
 
 
 def node(name: str = "w1", *states: str, **fields: Any) -> NodeRecord:
-    """A node with 4 CPUs and 4,000 MiB whose slurmd began at second 0."""
+    """A node with 4 CPUs and 4,000 MiB whose slurmd started at second 0."""
     known: dict[str, Any] = {"cpus": 4, "real_memory": 4000, "slurmd_start_time": at(0), "last_busy": at(0)}
     return NodeRecord(name=name, state=states or ("IDLE", "DYNAMIC_NORM"), **known | fields)

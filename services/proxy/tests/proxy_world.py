@@ -1,4 +1,4 @@
-"""A proxy process on a real Slurm and a real NATS, and a client that asks it."""
+"""A proxy process on a real Slurm and a real NATS, and a client of it."""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -12,9 +12,10 @@ from clusterra_contracts.bus.envelope import MESSAGE_ID, Message, decode
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, Wire, now
-from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.rpc.reply import Done, RpcError
 from clusterra_contracts.rpc.slurm import (
+    Cancel,
     GetJob,
     Job,
     JobDescription,
@@ -41,7 +42,7 @@ ENVIRONMENT = ("PATH=/usr/bin:/bin",)
 
 @dataclass
 class ProxyWorld:
-    """One cluster, served by one proxy process."""
+    """One cluster that one proxy process serves."""
 
     slurm: SlurmWorld
     ref: ClusterRef
@@ -52,57 +53,61 @@ class ProxyWorld:
     snapshots: list[QueueSnapshot] = field(default_factory=list)
 
     async def call[T: Wire](self, operation: Operation, request: Message, result: type[T]) -> T:
-        """One request. Raises RpcFailed."""
+        """Send a request and return the reply. Raises RpcFailed."""
         return await rpc.call(self.client, subjects.slurm(self.ref, operation), request, result, timeout_seconds=15)
 
     async def error_of(self, operation: Operation, request: Message) -> RpcError:
-        """Why a request is refused."""
+        """Send a request that must fail, and return its error."""
         try:
             answer = await self.call(operation, request, Wire)
         except rpc.RpcFailed as failed:
             return failed.error
-        raise AssertionError(f"{operation} was not refused but answered {answer!r}")
+        raise AssertionError(f"{operation} did not fail but answered {answer!r}")
 
     async def submit(self, user: SlurmUser, script: str = SCRIPT, key: str | None = None, **job: Any) -> Submitted:
         """Submit a job as a user."""
         return await self.call("submit", submission(user, script, key, **job), Submitted)
 
+    async def cancel(self, user: SlurmUser, job_id: JobId, *, admin: bool = False) -> None:
+        """Cancel a job as a user."""
+        await self.call("cancel", Cancel(viewer=Viewer(user=user, admin=admin), job_id=job_id), Done)
+
     async def job(self, viewer: SlurmUser, job_id: JobId) -> Job:
-        """A job as a user sees it."""
+        """Read a job as a user."""
         return await self.call("get", GetJob(viewer=Viewer(user=viewer), job_id=job_id), Job)
 
     async def jobs(self, viewer: SlurmUser, *, admin: bool = False, **filters: Any) -> JobPage:
-        """One page of jobs."""
+        """Read one page of jobs."""
         return await self.call("list", ListJobs(viewer=Viewer(user=viewer, admin=admin), **filters), JobPage)
 
     async def wait_for_end(self, viewer: SlurmUser, job_id: JobId, *, seconds: float = 30) -> Job:
-        """A job once it is over."""
+        """Wait until a job has ended, and return it."""
 
-        async def over() -> Job | None:
+        async def ended_job() -> Job | None:
             job = await self.job(viewer, job_id)
             return job if job.ended_at else None
 
-        return await until(over, seconds=seconds, what=f"the end of job {job_id}", every=0.1)
+        return await until(ended_job, seconds=seconds, what=f"the end of job {job_id}", every=0.1)
 
-    async def until_snapshot(self, says: Callable[[QueueSnapshot], bool], *, seconds: float = 30) -> QueueSnapshot:
-        """The first snapshot from now on, the newest included, that says so."""
+    async def until_snapshot(self, matches: Callable[[QueueSnapshot], bool], *, seconds: float = 30) -> QueueSnapshot:
+        """Wait for a snapshot that matches: the newest one or a later one."""
         begin = max(len(self.snapshots) - 1, 0)
         return await until(
-            lambda: next((snapshot for snapshot in self.snapshots[begin:] if says(snapshot)), None),
+            lambda: next((snapshot for snapshot in self.snapshots[begin:] if matches(snapshot)), None),
             seconds=seconds,
-            what="such a snapshot",
+            what="a matching snapshot",
             every=0.002,
         )
 
     async def events(self, event_lines: str = ">") -> list[Event]:
-        """All events of the cluster, in their order."""
+        """All published events of the cluster, in order."""
         stored = [entry async for entry in replay(self.client, EVENT.name, subjects.events_of(self.ref, event_lines))]
         events = [decode(Event, entry.body, dict(entry.headers)) for entry in stored]
         assert [entry.headers[MESSAGE_ID] for entry in stored] == [event.id for event in events]
         return events
 
     async def event_lines(self, *entities: str) -> list[str]:
-        """What was told of entities: `42 job.running`."""
+        """The published events of these entities, such as `42 job.running`."""
         return [f"{event.subject} {event.kind}" for event in await self.events() if event.subject in entities]
 
     async def start(self) -> None:
@@ -128,6 +133,21 @@ class ProxyWorld:
         await self.process.wait()
 
 
+def find_pending(snapshot: QueueSnapshot, job_id: JobId) -> PendingJobs | None:
+    """The group of a pending job in a snapshot."""
+    return next((group for group in snapshot.pending or () if job_id in group.job_ids), None)
+
+
+def find_running(snapshot: QueueSnapshot, job_id: JobId) -> RunningJob | None:
+    """A running job in a snapshot."""
+    return next((job for job in snapshot.running or () if job.job_id == job_id), None)
+
+
+def find_node(snapshot: QueueSnapshot, name: str) -> NodeState | None:
+    """A node in a snapshot."""
+    return next((node for node in snapshot.nodes or () if node.name == name), None)
+
+
 def submission(user: SlurmUser, script: str = SCRIPT, key: str | None = None, **job: Any) -> Submit:
     """A submit as the gateway sends it."""
     described = JobDescription.model_validate({"environment": ENVIRONMENT, **job})
@@ -136,7 +156,7 @@ def submission(user: SlurmUser, script: str = SCRIPT, key: str | None = None, **
 
 @asynccontextmanager
 async def proxy_world(slurm: SlurmWorld, directory: Path, name: str = "c1") -> AsyncIterator[ProxyWorld]:
-    """A cluster on a Slurm, with a NATS and a proxy of its own."""
+    """A cluster on the given Slurm, with its own NATS and proxy."""
     ref = ClusterRef(tenant="acme", cluster=name)
     async with nats_server(directory / "nats") as nats:
         client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")

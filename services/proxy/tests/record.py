@@ -1,7 +1,7 @@
-"""`python record.py`: record what a real slurmrestd answers, in each version we speak, into `recorded/`.
+"""`python record.py`: record a real slurmrestd's answers in each supported version into `recorded/`.
 
-A cluster of the lab is started for it, so it needs root. Run it when a version is added or Slurm is renewed; the
-tests of the adapters read what it wrote.
+It starts a cluster of the lab, so it needs root. Run it when a version is added or Slurm is upgraded. `test_versions`
+reads the recorded answers.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ SCRIPT = "#!/bin/sh\nsleep 0.2\nexit ${SLURM_ARRAY_TASK_ID:-0}\n"
 
 
 class Recorder:
-    """Asks one version and keeps the answers by name."""
+    """Sends requests to one version and collects the answers by name."""
 
     def __init__(self, http: aiohttp.ClientSession, world: SlurmWorld, version: Version) -> None:
         self._http = http
@@ -30,20 +30,20 @@ class Recorder:
         self.answers: dict[str, Any] = {}
 
     async def ask(self, method: str, path: str, body: object = None, *, token: str | None = None) -> Any:
-        """One answer, read as JSON."""
+        """Send a request and return its answer, parsed as JSON."""
         headers = {"X-SLURM-USER-TOKEN": token or self._world.token(self._world.operator)}
         async with self._http.request(method, path, json=body, headers=headers) as answer:
             text = await answer.text()
-            content = json.loads(text, object_hook=_anywhere) if text.startswith("{") else text
+            content = json.loads(text, object_hook=_without_machine) if text.startswith("{") else text
             return {"status": answer.status, "body": content}
 
     async def keep(self, name: str, method: str, path: str, body: object = None, *, token: str | None = None) -> Any:
-        """One answer, kept."""
+        """Send a request and record its answer."""
         self.answers[name] = await self.ask(method, path, body, token=token)
         return self.answers[name]["body"]
 
     async def record(self) -> None:
-        """A job, an array, what becomes of them, nodes, and the usual errors."""
+        """Record a job and an array before and after they run, nodes, and common errors."""
         version, world = self._version, self._world
         user = world.new_user()
         token = world.token(user)
@@ -85,8 +85,8 @@ class Recorder:
         )
 
 
-def _anywhere(part: dict[str, Any]) -> dict[str, Any]:
-    """The same without what only says on which machine it was recorded."""
+def _without_machine(part: dict[str, Any]) -> dict[str, Any]:
+    """Remove the fields that depend on the recording machine."""
     return {name: value for name, value in part.items() if name not in ("client", "operating_system", "boot_time")}
 
 

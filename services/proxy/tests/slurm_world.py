@@ -26,7 +26,7 @@ SHAPES = (
 
 @dataclass
 class SlurmWorld:
-    """A control plane, with what tests do to it behind the proxy's back."""
+    """A control plane, with operations that bypass the proxy."""
 
     cluster: OwnedSlurmCluster
     directory: Path
@@ -39,16 +39,16 @@ class SlurmWorld:
 
     @property
     def shared(self) -> Path:
-        """The shared folder as this machine sees it."""
+        """The shared folder's path on this machine."""
         return self.cluster.shared_dir
 
     @property
     def shared_path(self) -> str:
-        """The shared folder as jobs see it."""
+        """The shared folder's path in jobs."""
         return self.cluster.shared_path
 
     def new_user(self) -> SlurmUser:
-        """A user whom nobody has seen before."""
+        """A user with an unused name and uid."""
         uid = next(self._users)
         return SlurmUser(name=f"user{uid}", uid=uid, gid=uid)
 
@@ -57,43 +57,43 @@ class SlurmWorld:
         return self.cluster.token(user.name, user.uid, user.gid, seconds=seconds)
 
     async def give_operator_level(self, level: str) -> None:
-        """Give the proxy's own user an admin level of slurmdbd."""
+        """Set the admin level of the proxy's service user in slurmdbd."""
         change = ("set", f"adminlevel={level}")
         done = await self.cluster.run("sacctmgr", "--immediate", "modify", "user", self.operator.name, *change)
         assert done.returncode == 0 or "Nothing modified" in done.stdout, done
 
     @asynccontextmanager
     async def slurmctld(self) -> AsyncIterator[Slurmctld]:
-        """slurmctld without the proxy."""
+        """A client of slurmctld that bypasses the proxy."""
         async with Slurmrestd(self.cluster.slurmrestd_url) as slurmrestd:
             yield Slurmctld(slurmrestd)
 
     async def purge_finished_jobs(self, *job_ids: str) -> None:
-        """Wait until these jobs are over and slurmctld has forgotten them, which it does after MinJobAge."""
+        """Wait until these jobs have ended and slurmctld has purged them, after a MinJobAge of 2 s."""
         await self._configure("MinJobAge=300", "MinJobAge=2")
         try:
             async with self.slurmctld() as slurmctld:
 
-                async def forgotten() -> bool:
+                async def purged() -> bool:
                     known = {row.job_id for row in (await slurmctld.states(self.token(self.operator))).jobs}
                     return not known & set(job_ids)
 
-                await until(forgotten, seconds=90, what="slurmctld to forget its finished jobs", every=0.2)
+                await until(purged, seconds=90, what="slurmctld to purge its finished jobs", every=0.2)
         finally:
             await self._configure("MinJobAge=2", "MinJobAge=300")
 
     async def reconfigure(self) -> None:
-        """Let slurmctld read its configuration again."""
+        """Make slurmctld read its configuration again."""
         done = await self.cluster.run("scontrol", "reconfigure")
         assert done.returncode == 0, done
 
     async def kill_slurmctld(self) -> None:
-        """kill -9, and start it again."""
+        """Kill slurmctld with SIGKILL and start it again."""
         await self.cluster["slurmctld"].kill()
         await self.cluster["slurmctld"].start()
 
     async def delete_node_record(self, name: str) -> None:
-        """Delete the record of a worker that is gone."""
+        """Delete the record of a stopped worker."""
         done = await self.cluster.run("scontrol", "delete", f"nodename={name}")
         assert done.returncode == 0, done
 
@@ -108,7 +108,7 @@ class SlurmWorld:
     async def worker(
         self, name: str, *, cpus: int = 4, memory_mib: int = 8000, features: str = "general"
     ) -> AsyncIterator[Process]:
-        """The slurmd of a dynamic node that has registered; its record is left when the block ends."""
+        """Run the slurmd of a dynamic node, once it has registered. Its record remains after the block."""
         conf = f"CPUs={cpus} RealMemory={memory_mib} Port={free_port()} Feature={features}"
         argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf, "--extra", OPEN]
         process = await start(name, argv, log=self.directory / f"{name}.log")
@@ -128,7 +128,7 @@ class SlurmWorld:
             await process.stop()
 
     def binding(self, name: str) -> ClusterBinding:
-        """The cluster as the registry holds it."""
+        """The cluster's binding in the registry."""
         return ClusterBinding(
             name=name,
             slurmrestd_url=self.cluster.slurmrestd_url,
@@ -140,13 +140,13 @@ class SlurmWorld:
 
 
 async def placeholder_names(slurm: SlurmWorld) -> list[str]:
-    """The names of all placeholders that Slurm has."""
+    """The names of all placeholders in Slurm."""
     shown = await slurm.cluster.run("sinfo", "--future", "--noheader", "--Node", "--format=%N")
     return [name for name in shown.stdout.split() if name.startswith(PREFIX)]
 
 
 @asynccontextmanager
 async def slurm_world(directory: Path) -> AsyncIterator[SlurmWorld]:
-    """A control plane with no node yet."""
+    """A control plane without any node."""
     async with slurm_cluster(directory / "slurm") as cluster:
         yield SlurmWorld(cluster, directory)

@@ -1,4 +1,4 @@
-"""Admission on a real Slurm: what some shape could run is taken and keeps its place, whatever is there."""
+"""Admission on a real Slurm: a job that some shape could run is accepted and keeps its priority."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -32,7 +32,7 @@ NEEDS_A_SHAPE: Sequence[tuple[str, ...]] = (
     ("--gres=gpu:h100:4",),
     ("--nodes=3", "--gres=gpu:h100:1"),
 )
-"""Each fits some shape, and neither a cluster without any record nor one with a small worker alone."""
+"""Each fits some shape, but neither a cluster without records nor one with only a small worker."""
 
 
 @pytest.fixture(scope="module")
@@ -43,25 +43,25 @@ async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmW
 
 @asynccontextmanager
 async def kept_placeholders(slurm: SlurmWorld, *shapes: PlaceholderGroup) -> AsyncIterator[PlaceholderKeeper]:
-    """Placeholders that are kept within the block, and gone after it."""
+    """Keep placeholders within the block. The records remain after it."""
     async with Slurmrestd(slurm.cluster.slurmrestd_url) as slurmrestd:
         records = FutureNodeRecords(slurmrestd, Slurmctld(slurmrestd).version)
 
         def token() -> str:
             return slurm.token(slurm.operator)
 
-        admission = PlaceholderKeeper(records, shapes, token)
-        keeping = asyncio.create_task(admission.keep())
+        keeper = PlaceholderKeeper(records, shapes, token)
+        keeping = asyncio.create_task(keeper.keep())
         try:
-            assert await admission.wait_until_intact(20)
-            yield admission
+            assert await keeper.wait_until_intact(20)
+            yield keeper
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
 
 
 async def wait_for_placeholders(slurm: SlurmWorld, count: int) -> list[str]:
-    """The names of all placeholders, once there are so many."""
+    """Wait for this number of placeholders, and return their names."""
 
     async def found() -> tuple[list[str]] | None:
         names = await placeholder_names(slurm)
@@ -92,7 +92,7 @@ async def sbatch_accepted(slurm: SlurmWorld, *options: str) -> str:
 
 
 async def wait_for_scheduler(slurm: SlurmWorld) -> None:
-    """Wait until the scheduler has been over the whole queue twice, so that it has judged what waits."""
+    """Wait until both schedulers have considered the whole queue twice."""
 
     async def cycles() -> int:
         shown = (await slurm.cluster.run("sdiag")).stdout
@@ -100,14 +100,14 @@ async def wait_for_scheduler(slurm: SlurmWorld) -> None:
 
     before = await cycles()
 
-    async def went_on() -> bool:
+    async def cycled() -> bool:
         return await cycles() >= before + 4
 
-    await until(went_on, seconds=30, what="the scheduler to look at the queue", every=0.1)
+    await until(cycled, seconds=30, what="the scheduler's cycles", every=0.1)
 
 
-async def test_without_placeholders_slurm_refuses_and_holds(bare: SlurmWorld) -> None:
-    """What all this is for."""
+async def test_without_placeholders_slurm_rejects_new_jobs_and_holds_waiting_ones(bare: SlurmWorld) -> None:
+    """The problem that placeholders solve."""
     await sbatch_rejected(bare, "--constraint=general-large")
     async with kept_placeholders(bare, *SHAPES):
         waiting = await sbatch_accepted(bare, "--mem=64000")
@@ -127,7 +127,7 @@ async def test_without_placeholders_slurm_refuses_and_holds(bare: SlurmWorld) ->
 
 
 @pytest.mark.parametrize("options", NEEDS_A_SHAPE, ids=" ".join)
-async def test_what_a_shape_fits_is_accepted_with_no_worker(bare: SlurmWorld, options: tuple[str, ...]) -> None:
+async def test_a_job_that_fits_a_shape_is_accepted_without_workers(bare: SlurmWorld, options: tuple[str, ...]) -> None:
     async with kept_placeholders(bare, *SHAPES):
         job_id = await sbatch_accepted(bare, *options)
         await wait_for_scheduler(bare)
@@ -135,7 +135,7 @@ async def test_what_a_shape_fits_is_accepted_with_no_worker(bare: SlurmWorld, op
         await scancel(bare, job_id)
 
 
-async def test_what_waits_keeps_its_place_when_a_worker_of_another_shape_comes(bare: SlurmWorld) -> None:
+async def test_waiting_jobs_keep_their_priority_when_a_worker_of_another_shape_registers(bare: SlurmWorld) -> None:
     async with kept_placeholders(bare, *SHAPES):
         waiting = [await sbatch_accepted(bare, *options) for options in NEEDS_A_SHAPE]
         before = await priorities(bare, *waiting)
@@ -163,19 +163,19 @@ async def test_what_waits_keeps_its_place_when_a_worker_of_another_shape_comes(b
     ],
     ids=" ".join,
 )
-async def test_what_no_shape_fits_is_refused_from_a_login_node(bare: SlurmWorld, options: tuple[str, ...]) -> None:
+async def test_sbatch_rejects_a_job_that_fits_no_shape(bare: SlurmWorld, options: tuple[str, ...]) -> None:
     async with kept_placeholders(bare, *SHAPES):
         await sbatch_rejected(bare, *options)
 
 
-async def test_after_a_reconfigure_and_a_kill_all_is_as_before(bare: SlurmWorld) -> None:
+async def test_reconfigure_and_kill_leave_waiting_jobs_unchanged(bare: SlurmWorld) -> None:
     typed = ("--gres=gpu:h100:2",)
-    async with kept_placeholders(bare, *SHAPES) as admission, bare.worker("plain-c", features="general,general-small"):
+    async with kept_placeholders(bare, *SHAPES) as keeper, bare.worker("plain-c", features="general,general-small"):
         waiting = [await sbatch_accepted(bare, *options) for options in NEEDS_A_SHAPE]
         before = await priorities(bare, *waiting)
         for disturb in (bare.reconfigure, bare.kill_slurmctld, bare.reconfigure):
             await disturb()
-            assert await admission.wait_until_intact(20)
+            assert await keeper.wait_until_intact(20)
             more = await sbatch_accepted(bare, *typed)
             await wait_for_scheduler(bare)
             assert await priorities(bare, *waiting) == before
@@ -184,12 +184,14 @@ async def test_after_a_reconfigure_and_a_kill_all_is_as_before(bare: SlurmWorld)
     await bare.delete_node_record("plain-c")
 
 
-async def test_lost_records_are_made_again_and_strange_ones_go(bare: SlurmWorld) -> None:
+async def test_lost_placeholders_are_recreated_and_obsolete_ones_deleted(bare: SlurmWorld) -> None:
     async with kept_placeholders(bare, *SHAPES):
         names = await wait_for_placeholders(bare, 10)
         done = await bare.cluster.run("scontrol", "delete", f"nodename={','.join(names)}")
+
         assert done.returncode == 0, done
         assert await wait_for_placeholders(bare, 10) == names
+
         foreign = f"{PREFIX}gone-000000-[1-2]"
         await bare.cluster.run("scontrol", "create", f"nodename={foreign}", "cpus=1", "state=FUTURE")
         await wait_for_placeholders(bare, 12)
@@ -197,7 +199,7 @@ async def test_lost_records_are_made_again_and_strange_ones_go(bare: SlurmWorld)
         assert await wait_for_placeholders(bare, 10) == names
 
 
-async def test_a_changed_catalogue_leaves_no_moment_without_records(bare: SlurmWorld) -> None:
+async def test_a_changed_catalogue_keeps_waiting_jobs_eligible(bare: SlurmWorld) -> None:
     async with kept_placeholders(bare, *SHAPES):
         waiting = await sbatch_accepted(bare, "--constraint=general-large")
         before = await priorities(bare, waiting)

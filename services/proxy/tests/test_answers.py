@@ -1,4 +1,4 @@
-"""What slurmrestd really answers, in every version, and what it becomes."""
+"""A real slurmrestd's answers in every version, and the records and errors that they become."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ SCRIPT = "#!/bin/sh\ntrue\n"
 async def slurmctld(
     request: pytest.FixtureRequest, slurm: SlurmWorld, workers: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Slurmctld]:
-    """A client that knows one version only."""
+    """A client that supports only one version."""
     version: Version = request.param
     monkeypatch.setattr("clusterra_proxy.slurmrestd.slurmctld.VERSIONS", (version,))
     async with slurm.slurmctld() as slurmctld:
@@ -48,17 +48,18 @@ def job_fields(slurm: SlurmWorld, **fields: object) -> dict[str, object]:
     }
 
 
-async def test_the_newest_version_is_spoken(slurm: SlurmWorld) -> None:
+async def test_the_preferred_version_is_used(slurm: SlurmWorld) -> None:
     async with slurm.slurmctld() as slurmctld:
         assert await slurmctld.ping(slurm.token(slurm.operator))
         assert slurmctld.api_version == VERSIONS[0].name
         assert slurmctld.slurm_version.startswith("26.")
 
 
-async def test_a_job_from_submit_to_its_end(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+async def test_a_job_from_submit_to_end(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     token, operator = slurm.token(alice), slurm.token(slurm.operator)
     submitted = await slurmctld.submit(token, SCRIPT, job_fields(slurm, name="versions"))
     job_id = str(submitted.job_id)
+
     assert job_id in {row.job_id for row in (await slurmctld.states(operator)).jobs}
 
     async def ended() -> bool:
@@ -66,18 +67,19 @@ async def test_a_job_from_submit_to_its_end(slurmctld: Slurmctld, slurm: SlurmWo
 
     await until(ended, seconds=30, what="the job's end", every=0.1)
     (record,) = await slurmctld.job(token, job_id)
+
     assert (record.name, record.user_id, record.stdout_expanded) == ("versions", alice.uid, "/dev/null")
     with pytest.raises(Conflict) as over:
         await slurmctld.kill(token, job_id)
     assert over.value.error.code == 2021
 
 
-async def test_tokens_that_are_none(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
-    good = slurm.token(alice)
-    head, body, signature = good.split(".")
+async def test_invalid_tokens_are_rejected(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    valid = slurm.token(alice)
+    head, body, signature = valid.split(".")
     altered = f"{head}.{body}.{signature[:-6]}AAAAAA"
     for token in ("malformed", altered, slurm.token(alice, seconds=-10)):
-        # A ping succeeds with any token: it proves nothing about who asks.
+        # A ping succeeds with any token.
         await slurmctld.version(token)
         with pytest.raises(Unauthenticated):
             await slurmctld.states(token)
@@ -85,7 +87,7 @@ async def test_tokens_that_are_none(slurmctld: Slurmctld, slurm: SlurmWorld, ali
             await slurmctld.submit(token, SCRIPT, job_fields(slurm))
 
 
-async def test_jobs_that_are_not_there(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+async def test_missing_jobs_are_not_found(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     token = slurm.token(alice)
     with pytest.raises(NotFound):
         await slurmctld.job(token, "999999")
@@ -93,15 +95,20 @@ async def test_jobs_that_are_not_there(slurmctld: Slurmctld, slurm: SlurmWorld, 
         await slurmctld.kill(token, "999999")
 
 
-async def test_jobs_of_somebody_else(slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+async def test_another_users_job_is_hidden_and_cannot_be_cancelled(
+    slurmctld: Slurmctld, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser
+) -> None:
     submitted = await slurmctld.submit(slurm.token(alice), SCRIPT, job_fields(slurm, hold=True))
     job_id = str(submitted.job_id)
+
     with pytest.raises(NotFound):
         await slurmctld.job(slurm.token(bob), job_id)
     with pytest.raises(Forbidden):
         await slurmctld.kill(slurm.token(bob), job_id)
+
     await slurmctld.kill(slurm.token(alice), job_id)
     (record,) = await slurmctld.job(slurm.token(alice), job_id)
+
     assert (record.state, record.started_at) == ("CANCELLED", None)
 
 
@@ -116,7 +123,7 @@ async def test_jobs_of_somebody_else(slurmctld: Slurmctld, slurm: SlurmWorld, al
         ({"excluded_nodes": ["nowhere"]}, 2018),
     ],
 )
-async def test_submits_that_slurm_refuses(
+async def test_slurms_rejections_keep_their_error_number(
     slurm: SlurmWorld, workers: None, alice: SlurmUser, fields: dict[str, object], code: int
 ) -> None:
     async with slurm.slurmctld() as slurmctld:
@@ -125,29 +132,29 @@ async def test_submits_that_slurm_refuses(
     assert rejected.value.error.code == code
 
 
-async def test_a_submit_for_somebody_else_is_forbidden(slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+async def test_a_submit_for_another_user_is_forbidden(slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     async with slurm.slurmctld() as slurmctld:
         with pytest.raises(Forbidden):
             await slurmctld.submit(slurm.token(alice), SCRIPT, job_fields(slurm, user_id=str(bob.uid)))
 
 
-async def test_nothing_new_is_told_shortly(slurmctld: Slurmctld, slurm: SlurmWorld) -> None:
+async def test_unchanged_lists_are_none(slurmctld: Slurmctld, slurm: SlurmWorld) -> None:
     token = slurm.token(slurm.operator)
 
-    async def unchanged() -> bool:
+    async def no_changed_nodes() -> bool:
         listed = await slurmctld.nodes(token)
         return listed is not None and await slurmctld.nodes(token, changed_after=listed[1]) is None
 
-    async def no_news_of_jobs() -> bool:
+    async def no_changed_jobs() -> bool:
         listed = await slurmctld.jobs(token)
         return listed is not None and await slurmctld.jobs(token, changed_after=listed[2]) is None
 
-    # A change counts as new for a second after it.
-    await until(unchanged, seconds=30, what="an answer of 304", every=0.2)
-    await until(no_news_of_jobs, seconds=30, what="an empty list", every=0.2)
+    # Slurm reports a change for another second.
+    await until(no_changed_nodes, seconds=30, what="an answer of 304", every=0.2)
+    await until(no_changed_jobs, seconds=30, what="an empty list", every=0.2)
 
 
-async def test_nodes_that_are_not_there(slurmctld: Slurmctld, slurm: SlurmWorld) -> None:
+async def test_missing_nodes_are_not_found(slurmctld: Slurmctld, slurm: SlurmWorld) -> None:
     token = slurm.token(slurm.operator)
     with pytest.raises(NotFound):
         await slurmctld.node(token, "nowhere")
@@ -157,13 +164,13 @@ async def test_nodes_that_are_not_there(slurmctld: Slurmctld, slurm: SlurmWorld)
 
 
 @pytest.mark.parametrize("name", ["", "w[1-2]", "../jobs/", "w1?x=1", "w1,w2", "-w1", "w" * 64])
-async def test_only_names_of_one_node_are_asked_for(slurm: SlurmWorld, name: str) -> None:
+async def test_a_node_name_that_is_not_a_single_name_is_invalid(slurm: SlurmWorld, name: str) -> None:
     async with slurm.slurmctld() as slurmctld:
         with pytest.raises(Invalid):
             await slurmctld.node(slurm.token(slurm.operator), name)
 
 
-async def test_one_list_is_in_flight_however_many_ask(slurm: SlurmWorld) -> None:
+async def test_concurrent_callers_share_one_list(slurm: SlurmWorld) -> None:
     token = slurm.token(slurm.operator)
     async with slurm.slurmctld() as slurmctld:
         await slurmctld.version(token)
@@ -172,7 +179,7 @@ async def test_one_list_is_in_flight_however_many_ask(slurm: SlurmWorld) -> None
         assert await slurmctld.jobs(token) is not answers[0]
 
 
-async def test_connections_are_used_again_also_after_errors(slurm: SlurmWorld) -> None:
+async def test_connections_are_reused_and_replaced_after_errors(slurm: SlurmWorld) -> None:
     opened = 0
 
     async def count(*_: object) -> None:
@@ -186,16 +193,19 @@ async def test_connections_are_used_again_also_after_errors(slurm: SlurmWorld) -
         token = slurm.token(slurm.operator)
         for _ in range(20):
             await slurmctld.states(token)
+
         assert opened == 1
+
         for _ in range(3):
             with pytest.raises(NotFound):
                 await slurmctld.job(token, "999999")
             await slurmctld.states(token)
-        # An error ends its connection; nothing is left of its second answer in the next one.
+
+        # An error closes its connection, and its second answer does not reach the next one.
         assert opened == 4
 
 
-async def test_two_identities_at_once_are_refused_so_ours_is_the_only_one(slurm: SlurmWorld) -> None:
+async def test_slurmrestd_rejects_a_second_identity_in_a_request(slurm: SlurmWorld) -> None:
     token = slurm.token(slurm.operator)
     url = f"{slurm.cluster.slurmrestd_url}{VERSIONS[0].slurm('ping/')}"
     both = {"X-SLURM-USER-TOKEN": token, "Authorization": f"Bearer {token}"}
@@ -204,7 +214,7 @@ async def test_two_identities_at_once_are_refused_so_ours_is_the_only_one(slurm:
         assert answer.status == 401
 
 
-async def test_nobody_listens(slurm: SlurmWorld) -> None:
+async def test_a_closed_port_is_unreachable(slurm: SlurmWorld) -> None:
     async with Slurmrestd(f"http://127.0.0.1:{free_port()}") as slurmrestd:
         with pytest.raises(Unreachable):
-            await slurmrestd.read("slurm/v0.0.45/ping/", "token", Answer, entity="controller")
+            await slurmrestd.read("slurm/v0.0.45/ping/", "token", Answer, entity="slurmctld")

@@ -21,16 +21,16 @@ def test_expressions(expression: str, tasks: tuple[int, ...]) -> None:
 
 
 @given(TASKS)
-def test_spelling_is_read_back(tasks: tuple[int, ...]) -> None:
+def test_formatted_tasks_expand_to_the_same_tasks(tasks: tuple[int, ...]) -> None:
     assert array_tasks.expand(array_tasks.format_tasks(tasks)) == tasks
 
 
 @given(TASKS)
-def test_a_bit_map_is_the_same_tasks(tasks: tuple[int, ...]) -> None:
+def test_a_bitmap_expands_to_the_same_tasks(tasks: tuple[int, ...]) -> None:
     bitmap = hex(sum(1 << task for task in tasks))
     assert array_tasks.expand(array_tasks.from_bitmap(bitmap)) == tasks
 
 
-def test_what_is_no_bit_map_stays() -> None:
+def test_text_that_is_not_a_bitmap_is_unchanged() -> None:
     assert array_tasks.from_bitmap("0-2,4") == "0-2,4"
     assert array_tasks.from_bitmap("0x") == "0x"

@@ -22,7 +22,7 @@ RUN = {
 }
 
 
-async def test_a_large_body_says_the_same_as_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_body_parses_to_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
     for model, content in ((Jobs, JOB), (V42.jobs, JOB), (AccountingJobs, RUN)):
         body = orjson.dumps({"jobs": [content] * 3, "errors": []})
         small = await bodies.parse(model, body, 200, entity="job")
@@ -33,7 +33,7 @@ async def test_a_large_body_says_the_same_as_a_small_one(monkeypatch: pytest.Mon
         assert len(small.jobs) == 3  # type: ignore[attr-defined]
 
 
-async def test_what_cannot_be_read_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unparsable_body_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in (bodies.SUBPROCESS_BYTES, 1):
         monkeypatch.setattr(bodies, "SUBPROCESS_BYTES", limit)
         for body in (b"<html>", b'{"jobs": [{"job_id": "x"}]}', b"[]"):
@@ -41,6 +41,6 @@ async def test_what_cannot_be_read_is_no_answer(monkeypatch: pytest.MonkeyPatch)
                 await bodies.parse(Jobs, body, 200, entity="job")
 
 
-async def test_an_error_in_plain_text_is_an_error() -> None:
+async def test_a_plain_text_error_becomes_an_error_entry() -> None:
     answer = await bodies.parse(Jobs, b"Authentication failure", 401, entity="job")
     assert [entry.description for entry in answer.errors] == ["Authentication failure"]

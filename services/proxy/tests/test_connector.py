@@ -1,4 +1,4 @@
-"""The answers of a real slurmrestd are in test_answers.py; here they come in pieces."""
+"""Answers that arrive in pieces, doubled or truncated. test_answers.py covers a real slurmrestd."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ TWO_ANSWERS = (
 
 @asynccontextmanager
 async def answering_server(*pieces: bytes) -> AsyncIterator[str]:
-    """A server that answers each connection's first request with these pieces and closes."""
+    """Run a server that answers each connection's first request with these pieces and closes it."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -35,7 +35,7 @@ async def answering_server(*pieces: bytes) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 40, 150, 10_000])
-async def test_only_the_first_answer_is_read_however_it_comes(size: int) -> None:
+async def test_only_the_first_answer_is_read_however_it_is_split(size: int) -> None:
     pieces = [TWO_ANSWERS[start : start + size] for start in range(0, len(TWO_ANSWERS), size)]
     async with answering_server(*pieces) as url, Slurmrestd(url) as slurmrestd:
         for _ in range(2):
@@ -44,13 +44,13 @@ async def test_only_the_first_answer_is_read_however_it_comes(size: int) -> None
             assert raised.value.error.code == 2017
 
 
-async def test_not_modified_has_no_length() -> None:
+async def test_not_modified_needs_no_content_length() -> None:
     async with answering_server(b"HTTP/1.1 304 NOT MODIFIED\r\n\r\n") as url, Slurmrestd(url) as slurmrestd:
         assert await slurmrestd.read_list("slurm/v0.0.45/nodes/", "token", States, entity="node") is None
 
 
 @pytest.mark.parametrize("piece", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
-async def test_half_an_answer_is_none(piece: bytes) -> None:
+async def test_a_truncated_answer_is_unreachable(piece: bytes) -> None:
     async with answering_server(piece) as url, Slurmrestd(url) as slurmrestd:
         with pytest.raises(Unreachable):
             await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, entity="job")

@@ -15,7 +15,7 @@ ENVIRONMENT = ("PATH=/usr/bin:/bin", "LANG=C")
 
 
 def translate(*lines: str, **fields: Any) -> dict[str, Any]:
-    """What the directives make of an otherwise empty job."""
+    """The fields that directives set in an otherwise empty job."""
     script = "\n".join(["#!/bin/sh", *(f"#SBATCH {line}" for line in lines), "true"])
     job = directives.apply(script, JobDescription(environment=ENVIRONMENT, **fields), now=NOW)
     described = job.model_dump(exclude_defaults=True)
@@ -99,17 +99,17 @@ TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("--export=ALL,LANG=de", {"environment": ("PATH=/usr/bin:/bin", "LANG=de")}),
     ("--export=NONE", {"environment": ("PATH=/usr/local/bin:/usr/bin:/bin",)}),
     ("", {}),
-    ("# nothing but a remark", {}),
+    ("# only a comment", {}),
 ]
 
 
 @pytest.mark.parametrize(("line", "fields"), TRANSLATIONS, ids=[line for line, _ in TRANSLATIONS])
-def test_translation(line: str, fields: dict[str, Any]) -> None:
+def test_a_directive_sets_these_fields(line: str, fields: dict[str, Any]) -> None:
     assert translate(line) == fields
 
 
 @pytest.mark.parametrize(
-    ("line", "named"),
+    ("line", "text"),
     [
         ("--comment=mine", "--comment=mine"),
         ("--uid=0", "--uid=0"),
@@ -137,14 +137,14 @@ def test_translation(line: str, fields: dict[str, Any]) -> None:
         ("-J sim stray", "'stray' is not an option"),
     ],
 )
-def test_what_cannot_be_translated_is_refused_with_its_line(line: str, named: str) -> None:
+def test_an_untranslatable_directive_is_rejected_with_its_line(line: str, text: str) -> None:
     with pytest.raises(Invalid) as rejected:
         translate("-p main", line)
     assert "line 3 of the script" in rejected.value.error.detail
-    assert named in rejected.value.error.detail
+    assert text in rejected.value.error.detail
 
 
-def test_the_request_wins_over_the_script() -> None:
+def test_the_request_takes_precedence_over_the_script() -> None:
     assert translate("-J script -p gpu -n 4", name="request", tasks=2) == {
         "name": "request",
         "partition": "gpu",
@@ -152,59 +152,59 @@ def test_the_request_wins_over_the_script() -> None:
     }
 
 
-def test_a_later_line_wins_over_an_earlier_one() -> None:
+def test_a_later_directive_wins_over_an_earlier_one() -> None:
     assert translate("-t 10 --gres=gpu:1", "-t 20 --gres=shard:1") == {
         "time_limit": 20,
         "tres_per_node": "gres/shard:1",
     }
 
 
-def test_nothing_is_read_after_the_first_command() -> None:
-    script = "#!/bin/sh\n#SBATCH -n 2\n\n# a remark\n   # another\n#SBATCH -c 3\necho\n#SBATCH -N 4\n"
+def test_directives_after_the_first_command_are_ignored() -> None:
+    script = "#!/bin/sh\n#SBATCH -n 2\n\n# a comment\n   # another\n#SBATCH -c 3\necho\n#SBATCH -N 4\n"
     found = directives.parse(script)
     assert [(directive.line, directive.option.long) for directive in found] == [(2, "ntasks"), (6, "cpus-per-task")]
 
 
 @pytest.mark.parametrize("line", ["##SBATCH -n 2", " #SBATCH -n 2", "#SBATCHED -n 2", "#sbatch -n 2", "# SBATCH -n 2"])
-def test_what_only_looks_like_a_directive_is_a_remark(line: str) -> None:
+def test_a_line_that_only_resembles_a_directive_is_a_comment(line: str) -> None:
     assert directives.parse(f"#!/bin/sh\n{line}\n") == ()
 
 
 def error_detail(script: str) -> str | None:
-    """Why a script is refused; None for one that is not."""
+    """The error of a script; None for a valid one."""
     try:
         directives.apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
-    except Invalid as rejected:
-        return rejected.error.detail
+    except Invalid as error:
+        return error.error.detail
     return None
 
 
 @given(st.text())
-def test_any_script_is_read_or_refused_with_a_line(script: str) -> None:
+def test_any_script_is_parsed_or_rejected_with_a_line(script: str) -> None:
     reason = error_detail(script)
     assert reason is None or reason.startswith("line ")
 
 
 @given(st.lists(st.text(st.characters(codec="ascii")).map(lambda text: f"#SBATCH {text}".replace("\n", " "))))
-def test_any_directive_is_read_or_refused_with_its_line(lines: list[str]) -> None:
+def test_any_directive_is_parsed_or_rejected_with_its_line(lines: list[str]) -> None:
     reason = error_detail("\n".join(["#!/bin/sh", *lines]))
     assert reason is None or 2 <= int(reason.split()[1]) <= len(lines) + 1
 
 
 @given(st.sampled_from(sorted(LONG)), st.text(st.characters(codec="ascii"), max_size=12))
-def test_every_option_takes_or_refuses_any_value(option: str, value: str) -> None:
+def test_every_option_accepts_or_rejects_any_value(option: str, value: str) -> None:
     quoted = "".join(f"\\{character}" for character in value if character != "\n")
     reason = error_detail(f"#!/bin/sh\n#SBATCH --{option}" + (f"={quoted}" if value else ""))
     assert reason is None or "line 2" in reason
 
 
 @given(st.integers(1, 10**6))
-def test_a_time_means_the_same_however_it_is_written(minutes: int) -> None:
+def test_all_notations_of_a_time_limit_are_equal(minutes: int) -> None:
     days, rest = divmod(minutes, 1440)
     hours, left = divmod(rest, 60)
     for text in (f"{minutes}", f"{minutes}:00", f"{minutes // 60}:{left}:00", f"{days}-{hours}:{left}:00"):
         assert translate(f"-t {text}") == {"time_limit": minutes}
 
 
-def test_short_names_are_those_of_long_ones() -> None:
+def test_every_short_option_has_a_long_name() -> None:
     assert all(LONG[option.long] is option for option in SHORT.values())

@@ -23,12 +23,12 @@ from clusterra_proxy.slurmrestd.error_codes import error_from_answer, error_from
         (502, 1800, "unavailable"),
         (500, -1, "unavailable"),
         (502, 7000, "unavailable"),
-        # What a cancel answers while the controller is away.
+        # The answer to a cancel while slurmctld is unreachable.
         (403, 1, "unavailable"),
         (503, 0, "unavailable"),
     ],
 )
-def test_the_number_decides_and_then_the_status(status: int, number: int, kind: str) -> None:
+def test_the_error_number_decides_before_the_status(status: int, number: int, kind: str) -> None:
     error = error_from_answer(
         status, (ErrorEntry(description="first", error_number=number, error="why"),), entity="job"
     ).error
@@ -37,16 +37,16 @@ def test_the_number_decides_and_then_the_status(status: int, number: int, kind: 
     assert error.code == (number or None)
 
 
-def test_the_first_error_with_a_number_counts() -> None:
+def test_the_first_error_with_a_number_decides() -> None:
     entries = (ErrorEntry(description="general"), ErrorEntry(description="exact", error_number=2017))
     assert error_from_answer(500, entries, entity="job").error.kind == "not_found"
 
 
-def test_without_any_word_the_status_is_told() -> None:
+def test_without_an_error_text_the_detail_is_the_status() -> None:
     assert error_from_answer(500, (), entity="job").error.detail == "slurmrestd answered 500"
 
 
-def test_a_number_alone() -> None:
+def test_an_error_number_alone_decides_the_kind() -> None:
     assert error_from_number(2002, "job 7: no").error.kind == "forbidden"
     assert error_from_number(2021, "job 7: over").error.kind == "conflict"
     assert error_from_number(4711, "job 7: new").error.kind == "rejected"

@@ -22,25 +22,25 @@ def test_expressions(expression: str, hosts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("expression", ["w[1-", "w[]", "w[a-b]", "w]1[", "w[1-999999999]", "w[²]"])
-def test_what_is_none_is_refused(expression: str) -> None:
+def test_a_malformed_expression_is_rejected(expression: str) -> None:
     with pytest.raises(ValueError):
         hostlist.expand(expression)
 
 
 @given(st.text(alphabet="abcxyz-.", min_size=1), st.integers(0, 900), st.integers(0, 200), st.integers(1, 6))
-def test_a_range_names_every_number_with_its_padding(prefix: str, first: int, more: int, width: int) -> None:
+def test_a_range_expands_to_every_number_with_its_padding(prefix: str, first: int, more: int, width: int) -> None:
     last = first + more
     hosts = hostlist.expand(f"{prefix}[{first:0{width}}-{last:0{width}}]")
     assert hosts == tuple(f"{prefix}{number:0{width}}" for number in range(first, last + 1))
 
 
 @given(st.lists(st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True), min_size=1))
-def test_plain_names_are_themselves(names: list[str]) -> None:
+def test_plain_names_expand_to_themselves(names: list[str]) -> None:
     assert hostlist.expand(",".join(names)) == tuple(names)
 
 
 @given(st.text())
-def test_anything_is_expanded_or_refused(expression: str) -> None:
+def test_any_text_is_expanded_or_rejected(expression: str) -> None:
     try:
         hosts = hostlist.expand(expression)
     except ValueError:

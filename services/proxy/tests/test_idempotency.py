@@ -6,7 +6,7 @@ from clusterra_proxy.slurmrestd.comment import Comment
 from job_records import at, job, task
 
 
-async def test_submits_with_one_key_go_one_after_the_other() -> None:
+async def test_submits_with_the_same_key_are_serialized() -> None:
     keys = IdempotencyKeys()
     submitted: list[int] = []
 
@@ -23,7 +23,7 @@ async def test_submits_with_one_key_go_one_after_the_other() -> None:
     assert len(submitted) == 1
 
 
-async def test_a_submit_that_failed_lets_the_next_one_through() -> None:
+async def test_a_failed_submit_releases_its_key() -> None:
     keys = IdempotencyKeys()
     for _ in range(2):
         with pytest.raises(RuntimeError):
@@ -32,16 +32,16 @@ async def test_a_submit_that_failed_lets_the_next_one_through() -> None:
     assert keys.find(5001, "key-00001") is None
 
 
-def test_keys_are_learnt_from_comments_of_their_owners() -> None:
+def test_keys_are_learnt_from_comments_by_owner() -> None:
     keys = IdempotencyKeys()
     comment = str(Comment(user="alice", uid="5001", key="key-00001"))
     keys.learn([job(7, comment=comment), job(8, comment="other"), task(11, 10, 0, user_id=5002, comment=comment)])
     assert keys.find(5001, "key-00001") == SubmittedJob("7", at(0))
-    # Somebody else's job with the same key is his own, and of an array it is the whole.
+    # The same key of another user is a separate key, and an array's key names the whole array.
     assert keys.find(5002, "key-00001") == SubmittedJob("10", at(0))
 
 
-def test_a_doubt_ends_when_the_job_is_found() -> None:
+def test_a_key_is_certain_once_its_job_is_found() -> None:
     keys = IdempotencyKeys()
     keys.mark_uncertain(5001, "key-00001")
     assert keys.is_uncertain(5001, "key-00001")
@@ -49,7 +49,7 @@ def test_a_doubt_ends_when_the_job_is_found() -> None:
     assert not keys.is_uncertain(5001, "key-00001")
 
 
-def test_the_oldest_are_forgotten() -> None:
+def test_the_oldest_key_is_dropped() -> None:
     keys = IdempotencyKeys()
     for number in range(MAX_KEYS + 1):
         keys.add(5001, f"key-{number:05}", SubmittedJob(str(number + 1), at(0)))

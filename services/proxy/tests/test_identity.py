@@ -1,4 +1,4 @@
-"""Jobs run as their very user, and nobody gets rights that are not his."""
+"""Jobs run as exactly their user, and users get no rights of others."""
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
@@ -7,7 +7,7 @@ from clusterra_proxy.slurmrestd.errors import Forbidden
 from proxy_world import ProxyWorld, submission
 from slurm_world import SlurmWorld
 
-WHO = """\
+PRINT_IDENTITY = """\
 #!/bin/sh
 id -u; id -g; id -G
 echo "$USER $LOGNAME $SHELL $HOME"
@@ -16,16 +16,19 @@ pwd
 """
 
 
-async def test_a_job_runs_under_its_users_own_uid_with_no_account_anywhere(
+async def test_a_job_runs_with_its_users_uid_without_an_account(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
 ) -> None:
     user = alice.model_copy(update={"groups": (7001, 7002)})
-    submitted = await proxy.submit(user, WHO, environment=("LANG=C",))
+    submitted = await proxy.submit(user, PRINT_IDENTITY, environment=("LANG=C",))
     job = await proxy.wait_for_end(user, submitted.job_id)
+
     assert (job.state, job.exit_code, job.uid, job.user) == ("COMPLETED", 0, user.uid, user.name)
     assert job.standard_output == f"{slurm.shared_path}/job_{submitted.job_id}.out"
+
     output = slurm.shared / f"job_{submitted.job_id}.out"
     assert output.stat().st_uid == user.uid
+
     uid, gid, groups, names, path, directory = output.read_text().splitlines()
     assert (int(uid), int(gid)) == (user.uid, user.gid)
     assert {int(group) for group in groups.split()} == {user.gid, 7001, 7002}
@@ -35,7 +38,7 @@ async def test_a_job_runs_under_its_users_own_uid_with_no_account_anywhere(
 
 
 @pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra-operator"])
-async def test_names_with_rights_are_refused(proxy: ProxyWorld, alice: SlurmUser, name: str) -> None:
+async def test_privileged_names_are_rejected(proxy: ProxyWorld, alice: SlurmUser, name: str) -> None:
     error = await proxy.error_of("submit", submission(alice.model_copy(update={"name": name})))
     assert error.kind == "unauthenticated"
     assert "reserved" in error.detail
@@ -49,7 +52,7 @@ async def test_a_name_keeps_its_uid(proxy: ProxyWorld, alice: SlurmUser, bob: Sl
         assert "bound to another" in error.detail
 
 
-async def test_groups_of_the_system_are_refused(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_system_groups_are_rejected(proxy: ProxyWorld, alice: SlurmUser) -> None:
     error = await proxy.error_of("submit", submission(alice.model_copy(update={"groups": (0,)})))
     assert error.kind == "unauthenticated"
 
@@ -60,6 +63,6 @@ async def test_a_users_token_gives_no_rights_over_nodes(slurm: SlurmWorld, worke
             await slurmctld.update_node(slurm.token(alice), "w1", ["DRAIN"], "mine")
 
 
-async def test_the_proxys_own_user_may_drain(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
+async def test_the_proxys_service_user_may_drain(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
     error = await proxy.error_of("drain", Drain(node="nowhere", reason="test"))
     assert error.kind == "not_found"

@@ -1,4 +1,4 @@
-"""What of a job no worker could ever have: pure."""
+"""Limits of jobs, without Slurm."""
 
 from typing import Any
 
@@ -11,8 +11,6 @@ from clusterra_proxy.admission.job_limits import check, per_node_demand
 from clusterra_proxy.slurmrestd.errors import Rejected
 
 MAX_WORKERS = 10
-
-
 SHAPES = (
     Shape(name="compute-large", family="compute", size="large", vcpu=32, memory_gib=64, usd_per_hour=1),
     Shape(name="memory-small", family="memory", size="small", vcpu=4, memory_gib=128, usd_per_hour=1),
@@ -39,7 +37,7 @@ BINDING = ClusterBinding(
 )
 
 
-def description(**fields: Any) -> JobDescription:
+def describe(**fields: Any) -> JobDescription:
     return JobDescription.model_validate({"environment": ("PATH=/bin",), **fields})
 
 
@@ -69,12 +67,12 @@ def description(**fields: Any) -> JobDescription:
     ],
     ids=str,
 )
-def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None:
-    check(BINDING, description(**fields))
+def test_a_job_that_fits_a_shape_passes(fields: dict[str, Any]) -> None:
+    check(BINDING, describe(**fields))
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "text"),
     [
         ({"cpus_per_task": 33}, "33 CPUs on each node, but the largest worker without GPUs has 32 (compute-large)"),
         ({"tasks": 321}, "33 CPUs"),
@@ -104,13 +102,13 @@ def test_what_a_shape_could_run_is_left_to_slurm(fields: dict[str, Any]) -> None
     ],
     ids=str,
 )
-def test_what_none_could_run_is_refused_with_the_limit(fields: dict[str, Any], words: str) -> None:
+def test_a_job_that_fits_no_shape_is_rejected_with_the_limit(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(Rejected) as rejected:
-        check(BINDING, description(**fields))
-    assert words in rejected.value.error.detail
+        check(BINDING, describe(**fields))
+    assert text in rejected.value.error.detail
     assert rejected.value.error.hint
 
 
-def test_without_a_number_of_nodes_a_job_may_be_spread_over_all() -> None:
-    assert per_node_demand(description(tasks=100), MAX_WORKERS).cpus == 10
-    assert per_node_demand(description(tasks=100, maximum_nodes=4), MAX_WORKERS).cpus == 25
+def test_without_a_number_of_nodes_a_job_is_spread_over_all_workers() -> None:
+    assert per_node_demand(describe(tasks=100), MAX_WORKERS).cpus == 10
+    assert per_node_demand(describe(tasks=100, maximum_nodes=4), MAX_WORKERS).cpus == 25

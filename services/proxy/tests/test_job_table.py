@@ -11,13 +11,14 @@ def state_rows(*states: tuple[str, str]) -> list[StateRow]:
     return [StateRow(job_id=job_id, state=tuple(state.split("+"))) for job_id, state in states]
 
 
-def job_table(*records: JobRecord, asked: float = 0) -> JobTable:
-    made = JobTable()
-    made.replace(records, at(asked))
-    return made
+def job_table(*records: JobRecord) -> JobTable:
+    """A table with these records, requested at second 0."""
+    table = JobTable()
+    table.replace(records, at(0))
+    return table
 
 
-def test_only_what_is_new_or_different_is_to_be_read() -> None:
+def test_new_records_and_changed_states_are_to_be_read() -> None:
     table = job_table(job(1), job(2, "RUNNING"), job(3, "COMPLETED"))
     diff = table.apply_states(
         state_rows(("1", "RUNNING"), ("2", "RUNNING"), ("3", "COMPLETED"), ("4", "PENDING")), at(1)
@@ -26,20 +27,20 @@ def test_only_what_is_new_or_different_is_to_be_read() -> None:
     assert diff.removed == ()
 
 
-def test_a_flag_is_a_difference() -> None:
+def test_a_changed_state_flag_is_a_change() -> None:
     table = job_table(job(1, "COMPLETED+COMPLETING"))
     assert table.apply_states(state_rows(("1", "COMPLETED+COMPLETING")), at(1)).changed == frozenset()
     assert table.apply_states(state_rows(("1", "COMPLETED")), at(2)).changed == {1}
 
 
-def test_what_is_not_there_any_more_is_gone() -> None:
+def test_a_job_missing_in_the_states_is_removed() -> None:
     table = job_table(job(1), job(2))
     assert [record.id for record in table.apply_states(state_rows(("2", "PENDING")), at(1)).removed] == ["1"]
     assert [record.id for record in table] == ["2"]
     assert table.job("1") == ()
 
 
-def test_what_was_read_after_the_look_began_is_not_missed_by_it() -> None:
+def test_a_poll_ignores_records_that_were_requested_later() -> None:
     table = job_table()
     table.put(job(5), at(10))
     assert table.apply_states([], at(9)).removed == ()
@@ -47,16 +48,17 @@ def test_what_was_read_after_the_look_began_is_not_missed_by_it() -> None:
     assert [record.id for record in table.apply_states([], at(11)).removed] == ["5"]
 
 
-def test_an_older_answer_replaces_nothing() -> None:
+def test_an_older_record_does_not_replace_a_newer_one() -> None:
     table = job_table()
     table.put(job(5, "RUNNING"), at(10))
     table.put(job(5), at(9))
     assert [record.state for record in table] == ["RUNNING"]
 
 
-def test_the_tasks_of_an_array_that_wait_are_counted_by_their_states() -> None:
+def test_waiting_tasks_of_a_truncated_record_come_from_the_states() -> None:
     table = job_table(waiting_array(9, "0-1,3,..."))
     (array,) = table
+
     assert table.waiting_tasks(array) == (0, 1, 3)
     assert (
         table.apply_states(state_rows(*((f"9_{task}", "PENDING") for task in range(5))), at(1)).changed == frozenset()
@@ -64,26 +66,31 @@ def test_the_tasks_of_an_array_that_wait_are_counted_by_their_states() -> None:
     assert table.waiting_tasks(array) == (0, 1, 2, 3, 4)
 
 
-def test_tasks_that_start_get_records_of_their_own() -> None:
+def test_started_tasks_get_records_of_their_own() -> None:
     table = job_table(waiting_array(9, "0-2"))
     diff = table.apply_states(state_rows(("10_0", "RUNNING"), ("9_1", "PENDING"), ("9_2", "PENDING")), at(1))
+
     assert diff.changed == {10}
+
     table.put(task(10, 9, 0), at(2))
     assert table.cancelled_tasks(at(1)) == ()
     assert [record.id for record in table.job("9_0")] == ["9_0"]
     assert [record.id for record in table.job("9_1")] == ["9"]
     assert table.job("9_7") == ()
     assert {record.id for record in table.job("9")} == {"9", "9_0"}
-    # The last task goes on in the record of the array.
+
+    # The last task keeps the record of the array.
     table.put(task(11, 9, 1, "COMPLETED"), at(3))
     table.put(task(9, 9, 2), at(3))
+
     assert {record.id for record in table.job("9")} == {"9_0", "9_1", "9_2"}
 
 
-def test_a_task_that_waits_no_more_and_has_no_record_was_cancelled() -> None:
+def test_a_task_that_no_longer_waits_and_has_no_record_was_cancelled() -> None:
     table = job_table(waiting_array(9, "0-2"))
     table.apply_states(state_rows(("9_0", "PENDING"), ("9_2", "PENDING")), at(1))
     (cancelled,) = table.cancelled_tasks(at(1))
+
     assert (cancelled.id, cancelled.state, cancelled.end_time, cancelled.started_at) == (
         "9_1",
         "CANCELLED",
@@ -93,22 +100,25 @@ def test_a_task_that_waits_no_more_and_has_no_record_was_cancelled() -> None:
     assert table.cancelled_tasks(at(2)) == ()
     assert table.job("9_1") == (cancelled,)
     assert {record.id for record in table} == {"9", "9_1"}
+
     table.replace([], at(3))
     assert list(table) == []
 
 
-def test_a_read_that_shows_fewer_tasks_waits_for_the_next_look() -> None:
+def test_a_record_with_fewer_tasks_cancels_them_only_after_the_next_poll() -> None:
     table = job_table(waiting_array(9, "0-2"))
     table.put(waiting_array(9, "0,2"), at(1))
+
     assert [record.id for record in table.job("9_1")] == ["9"]
-    # The task may have begun after the look that is under way.
+    # The task may have started after the current poll was sent.
     assert table.cancelled_tasks(at(2)) == ()
+
     requested_at = now()
     assert table.apply_states(state_rows(("9_0", "PENDING"), ("9_2", "PENDING")), requested_at).changed == frozenset()
     assert [record.id for record in table.cancelled_tasks(requested_at)] == ["9_1"]
 
 
-def test_a_whole_array_that_is_cancelled_drops_nothing() -> None:
+def test_a_cancelled_array_has_no_separately_cancelled_tasks() -> None:
     table = job_table(waiting_array(9, "0-1"))
     diff = table.apply_states(state_rows(("9_0", "CANCELLED"), ("9_1", "CANCELLED")), at(1))
     assert diff.changed == {9}
@@ -119,7 +129,7 @@ STATES = ("PENDING", "RUNNING", "COMPLETED")
 
 
 @given(st.lists(st.dictionaries(st.integers(1, 6), st.sampled_from(STATES)), min_size=1))
-def test_reading_what_a_look_names_makes_the_table_what_slurm_has(polls: list[dict[int, str]]) -> None:
+def test_reading_the_changed_records_makes_the_table_equal_to_slurm(polls: list[dict[int, str]]) -> None:
     table = JobTable()
     for second, slurm in enumerate(polls):
         before = {record.job_id for record in table}

@@ -1,4 +1,4 @@
-"""Submitting, reading, listing and cancelling through the proxy."""
+"""Jobs through the proxy: submit, read, list and cancel."""
 
 import asyncio
 import json
@@ -9,20 +9,15 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, ListJobs, Viewer
 from clusterra_lab.machine.process import until
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 from clusterra_runtime.nats.direct import replay
-from proxy_world import ProxyWorld, submission
+from proxy_world import ProxyWorld, find_pending, submission
 from slurm_world import SlurmWorld, placeholder_names
 
 LONG = "#!/bin/sh\nsleep 600\n"
-
-
-async def cancel(proxy: ProxyWorld, user: SlurmUser, job_id: str, *, admin: bool = False) -> None:
-    await proxy.call("cancel", Cancel(viewer=Viewer(user=user, admin=admin), job_id=job_id), Done)
 
 
 async def wait_until_running(proxy: ProxyWorld, user: SlurmUser, job_id: str) -> Job:
@@ -35,21 +30,21 @@ async def wait_until_running(proxy: ProxyWorld, user: SlurmUser, job_id: str) ->
 
 async def test_a_submitted_job_is_in_the_next_snapshot(proxy: ProxyWorld, alice: SlurmUser) -> None:
     submitted = await proxy.submit(alice, name="first", hold=True, cpus_per_task=2, constraints="general")
-    snapshot = await proxy.until_snapshot(
-        lambda snapshot: any(submitted.job_id in group.job_ids for group in snapshot.pending or ())
-    )
-    (group,) = [group for group in snapshot.pending or () if submitted.job_id in group.job_ids]
+    snapshot = await proxy.until_snapshot(lambda snapshot: find_pending(snapshot, submitted.job_id) is not None)
+    group = find_pending(snapshot, submitted.job_id)
+
+    assert group is not None
     assert (group.uid, group.cpus, group.features, group.held) == (alice.uid, 2, "general", True)
-    await cancel(proxy, alice, submitted.job_id)
-    await proxy.until_snapshot(
-        lambda snapshot: not any(submitted.job_id in group.job_ids for group in snapshot.pending or ())
-    )
+
+    await proxy.cancel(alice, submitted.job_id)
+    await proxy.until_snapshot(lambda snapshot: find_pending(snapshot, submitted.job_id) is None)
 
 
-async def test_a_job_as_its_owner_sees_it(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_a_job_shows_its_description_and_end(proxy: ProxyWorld, alice: SlurmUser) -> None:
     script = "#!/bin/sh\n#SBATCH --job-name=described\n#SBATCH -t 10\n#SBATCH --mem=500\nexit 3\n"
     submitted = await proxy.submit(alice, script, standard_error="/dev/null")
     job = await proxy.wait_for_end(alice, submitted.job_id)
+
     assert (job.name, job.state, job.exit_code, job.reason) == ("described", "FAILED", 3, "NonZeroExitCode")
     assert (job.time_limit_seconds, job.memory_per_node_mib, job.memory_per_cpu_mib) == (600, 500, None)
     assert (job.user, job.uid, job.partition, job.node_count) == (alice.name, alice.uid, "main", 1)
@@ -59,7 +54,7 @@ async def test_a_job_as_its_owner_sees_it(proxy: ProxyWorld, alice: SlurmUser) -
     assert abs(job.submitted_at - submitted.accepted_at) < timedelta(seconds=30)
 
 
-async def test_scripts_that_sbatch_would_not_take(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_scripts_that_sbatch_would_reject_are_invalid(proxy: ProxyWorld, alice: SlurmUser) -> None:
     for script, words in (
         ("echo hello\n", "line 1"),
         ("#!/bin/sh\necho\r\nexit\r\n", "line 2"),
@@ -72,7 +67,7 @@ async def test_scripts_that_sbatch_would_not_take(proxy: ProxyWorld, alice: Slur
         assert error.hint
 
 
-async def test_what_can_never_run_is_refused(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_a_job_that_no_worker_could_run_is_rejected_with_the_limit(proxy: ProxyWorld, alice: SlurmUser) -> None:
     for script, job, words in (
         ("", {"cpus_per_task": 65}, "64 (general-xlarge)"),
         ("#SBATCH -c 65", {}, "64 (general-xlarge)"),
@@ -90,26 +85,22 @@ async def test_what_can_never_run_is_refused(proxy: ProxyWorld, alice: SlurmUser
         assert error.hint, error
 
 
-async def test_a_job_that_no_worker_can_run_yet_is_accepted_without_warning(
-    proxy: ProxyWorld, alice: SlurmUser
-) -> None:
+async def test_a_job_without_a_worker_is_accepted_without_warning(proxy: ProxyWorld, alice: SlurmUser) -> None:
     for job in ({"cpus_per_task": 60}, {"nodes": "100", "cpus_per_task": 60}, {"nodes": "3", "constraints": "memory"}):
         submitted = await proxy.submit(alice, **job)
         assert submitted.warnings == ()
-        await cancel(proxy, alice, submitted.job_id)
+        await proxy.cancel(alice, submitted.job_id)
 
 
-async def test_a_submit_waits_for_placeholders_that_were_lost(
-    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
-) -> None:
+async def test_a_submit_waits_for_lost_placeholders(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     done = await slurm.cluster.run("scontrol", "delete", f"nodename={','.join(await placeholder_names(slurm))}")
     assert done.returncode == 0, done
     job_id = (await proxy.submit(alice, cpus_per_task=60)).job_id
     assert (await proxy.job(alice, job_id)).state == "PENDING"
-    await cancel(proxy, alice, job_id)
+    await proxy.cancel(alice, job_id)
 
 
-async def test_a_key_makes_one_job(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+async def test_a_repeated_key_returns_the_same_job(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     first = await proxy.submit(alice, key="key-00001")
     again = await proxy.submit(alice, key="key-00001")
     assert (again.job_id, first.repeated, again.repeated) == (first.job_id, False, True)
@@ -117,42 +108,48 @@ async def test_a_key_makes_one_job(proxy: ProxyWorld, alice: SlurmUser, bob: Slu
     assert (await proxy.submit(bob, key="key-00001")).job_id != first.job_id
 
 
-async def test_submits_with_one_key_at_the_same_time_make_one_job(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_concurrent_submits_with_one_key_create_one_job(proxy: ProxyWorld, alice: SlurmUser) -> None:
     submitted = await asyncio.gather(*(proxy.submit(alice, key="key-00003") for _ in range(10)))
     assert len({each.job_id for each in submitted}) == 1
     assert (await proxy.jobs(alice)).total == 1
 
 
-async def test_somebody_elses_job_does_not_exist(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+async def test_another_users_job_is_not_found(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     submitted = await proxy.submit(alice, hold=True)
     request = GetJob(viewer=Viewer(user=bob), job_id=submitted.job_id)
+
     assert (await proxy.error_of("get", request)).kind == "not_found"
-    seen = await proxy.call("get", GetJob(viewer=Viewer(user=bob, admin=True), job_id=submitted.job_id), Job)
-    assert seen.user == alice.name
+
+    job = await proxy.call("get", GetJob(viewer=Viewer(user=bob, admin=True), job_id=submitted.job_id), Job)
+    assert job.user == alice.name
     assert (await proxy.jobs(bob)).jobs == ()
     assert (await proxy.jobs(bob, admin=True, user=alice.name)).total == 1
-    await cancel(proxy, alice, submitted.job_id)
+
+    await proxy.cancel(alice, submitted.job_id)
 
 
-async def test_cancelling(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+async def test_only_the_owner_cancels_and_repeating_it_succeeds(
+    proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser
+) -> None:
     waiting = (await proxy.submit(alice, hold=True)).job_id
-    at_work = (await proxy.submit(alice, LONG)).job_id
-    await wait_until_running(proxy, alice, at_work)
-    for job_id in (waiting, at_work):
+    busy = (await proxy.submit(alice, LONG)).job_id
+    await wait_until_running(proxy, alice, busy)
+    for job_id in (waiting, busy):
         request = Cancel(viewer=Viewer(user=bob), job_id=job_id)
         assert (await proxy.error_of("cancel", request)).kind == "forbidden"
-        await cancel(proxy, alice, job_id)
+        await proxy.cancel(alice, job_id)
         job = await proxy.wait_for_end(alice, job_id)
         assert job.state == "CANCELLED"
-        # It is as it should be.
-        await cancel(proxy, alice, job_id)
+        # Cancelling an ended job succeeds.
+        await proxy.cancel(alice, job_id)
     unknown = Cancel(viewer=Viewer(user=alice), job_id="999999")
+
     assert (await proxy.error_of("cancel", unknown)).kind == "not_found"
 
 
-async def test_an_admin_cancels_for_others(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+async def test_an_admin_cancels_another_users_job(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     job_id = (await proxy.submit(alice, hold=True)).job_id
-    await cancel(proxy, bob, job_id, admin=True)
+    await proxy.cancel(bob, job_id, admin=True)
     assert (await proxy.wait_for_end(alice, job_id)).state == "CANCELLED"
 
 
@@ -160,27 +157,36 @@ async def test_an_array_and_its_tasks(proxy: ProxyWorld, alice: SlurmUser) -> No
     script = "#!/bin/sh\nexit $SLURM_ARRAY_TASK_ID\n"
     array = (await proxy.submit(alice, script, array="0-2")).job_id
     whole = await proxy.wait_for_end(alice, array)
+
     assert (whole.job_id, whole.state, whole.exit_code) == (array, "FAILED", 2)
+
     tasks = [await proxy.job(alice, f"{array}_{task}") for task in range(3)]
     assert [task.state for task in tasks] == ["COMPLETED", "FAILED", "FAILED"]
     assert tasks[1].standard_output.endswith(f"/job_{array}_1.out")
+
     missing = GetJob(viewer=Viewer(user=alice), job_id=f"{array}_7")
     assert (await proxy.error_of("get", missing)).kind == "not_found"
 
 
-async def test_tasks_that_wait(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_waiting_tasks_of_an_array(proxy: ProxyWorld, alice: SlurmUser) -> None:
     array = (await proxy.submit(alice, array="0-4%2", hold=True)).job_id
     whole, task = await proxy.job(alice, array), await proxy.job(alice, f"{array}_3")
+
     assert (whole.state, whole.array_tasks.partition("%")[0]) == ("PENDING", "0-4")
     assert (task.job_id, task.state, task.array_tasks) == (f"{array}_3", "PENDING", "")
+
     missing = GetJob(viewer=Viewer(user=alice), job_id=f"{array}_7")
     assert (await proxy.error_of("get", missing)).kind == "not_found"
-    await cancel(proxy, alice, f"{array}_3")
-    gone = await proxy.wait_for_end(alice, f"{array}_3")
-    assert (gone.job_id, gone.state, gone.started_at) == (f"{array}_3", "CANCELLED", None)
+
+    await proxy.cancel(alice, f"{array}_3")
+    cancelled = await proxy.wait_for_end(alice, f"{array}_3")
+
+    assert (cancelled.job_id, cancelled.state, cancelled.started_at) == (f"{array}_3", "CANCELLED", None)
     assert (await proxy.job(alice, array)).array_tasks == "0-2,4"
-    await cancel(proxy, alice, array)
+
+    await proxy.cancel(alice, array)
     whole = await proxy.wait_for_end(alice, array)
+
     assert (whole.state, whole.job_id) == ("CANCELLED", array)
 
 
@@ -189,11 +195,12 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
     names = [f"job{number}" for number in range(7)]
     ids = [(await proxy.submit(alice, name=name, hold=True)).job_id for name in names]
     foreign = (await proxy.submit(bob, hold=True)).job_id
-    await cancel(proxy, alice, ids[0])
+    await proxy.cancel(alice, ids[0])
     await proxy.wait_for_end(alice, ids[0])
 
     newest_first = list(reversed(ids))
     assert [job.job_id for job in (await proxy.jobs(alice)).jobs] == newest_first
+
     read: list[str] = []
     cursor = None
     while True:
@@ -202,6 +209,7 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
         read.extend(job.job_id for job in page.jobs)
         if (cursor := page.cursor) is None:
             break
+
     assert read == newest_first
 
     assert [job.job_id for job in (await proxy.jobs(alice, states=("CANCELLED",))).jobs] == [ids[0]]
@@ -210,50 +218,59 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
     assert (await proxy.jobs(alice, submitted_after=now() + timedelta(hours=1))).total == 0
     assert (await proxy.jobs(alice, submitted_before=began - timedelta(seconds=2))).total == 0
     assert (await proxy.jobs(alice, submitted_after=began - timedelta(seconds=2))).total == 7
+
     everybody = await proxy.jobs(alice, admin=True, limit=1000, submitted_after=began - timedelta(seconds=2))
     assert {*ids, foreign} <= {job.job_id for job in everybody.jobs}
     assert [job.job_id for job in (await proxy.jobs(alice, admin=True, user=bob.name)).jobs] == [foreign]
-    strange = ListJobs(viewer=Viewer(user=alice), cursor="strange")
-    assert (await proxy.error_of("list", strange)).kind == "invalid"
+
+    invalid = ListJobs(viewer=Viewer(user=alice), cursor="invalid")
+    assert (await proxy.error_of("list", invalid)).kind == "invalid"
+
     for job_id in ids[1:]:
-        await cancel(proxy, alice, job_id)
-    await cancel(proxy, bob, foreign)
+        await proxy.cancel(alice, job_id)
+    await proxy.cancel(bob, foreign)
 
 
-async def test_jobs_that_slurmctld_forgot_are_read_from_accounting(
+async def test_purged_jobs_are_read_from_accounting(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser
 ) -> None:
     began = now() - timedelta(seconds=2)
     job_id = (await proxy.submit(alice, name="old")).job_id
     by_sbatch = await slurm.cluster.sbatch(alice, "#!/bin/sh\ntrue\n", "--job-name=older", "--output=/dev/null")
-    claim = f"--comment={Comment(user=alice.name, uid=str(alice.uid))}"
-    forged = await slurm.cluster.sbatch(bob, "#!/bin/sh\ntrue\n", claim, "--output=/dev/null")
+    comment = f"--comment={Comment(user=alice.name, uid=str(alice.uid))}"
+    forged = await slurm.cluster.sbatch(bob, "#!/bin/sh\ntrue\n", comment, "--output=/dev/null")
     for user, each in ((alice, job_id), (alice, by_sbatch), (bob, forged)):
         await proxy.wait_for_end(user, each)
     await slurm.purge_finished_jobs(job_id, by_sbatch, forged)
 
-    async def forgotten() -> bool:
+    async def removed() -> bool:
         return (await proxy.jobs(alice)).total == 0
 
-    await until(forgotten, seconds=30, what="the proxy to forget them too", every=0.1)
+    await until(removed, seconds=30, what="the proxy to remove them too", every=0.1)
     job = await proxy.job(alice, job_id)
+
     assert (job.state, job.name, job.user, job.uid) == ("COMPLETED", "old", alice.name, alice.uid)
     assert job.standard_output.endswith(f"/job_{job_id}.out")
+
     listed = await proxy.jobs(alice, submitted_after=began)
     assert {(job.job_id, job.uid) for job in listed.jobs} == {(job_id, alice.uid), (by_sbatch, alice.uid)}
     assert [job.job_id for job in (await proxy.jobs(bob, submitted_after=began)).jobs] == [forged]
+
     everybody = await proxy.jobs(bob, admin=True, submitted_after=began, limit=1000)
     owners = {job.job_id: job.uid for job in everybody.jobs}
-    # What a comment says of its owner is not believed.
+
+    # The owner in a comment is not trusted.
     assert (owners[job_id], owners[forged]) == (alice.uid, UNKNOWN_UID)
+
     request = GetJob(viewer=Viewer(user=bob), job_id=job_id)
     assert (await proxy.error_of("get", request)).kind == "not_found"
-    await cancel(proxy, alice, job_id)
+
+    await proxy.cancel(alice, job_id)
     assert (await proxy.error_of("cancel", Cancel(viewer=Viewer(user=bob), job_id=job_id))).kind == "not_found"
 
 
 class Garbage:
-    """What no service of ours would send."""
+    """A message that no service would send."""
 
     schema_name: ClassVar[str] = "garbage"
 
@@ -276,15 +293,17 @@ class Garbage:
         None,
     ],
 )
-async def test_garbage_is_answered_as_such_and_kept(
+async def test_a_malformed_request_is_invalid_and_a_dead_letter(
     proxy: ProxyWorld, alice: SlurmUser, change: dict[str, object] | None
 ) -> None:
     request = submission(alice).model_dump(mode="json")
     text = "not json" if change is None else json.dumps(request | change)
+
     assert (await proxy.error_of("submit", Garbage(text))).kind == "invalid"
-    buried = subjects.dead_letter(subjects.slurm(proxy.ref, "submit"))
 
-    async def kept() -> bool:
-        return any([stored.body == text.encode() async for stored in replay(proxy.client, DLQ.name, buried)])
+    subject = subjects.dead_letter(subjects.slurm(proxy.ref, "submit"))
 
-    await until(kept, seconds=30, what="the dead letter")
+    async def stored() -> bool:
+        return any([message.body == text.encode() async for message in replay(proxy.client, DLQ.name, subject)])
+
+    await until(stored, seconds=30, what="the dead letter")

@@ -8,7 +8,7 @@ LEASE = Lease(partition=0, fence=1)
 
 
 class Work:
-    """Something that runs until it is cancelled, and takes a moment to end."""
+    """Work that runs until it is cancelled, and takes a moment to end."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -32,7 +32,7 @@ async def cancel_and_wait(task: "asyncio.Task[None]") -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_work_runs_during_each_turn_and_has_ended_before_it_is_given_back() -> None:
+async def test_work_runs_while_leading_and_ends_before_the_lease_is_released() -> None:
     leader, work = Leader(), Work()
     waiting = asyncio.create_task(leader.while_leading(work.run))
     for number in (1, 2):
@@ -46,7 +46,7 @@ async def test_work_runs_during_each_turn_and_has_ended_before_it_is_given_back(
     await cancel_and_wait(waiting)
 
 
-async def test_work_that_fails_fails_who_runs_it() -> None:
+async def test_a_failure_of_the_work_is_raised() -> None:
     leader = Leader()
     leading = asyncio.create_task(leader.lead(LEASE))
 
@@ -55,10 +55,11 @@ async def test_work_that_fails_fails_who_runs_it() -> None:
 
     with pytest.raises(RuntimeError, match="broken"):
         await leader.while_leading(fail)
+
     await cancel_and_wait(leading)
 
 
-async def test_work_that_is_not_wanted_any_more_ends_with_its_turn_unchanged() -> None:
+async def test_cancelled_work_ends_without_ending_the_leadership() -> None:
     leader, one, other = Leader(), Work(), Work()
     leading = asyncio.create_task(leader.lead(LEASE))
     tasks = [asyncio.create_task(leader.while_leading(work.run)) for work in (one, other)]
@@ -66,8 +67,11 @@ async def test_work_that_is_not_wanted_any_more_ends_with_its_turn_unchanged() -
         await one.running.wait()
         await other.running.wait()
     await cancel_and_wait(tasks[0])
+
     assert one.ended.is_set()
     assert other.running.is_set()
+
     await cancel_and_wait(leading)
     assert other.ended.is_set()
+
     await cancel_and_wait(tasks[1])

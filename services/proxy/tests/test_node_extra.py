@@ -1,4 +1,4 @@
-"""Nodes that are closed to some jobs: what Slurm does with these, and what the proxy tells of it."""
+"""Node extras: Slurm runs only admitted job classes on a closed node, and snapshots show it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from clusterra_contracts.node_extra import OPEN, closed, job_class
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import DeleteNode, SetExtra
-from proxy_world import ProxyWorld
+from proxy_world import ProxyWorld, find_node, find_pending, find_running
 from slurm_world import SlurmWorld
 
 LONG = "#!/bin/sh\nsleep 100\n"
@@ -16,31 +16,20 @@ LONG = "#!/bin/sh\nsleep 100\n"
 
 @asynccontextmanager
 async def placeholder_of(slurm: SlurmWorld, feature: str) -> AsyncIterator[None]:
-    """A record that stands for more workers of a kind, as placeholders do for those of the catalogue's shapes.
-
-    Slurm would hold a job that it lets only wait otherwise.
-    """
+    """A placeholder with this feature. Without one, Slurm would hold a waiting job."""
     name = f"{feature}-to-come"
     await slurm.cluster.admit(name, cpus=4, memory_mib=8000, features=(feature,))
     yield
     await slurm.delete_node_record(name)
 
 
-def find_pending(snapshot: QueueSnapshot, job_id: JobId) -> PendingJobs | None:
-    return next((group for group in snapshot.pending or () if job_id in group.job_ids), None)
-
-
-def find_running(snapshot: QueueSnapshot, job_id: JobId) -> RunningJob | None:
-    return next((job for job in snapshot.running or () if job.job_id == job_id), None)
-
-
 async def wait_until_rejected_by_node(proxy: ProxyWorld, job_id: JobId) -> PendingJobs:
-    def refused(snapshot: QueueSnapshot) -> bool:
+    def rejected(snapshot: QueueSnapshot) -> bool:
         group = find_pending(snapshot, job_id)
-        # The first is the scheduler's word, the others are its backfill thread's.
+        # The main scheduler reports the first reason, the backfill scheduler the others.
         return group is not None and group.reason in ("Constraints", "Resources", "ReqNodeNotAvail")
 
-    group = find_pending(await proxy.until_snapshot(refused), job_id)
+    group = find_pending(await proxy.until_snapshot(rejected), job_id)
     assert group is not None
     assert not group.held
     return group
@@ -52,7 +41,7 @@ async def wait_until_running(proxy: ProxyWorld, job_id: JobId) -> RunningJob:
     return job
 
 
-async def test_a_closed_node_takes_only_the_classes_that_are_let_in(
+async def test_a_closed_node_runs_only_the_admitted_classes(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser
 ) -> None:
     async def set_extra(extra: str) -> None:
@@ -64,25 +53,32 @@ async def test_a_closed_node_takes_only_the_classes_that_are_let_in(
     async with placeholder_of(slurm, "picky"), slurm.worker("picky", features="picky"):
         await set_extra(closed())
         alices, bobs = await submit(alice, "--time=60"), await submit(bob, "--time=60")
-        asked = await wait_until_rejected_by_node(proxy, alices)
-        assert asked.job_ids == (alices,)
-        assert asked.extra == f"open=1|{job_class(asked.extra)}=1"
-        class_of_bob = job_class((await wait_until_rejected_by_node(proxy, bobs)).extra)
-        assert class_of_bob is not None
-        assert f"u{bob.uid}." in class_of_bob
+        waiting = await wait_until_rejected_by_node(proxy, alices)
 
-        # It waits no longer because an older job, of the same priority, goes on waiting.
-        await set_extra(closed([class_of_bob, "u1.c1.n1"]))
+        assert waiting.job_ids == (alices,)
+        assert waiting.extra == f"open=1|{job_class(waiting.extra)}=1"
+
+        bobs_class = job_class((await wait_until_rejected_by_node(proxy, bobs)).extra)
+        assert bobs_class is not None
+        assert f"u{bob.uid}." in bobs_class
+
+        # It runs although an older job of the same priority keeps waiting.
+        await set_extra(closed([bobs_class, "u1.c1.n1"]))
         job = await wait_until_running(proxy, bobs)
-        assert (job.nodes, job.memory_mib, job_class(job.extra)) == (("picky",), 1024, class_of_bob)
+
+        assert (job.nodes, job.memory_mib, job_class(job.extra)) == (("picky",), 1024, bobs_class)
+
         await wait_until_rejected_by_node(proxy, alices)
 
         await set_extra(OPEN)
         assert (await wait_until_running(proxy, alices)).nodes == ("picky",)
-        # It stays where it is, whatever the node takes from now on.
+
+        # A running job stays, whatever the node admits from now on.
         await set_extra(closed())
         newest = proxy.snapshots[-1]
-        (node,) = [node for node in newest.nodes or () if node.name == "picky"]
+        node = find_node(newest, "picky")
+
+        assert node is not None
         assert node.extra == closed()
         assert find_running(newest, alices)
 
@@ -93,14 +89,15 @@ async def test_a_closed_node_takes_only_the_classes_that_are_let_in(
     await proxy.call("delete-node", DeleteNode(node="picky"), Done)
 
 
-async def test_extra_of_a_node(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
-    async def shown() -> str:
+async def test_a_nodes_extra_is_set_and_must_be_json(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
+    async def shown_node() -> str:
         return (await slurm.cluster.run("scontrol", "show", "node", "w2")).stdout
 
     classes = [f"u{uid}.t12.c4.m8.n1" for uid in range(20000, 21000)]
     for extra in (closed(classes), closed(classes), OPEN):
         await proxy.call("set-extra", SetExtra(node="w2", extra=extra), Done)
-        assert f"Extra={extra}\n" in await shown()
+        assert f"Extra={extra}\n" in await shown_node()
     error = await proxy.error_of("set-extra", SetExtra(node="w2", extra="open"))
+
     assert (error.kind, "JSON" in error.hint) == ("rejected", True)
-    assert f"Extra={OPEN}\n" in await shown()
+    assert f"Extra={OPEN}\n" in await shown_node()

@@ -21,12 +21,14 @@ def kinds(events: list[PendingEvent[NodeFact]]) -> list[str]:
 def test_the_life_of_a_node() -> None:
     published = PublishedNodeEvents()
     (registered,) = observe(published, node())
+
     assert (registered.fact.kind, registered.time, registered.version) == (
         "node.registered",
         at(0),
         str(int(at(0).timestamp())),
     )
     assert observe(published, node("w1", "ALLOCATED")) == []
+
     (drained,) = observe(published, DRAINED)
     assert (drained.fact.kind, drained.time, drained.fact.reason) == ("node.drained", at(20), "clusterra:idle")
     assert observe(published, DRAINED) == []
@@ -37,13 +39,13 @@ def test_the_life_of_a_node() -> None:
     assert kinds(observe(published, node(slurmd_start_time=at(50)))) == ["registered"]
 
 
-def test_a_slurmd_that_began_again_registers_again() -> None:
+def test_a_restarted_slurmd_registers_again() -> None:
     published = PublishedNodeEvents()
     observe(published, node())
     assert kinds(observe(published, node(slurmd_start_time=at(9)))) == ["registered"]
 
 
-def test_a_node_that_does_not_answer_has_not_registered() -> None:
+def test_a_node_without_slurmd_has_not_registered() -> None:
     published = PublishedNodeEvents()
     assert observe(published, node("w1", "UNKNOWN")) == []
     assert observe(published, node(slurmd_start_time=None)) == []
@@ -61,15 +63,16 @@ STEPS = (
 
 
 @given(st.lists(st.sampled_from(STEPS)), st.integers(0, 20))
-def test_after_a_restart_nothing_is_told_again(steps: list[tuple[NodeRecord, ...]], cut: int) -> None:
-    whole, first = PublishedNodeEvents(), PublishedNodeEvents()
-    expected = [(event.fact, event.version) for nodes in steps for event in observe(whole, *nodes)]
-    first_events = [event for nodes in steps[:cut] for event in observe(first, *nodes)]
-    second = PublishedNodeEvents()
-    for event in first_events:
-        second.add(event.fact.node, event.version, event.fact.kind)
-    first_events += [event for nodes in steps[cut:] for event in observe(second, *nodes)]
-    # Slurm's seconds are all that tells two of a kind apart: those of one version are one event.
-    assert {(str(event.fact), event.version) for event in first_events} == {
+def test_after_a_restart_the_same_events_are_published(steps: list[tuple[NodeRecord, ...]], cut: int) -> None:
+    uninterrupted, before_restart = PublishedNodeEvents(), PublishedNodeEvents()
+    expected = [(event.fact, event.version) for nodes in steps for event in observe(uninterrupted, *nodes)]
+    events = [event for nodes in steps[:cut] for event in observe(before_restart, *nodes)]
+    after_restart = PublishedNodeEvents()
+    for event in events:
+        after_restart.add(event.fact.node, event.version, event.fact.kind)
+    events += [event for nodes in steps[cut:] for event in observe(after_restart, *nodes)]
+
+    # Versions are times in seconds, so two events of a kind within a second are one event.
+    assert {(str(event.fact), event.version) for event in events} == {
         (str(fact), version) for fact, version in expected
     }

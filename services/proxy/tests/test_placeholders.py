@@ -1,4 +1,4 @@
-"""Which records a catalogue needs, and what is between them and those there are: pure."""
+"""The placeholders of a catalogue, and the difference to existing records, without Slurm."""
 
 from dataclasses import replace
 
@@ -68,7 +68,7 @@ def created_names(changes: PlaceholderDiff) -> set[str]:
 
 
 @given(st.integers(0, 5000), st.integers(1, 3000))
-def test_the_room_is_kept_and_the_largest_shapes_get_most(max_workers: int, limit: int) -> None:
+def test_the_limit_is_kept_and_the_largest_shapes_get_most(max_workers: int, limit: int) -> None:
     counts = {group.shape: group.count for group in desired_placeholders(binding(max_workers), limit)}
     assert counts.keys() == {shape.name for shape in CATALOGUE.shapes}
     assert sum(counts.values()) <= max(limit, len(counts))
@@ -76,13 +76,13 @@ def test_the_room_is_kept_and_the_largest_shapes_get_most(max_workers: int, limi
     assert min(counts[name] for name in LARGEST) >= max(counts.values()) - 1
 
 
-def test_a_job_of_as_many_nodes_as_there_may_be_workers_is_admitted_by_each_family() -> None:
+def test_each_family_admits_a_job_on_the_maximum_number_of_workers() -> None:
     counts = {group.shape: group.count for group in desired_placeholders(binding(100), 512)}
     assert {counts[name] for name in LARGEST} == {100}
     assert {count for name, count in counts.items() if name not in LARGEST} == {17}
 
 
-def test_the_shape_with_most_gpus_of_a_model_serves_those_with_fewer() -> None:
+def test_the_shape_with_the_most_gpus_of_a_model_covers_the_others() -> None:
     def gpus(name: str, vcpu: int, model: str, count: int) -> Shape:
         fields = {"family": model, "size": "small", "memory_gib": 16, "usd_per_hour": 1}
         return Shape.model_validate({**fields, "name": name, "vcpu": vcpu, "gpu_model": model, "gpu_count": count})
@@ -90,33 +90,34 @@ def test_the_shape_with_most_gpus_of_a_model_serves_those_with_fewer() -> None:
     shapes = [gpus("l4-small", 4, "l4", 1), gpus("l4-large", 48, "l4", 4), gpus("a10g-small", 4, "a10g", 1)]
     catalogue = Catalogue(shapes=(*CATALOGUE.shapes, *shapes))
     counts = {group.shape: group.count for group in desired_placeholders(binding(100, catalogue), MAX_PLACEHOLDERS)}
+
     assert {name for name, count in counts.items() if count == 100} == LARGEST | {"l4-large", "a10g-small"}
 
 
-def test_no_placeholder_has_a_weight() -> None:
+def test_a_workers_weight_does_not_change_its_placeholders() -> None:
     heavy = replace(PLAIN, worker=PLAIN.worker.model_copy(update={"weight": 5}))
     assert (heavy.names, heavy.node_conf("n1")) == (PLAIN.names, PLAIN.node_conf("n1"))
 
 
-def test_of_equal_shapes_none_is_served_by_the_other() -> None:
+def test_equal_shapes_do_not_cover_each_other() -> None:
     small = CATALOGUE["general-xs"]
     twins = Catalogue(shapes=(small, small.model_copy(update={"name": "general-twin"})))
     assert {group.count for group in desired_placeholders(binding(100, twins), 512)} == {100}
 
 
-def test_what_is_there_needs_nothing() -> None:
+def test_existing_placeholders_need_no_change() -> None:
     assert not diff((PLAIN, TYPED), existing(PLAIN, TYPED))
 
 
 @given(st.sets(st.sampled_from((*PLAIN.names, *TYPED.names))))
-def test_what_is_missing_is_made_by_calls_of_bounded_size(lost: set[str]) -> None:
+def test_missing_placeholders_are_created_in_bounded_calls(lost: set[str]) -> None:
     changes = diff((PLAIN, TYPED), [node for node in existing(PLAIN, TYPED) if node.name not in lost])
     assert created_names(changes) == lost
     assert all(len(expand(nodes)) <= MAX_NODES_PER_CALL for _, nodes in changes.create)
     assert (changes.delete, changes.amend) == ((), ())
 
 
-def test_forgotten_types_are_said_again_and_nothing_is_deleted() -> None:
+def test_forgotten_gpu_types_are_amended() -> None:
     forgotten = [node.model_copy(update={"gres": "gpu:4"}) for node in existing(TYPED)]
     changes = diff((PLAIN, TYPED), [*existing(PLAIN), *forgotten])
     assert {name for nodes, _ in changes.amend for name in expand(nodes)} == set(TYPED.names)
@@ -124,26 +125,26 @@ def test_forgotten_types_are_said_again_and_nothing_is_deleted() -> None:
     assert (changes.create, changes.delete) == ((), ())
 
 
-def test_what_takes_no_job_is_opened_and_nothing_is_deleted() -> None:
+def test_closed_placeholders_are_amended() -> None:
     closed = [node.model_copy(update={"extra": ""}) for node in existing(PLAIN)]
     changes = diff((PLAIN, TYPED), [*closed, *existing(TYPED)])
     assert {name for nodes, _ in changes.amend for name in expand(nodes)} == set(PLAIN.names)
     assert (changes.create, changes.delete) == ((), ())
 
 
-def test_a_changed_shape_has_new_names_and_the_old_ones_go() -> None:
+def test_a_changed_shape_gets_new_records_and_the_old_ones_are_deleted() -> None:
     changed = PlaceholderGroup("plain", PLAIN.worker.model_copy(update={"memory_mib": 9000}), 3)
     changes = diff((changed,), existing(PLAIN))
     assert created_names(changes) == set(changed.names)
     assert {name for nodes in changes.delete for name in expand(nodes)} == set(PLAIN.names)
 
 
-def test_what_is_not_ours_stays() -> None:
+def test_foreign_records_are_left_alone() -> None:
     workers = [FutureNode(name="general-1", state=("IDLE", "DYNAMIC_NORM"))]
     assert not diff((), [*workers, *existing(PLAIN, dynamic=False)])
 
 
-def test_a_line_of_slurm_conf() -> None:
+def test_the_slurm_conf_line_of_a_placeholder() -> None:
     assert (
         TYPED.node_conf("n[1-2]") == "NodeName=n[1-2] CPUs=8 RealMemory=8000 Feature=gpu Gres=gpu:h100:4 State=FUTURE"
     )
@@ -168,6 +169,6 @@ def test_sentinels_are_the_last_record_and_the_last_with_gpus(
     ("shown", "same"),
     [("gpu:h100:4(S:0-1)", True), ("gpu:4", False), ("gpu:a100:4", False), ("", False), ("gpu:h100:4,shard:1", False)],
 )
-def test_what_slurm_shows_of_resources(shown: str, same: bool) -> None:
+def test_slurms_notation_of_resources_is_recognized(shown: str, same: bool) -> None:
     assert same_gres(shown, "gpu:h100:4") is same
     assert same_gres("gpu:1", "gpu")

@@ -1,4 +1,4 @@
-"""Two proxies for one cluster: both answer, one watches, and the other takes over."""
+"""Two replicas for one cluster: both answer requests, one leads, and the other takes over."""
 
 import sys
 from collections import Counter
@@ -10,7 +10,7 @@ from proxy_world import proxy_world
 from slurm_world import SlurmWorld
 
 
-async def test_one_watches_and_the_other_takes_over(
+async def test_the_second_replica_takes_over_from_a_killed_leader(
     slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     user = slurm.new_user()
@@ -30,7 +30,7 @@ async def test_one_watches_and_the_other_takes_over(
             await proxy.kill()
             killed_at = now()
 
-            # Nobody watches now, so the second one asks Slurm itself.
+            # No replica watches now, so the second one asks Slurm for each request.
             first, held = await proxy.job(user, ids[0]), await proxy.submit(user, key="key-00001", hold=True)
             assert first.state in ("PENDING", "RUNNING", "COMPLETED")
             assert (await proxy.submit(user, key="key-00001", hold=True)).job_id == held.job_id
@@ -47,11 +47,13 @@ async def test_one_watches_and_the_other_takes_over(
 
             await until(all_published, seconds=30, what="all events", every=0.1)
             events = [event for event in await proxy.events("job.*") if event.subject in {*ids, held.job_id}]
+
             assert Counter(event.kind for event in events) == {
                 "job.submitted": len(ids) + 1,
                 "job.running": len(ids),
                 "job.completed": len(ids),
             }
+
             await slurm.cluster.run("scancel", held.job_id)
         finally:
             assert await second.stop(20) == 0

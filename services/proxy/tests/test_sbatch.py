@@ -1,4 +1,4 @@
-"""A script gives the same job by our translation as by the real sbatch."""
+"""The proxy's translation of a script creates the same job as the real sbatch."""
 
 import asyncio
 import json
@@ -54,13 +54,13 @@ LINES = (
     "--open-mode=append --tmp=1G",
 )
 DIFFERENT = {
-    # Of the one job and when it came.
+    # Specific to each job.
     *("job_id", "array_job_id", "step_id", "submit_time", "accrue_time", "eligible_time", "last_sched_evaluation"),
     *("name", "comment", "command", "submit_line", "allocating_node", "mail_user", "state_reason", "state_description"),
     *("standard_output", "stdout_expanded", "stdin_expanded", "stderr_expanded", "current_working_directory"),
-    # sbatch says /dev/null and full paths for what slurmrestd leaves to slurmd.
+    # sbatch sets /dev/null and full paths where slurmrestd leaves the default to slurmd.
     *("standard_input", "standard_error"),
-    # How sbatch notes what was asked for; what Slurm makes of it (cpus, tres_req_str) is compared.
+    # sbatch's notation of the request; its effects (cpus, tres_req_str) are compared.
     *("flags", "tres_per_task", "tres_bind"),
 }
 
@@ -72,7 +72,7 @@ async def job_record(slurm: SlurmWorld, http: aiohttp.ClientSession, job_id: str
     return {name: value for name, value in job.items() if name not in DIFFERENT}
 
 
-async def test_the_same_job_as_by_sbatch(slurm: SlurmWorld, workers: None, alice: SlurmUser) -> None:
+async def test_directives_create_the_same_job_as_sbatch(slurm: SlurmWorld, workers: None, alice: SlurmUser) -> None:
     slots = asyncio.Semaphore(4)
     token = slurm.token(alice)
     async with slurm.slurmctld() as slurmctld, aiohttp.ClientSession() as http:
@@ -83,18 +83,20 @@ async def test_the_same_job_as_by_sbatch(slurm: SlurmWorld, workers: None, alice
                 script, JobDescription(environment=("PATH=/usr/bin:/bin",), hold=True), now=now()
             ).model_dump(exclude_none=True)
             job.setdefault("current_working_directory", slurm.shared_path)
-            ours = await slurmctld.submit(token, script, job)
+            submitted = await slurmctld.submit(token, script, job)
             async with slots:
-                theirs = await slurm.cluster.sbatch(alice, script, "--hold")
-            mine, other = [await job_record(slurm, http, job_id) for job_id in (str(ours.job_id), theirs)]
-            return line, mine, other
+                sbatch_id = await slurm.cluster.sbatch(alice, script, "--hold")
+            by_proxy = await job_record(slurm, http, str(submitted.job_id))
+            by_sbatch = await job_record(slurm, http, sbatch_id)
+            return line, by_proxy, by_sbatch
 
         compared = await asyncio.gather(*map(compare, LINES))
         await slurm.cluster.run("scancel", f"--user={alice.uid}")
     different = {
-        line: {name: (mine[name], theirs.get(name)) for name in mine if mine[name] != theirs.get(name)}
-        for line, mine, theirs in compared
+        line: {name: (value, by_sbatch.get(name)) for name, value in by_proxy.items() if value != by_sbatch.get(name)}
+        for line, by_proxy, by_sbatch in compared
     }
+
     assert {line: fields for line, fields in different.items() if fields} == {}
 
 
@@ -102,7 +104,7 @@ async def test_the_same_job_as_by_sbatch(slurm: SlurmWorld, workers: None, alice
     "line",
     ["--mem=1.5G", "-n 0", "-n 2k", "--par=main", "stray", "--frobnicate", '-J ""', "--gres=gpu:1 --gpus-per-node=2"],
 )
-async def test_what_sbatch_refuses_is_refused(slurm: SlurmWorld, workers: None, alice: SlurmUser, line: str) -> None:
+async def test_what_sbatch_rejects_is_rejected(slurm: SlurmWorld, workers: None, alice: SlurmUser, line: str) -> None:
     script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
     with pytest.raises(CommandFailed):
         await slurm.cluster.sbatch(alice, script, "--hold")

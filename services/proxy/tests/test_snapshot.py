@@ -30,7 +30,7 @@ def test_identical_jobs_are_one_group() -> None:
     assert group.first_submitted_at == at(3)
 
 
-def test_groups_come_in_the_order_of_slurms_priority_and_of_equal_ones_the_older_first() -> None:
+def test_groups_are_ordered_by_priority_and_then_by_age() -> None:
     records = (
         job(1, cpus=1, priority=5),
         job(2, cpus=2, priority=7),
@@ -39,10 +39,11 @@ def test_groups_come_in_the_order_of_slurms_priority_and_of_equal_ones_the_older
         job(5, cpus=4),
     )
     groups = snapshot(*records).pending or ()
+
     assert [group.job_ids for group in groups] == [("3", "1"), ("2",), ("4",), ("5",)]
 
 
-def test_jobs_that_ask_for_something_else_are_another_group() -> None:
+def test_jobs_with_different_requests_are_different_groups() -> None:
     different: tuple[dict[str, Any], ...] = (
         {"cpus": 2},
         {"node_count": 2},
@@ -69,6 +70,7 @@ def test_jobs_that_ask_for_something_else_are_another_group() -> None:
         {"time_limit": 10},
     )
     groups = snapshot(job(1), *(job(number, **fields) for number, fields in enumerate(different, start=2))).pending
+
     assert groups is not None
     assert [group.count for group in groups] == [1] * (1 + len(different))
     assert groups[-1].held
@@ -80,7 +82,7 @@ def pending_group(**fields: Any) -> PendingJobs:
     return group
 
 
-def test_no_memory_asked_for_is_none_and_zero_is_all_of_a_node() -> None:
+def test_unset_memory_is_none_and_zero_is_all_of_a_node() -> None:
     assert pending_group().memory_per_node_mib is None
     assert pending_group(memory_per_node=0).memory_per_node_mib == 0
     per_gpu = pending_group(memory_per_node=2048, memory_per_tres="gres/gpu:2048")
@@ -101,11 +103,11 @@ def test_no_memory_asked_for_is_none_and_zero_is_all_of_a_node() -> None:
         ({"tres_req_str": "cpu=4,mem=4G,node=1,gres/gpu=2"}, "job/gpu=2"),
     ],
 )
-def test_generic_resources_have_one_spelling(tres: dict[str, str], gres: str) -> None:
+def test_requested_generic_resources_have_one_notation(tres: dict[str, str], gres: str) -> None:
     assert pending_group(**tres).gres == gres
 
 
-def test_the_fewest_nodes_are_what_was_asked_for_and_not_what_slurm_guesses() -> None:
+def test_the_minimum_nodes_are_those_requested_and_not_slurms_guess() -> None:
     assert pending_group(node_count=5, max_nodes=40, tres_req_str="cpu=40,mem=40G,node=1,billing=40").nodes == 1
     assert pending_group(node_count=3).nodes == 3
 
@@ -114,28 +116,31 @@ def test_the_fewest_nodes_are_what_was_asked_for_and_not_what_slurm_guesses() ->
     ("shared", "exclusive", "exclusive_user"),
     [("none", True, False), ("topo", True, False), ("user", False, True), ("mcs", False, True)],
 )
-def test_who_may_be_on_its_nodes(shared: str, exclusive: bool, exclusive_user: bool) -> None:
+def test_exclusive_jobs(shared: str, exclusive: bool, exclusive_user: bool) -> None:
     group = pending_group(shared=(shared,))
     assert (group.exclusive, group.exclusive_user) == (exclusive, exclusive_user)
 
 
-def test_a_begin_that_has_passed_is_told_no_more() -> None:
+def test_a_past_begin_time_is_omitted() -> None:
     assert pending_group(eligible_time=at(1)).begins_at == at(1)
     assert pending_group(eligible_time=at(0)).begins_at is None
 
 
-def test_an_array_counts_what_may_run_side_by_side() -> None:
+def test_an_array_counts_the_tasks_that_may_run_concurrently() -> None:
     (group,) = snapshot(waiting_array(1, "0-9")).pending or ()
     assert (group.job_ids, group.count, group.array_tasks) == (("1",), 10, {"1": ((0, 9),)})
+
     (group,) = snapshot(waiting_array(1, "0-2,4-9:2"), job(2)).pending or ()
     assert (group.job_ids, group.count, group.array_tasks) == (("1", "2"), 7, {"1": ((0, 2), (4, 4), (6, 6), (8, 8))})
+
     (group,) = snapshot(waiting_array(1, "0-9%3", array_max_tasks=3)).pending or ()
     assert group.count == 3
+
     (group,) = snapshot(waiting_array(1, "8,9%3", array_max_tasks=3)).pending or ()
     assert group.count == 2
 
 
-def test_tasks_that_run_count_for_the_throttle() -> None:
+def test_running_tasks_count_towards_the_throttle() -> None:
     array = waiting_array(1, "2-9%3", array_max_tasks=3)
     (group,) = snapshot(array, task(2, 1, 0), task(3, 1, 1, "COMPLETED")).pending or ()
     assert group.count == 2
@@ -143,23 +148,25 @@ def test_tasks_that_run_count_for_the_throttle() -> None:
     assert group.count == 0
 
 
-def test_what_holds_nodes_runs() -> None:
-    taken = snapshot(
+def test_jobs_that_hold_nodes_are_running() -> None:
+    observed = snapshot(
         job(1, "RUNNING", nodes="w[1-2]", start=7, time_limit=2),
         task(3, 2, 0),
         job(4, "COMPLETED+COMPLETING"),
         job(5, "COMPLETED"),
         job(6, "PENDING+COMPLETING", nodes="w1", start=5, restart_cnt=1),
     )
-    assert taken.running is not None
-    assert [running.job_id for running in taken.running] == ["1", "2_0", "4", "6"]
-    first = taken.running[0]
+
+    assert observed.running is not None
+    assert [each.job_id for each in observed.running] == ["1", "2_0", "4", "6"]
+
+    first = observed.running[0]
     assert (first.nodes, first.started_at, first.ends_by, first.user) == (("w1", "w2"), at(7), at(127), "alice")
-    assert taken.pending == ()
+    assert observed.pending == ()
 
 
 @pytest.mark.parametrize(
-    ("given", "memory_mib"),
+    ("tres", "memory_mib"),
     [
         ("cpu=4,mem=4G,node=2,billing=4", 4096),
         ("cpu=1,mem=1500M,node=1", 1500),
@@ -168,13 +175,13 @@ def test_what_holds_nodes_runs() -> None:
         ("", None),
     ],
 )
-def test_memory_that_a_running_job_was_given(given: str, memory_mib: int | None) -> None:
-    (running,) = snapshot(job(1, "RUNNING", tres_alloc_str=given)).running or ()
+def test_allocated_memory_of_a_running_job(tres: str, memory_mib: int | None) -> None:
+    (running,) = snapshot(job(1, "RUNNING", tres_alloc_str=tres)).running or ()
     assert running.memory_mib == memory_mib
 
 
 @pytest.mark.parametrize(
-    ("given", "gres"),
+    ("fields", "gres"),
     [
         ({}, {}),
         ({"gres_detail": ("gpu:h100:3(IDX:0,2-3)",), "nodes": "w1"}, {"w1": {"gpu:h100": 3}}),
@@ -183,15 +190,15 @@ def test_memory_that_a_running_job_was_given(given: str, memory_mib: int | None)
             {"w2": {"gpu:h100": 2}, "w1": {"gpu:l4": 1, "shard": 4096}},
         ),
         ({"gres_detail": ("gpu:2(IDX:0-1)", ""), "nodes": "w[1-2]"}, {"w1": {"gpu": 2}}),
-        # Slurm cleans up after it.
+        # The job is completing.
         (
             {"tres_alloc_str": "cpu=3,mem=3G,node=2,billing=3,gres/gpu=3,gres/gpu:l4=3", "nodes": "w[1-2]"},
             {"w1": {"gpu": 2}, "w2": {"gpu": 2}},
         ),
     ],
 )
-def test_generic_resources_that_a_running_job_was_given(given: dict[str, Any], gres: dict[str, Any]) -> None:
-    (running,) = snapshot(job(1, "RUNNING", start=1, **given)).running or ()
+def test_allocated_generic_resources_of_a_running_job(fields: dict[str, Any], gres: dict[str, Any]) -> None:
+    (running,) = snapshot(job(1, "RUNNING", start=1, **fields)).running or ()
     assert running.gres == gres
 
 
@@ -206,11 +213,12 @@ def test_generic_resources_of_a_node() -> None:
             node("w2"),
         ]
     )
+
     assert (gpus.gres, gpus.gres_allocated) == ({"gpu:h100": 4, "gpu:l4": 2, "shard": 8}, {"gpu:h100": 3})
     assert (none.gres, none.gres_allocated) == ({}, {})
 
 
-def test_a_node_is_idle_since_slurm_cleaned_up_on_it() -> None:
+def test_a_node_is_idle_since_its_last_clean_up() -> None:
     idle, busy, ending = node_states(
         [
             node("w3", "IDLE", "COMPLETING", last_busy=at(9)),
@@ -218,18 +226,19 @@ def test_a_node_is_idle_since_slurm_cleaned_up_on_it() -> None:
             node("w1", "IDLE", last_busy=at(9)),
         ]
     )
+
     assert (idle.name, idle.idle, idle.idle_since) == ("w1", True, at(9))
     assert (busy.name, busy.idle, busy.idle_since, busy.cpus_allocated) == ("w2", False, None, 1)
     assert (ending.name, ending.idle, ending.idle_since) == ("w3", False, None)
 
 
-def test_only_what_is_said_makes_a_snapshot_another_one() -> None:
+def test_snapshots_are_compared_by_content() -> None:
     assert same_queue(snapshot(job(1)), snapshot(job(1), taken_at=at(9), generation=7))
     assert not same_queue(snapshot(job(1)), snapshot(job(2)))
     assert not same_queue(None, snapshot())
 
 
-def test_the_scaler_waits_for_looks_while_something_waits_or_drains() -> None:
+def test_a_snapshot_is_urgent_while_jobs_are_pending_or_nodes_drain() -> None:
     assert not urgent(snapshot(job(1, "RUNNING")))
     assert urgent(snapshot(job(1)))
     draining = snapshot().model_copy(update={"nodes": node_states([node("w1", "IDLE", "DRAIN")])})
@@ -246,5 +255,5 @@ def test_every_pending_job_is_in_exactly_one_group(records: list[JobRecord]) -> 
     groups = pending_jobs(records, TABLE.waiting_tasks, BEGIN)
     assert sorted(job_id for group in groups for job_id in group.job_ids) == sorted(record.id for record in records)
     assert sum(group.count for group in groups) == len(records)
-    pending_group = {record.id: record.cpus for record in records}
-    assert all(pending_group[job_id] == group.cpus for group in groups for job_id in group.job_ids)
+    requested = {record.id: record.cpus for record in records}
+    assert all(requested[job_id] == group.cpus for group in groups for job_id in group.job_ids)

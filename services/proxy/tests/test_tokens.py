@@ -16,49 +16,49 @@ ALICE = SlurmUser(name="alice", uid=5001, gid=5001, groups=(6000, 5001))
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 
 
-def token_mint(key: Callable[[], bytes] = lambda: KEY, privileged: set[str] | None = None) -> TokenMint:
-    minter = TokenMint(key, OPERATOR, home="/shared")
+def make_mint(key: Callable[[], bytes] = lambda: KEY, privileged: set[str] | None = None) -> TokenMint:
+    mint = TokenMint(key, OPERATOR, home="/shared")
     if privileged is not None:
-        minter.reserve_names(privileged)
-    return minter
+        mint.reserve_names(privileged)
+    return mint
 
 
-def claims(token: str, key: bytes = KEY) -> dict[str, object]:
+def decode(token: str, key: bytes = KEY) -> dict[str, object]:
     return jwt.decode(token, OctKey.import_key(key), algorithms=["HS256"]).claims
 
 
-def test_a_token_says_who_it_is_for_and_ends_in_minutes() -> None:
-    token_claims = claims(token_mint(privileged=set()).user(ALICE))
-    assert token_claims["uid"] == 5001
-    assert token_claims["gid"] == 5001
-    assert token_claims["id"] == {
+def test_a_token_carries_its_users_identity_and_expires_in_minutes() -> None:
+    claims = decode(make_mint(privileged=set()).user(ALICE))
+    assert claims["uid"] == 5001
+    assert claims["gid"] == 5001
+    assert claims["id"] == {
         "name": "alice",
         "gecos": "alice",
         "dir": "/shared",
         "shell": "/bin/sh",
         "gids": [5001, 6000],
     }
-    assert token_claims["exp"] - token_claims["iat"] == LIFETIME_SECONDS  # type: ignore[operator]
-    assert abs(time.time() - token_claims["iat"]) < 5  # type: ignore[operator]
+    assert claims["exp"] - claims["iat"] == LIFETIME_SECONDS  # type: ignore[operator]
+    assert abs(time.time() - claims["iat"]) < 5  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra", "admin"])
-def test_names_with_rights_are_nobodys(name: str) -> None:
+def test_privileged_names_get_no_token(name: str) -> None:
     with pytest.raises(Unauthenticated, match="reserved"):
-        token_mint(privileged={"admin"}).user(SlurmUser(name=name, uid=5001, gid=5001))
+        make_mint(privileged={"admin"}).user(SlurmUser(name=name, uid=5001, gid=5001))
 
 
-def test_the_operators_uid_is_nobody_elses() -> None:
+def test_the_operators_uid_gets_no_user_token() -> None:
     with pytest.raises(Unauthenticated, match="reserved"):
-        token_mint(privileged=set()).user(SlurmUser(name="alice", uid=OPERATOR.uid, gid=5001))
+        make_mint(privileged=set()).user(SlurmUser(name="alice", uid=OPERATOR.uid, gid=5001))
 
 
-def test_a_name_that_got_rights_loses_its_token() -> None:
-    minter = token_mint(privileged=set())
-    minter.user(ALICE)
-    minter.reserve_names({"alice"})
+def test_a_name_that_becomes_privileged_loses_its_token() -> None:
+    mint = make_mint(privileged=set())
+    mint.user(ALICE)
+    mint.reserve_names({"alice"})
     with pytest.raises(Unauthenticated, match="reserved"):
-        minter.user(ALICE)
+        mint.user(ALICE)
 
 
 @pytest.mark.parametrize(
@@ -70,43 +70,45 @@ def test_a_name_that_got_rights_loses_its_token() -> None:
         SlurmUser(name="alice", uid=5001, gid=5001, groups=(0,)),
     ],
 )
-def test_ids_of_the_system_are_nobodys(user: SlurmUser) -> None:
+def test_system_ids_get_no_token(user: SlurmUser) -> None:
     with pytest.raises(Unauthenticated, match="below 1000"):
-        token_mint(privileged=set()).user(user)
+        make_mint(privileged=set()).user(user)
 
 
 @pytest.mark.parametrize("other", [ALICE.model_copy(update={"uid": 5009}), BOB.model_copy(update={"uid": 5001})])
-def test_one_name_has_one_uid(other: SlurmUser) -> None:
-    minter = token_mint(privileged=set())
-    minter.user(ALICE)
+def test_a_name_is_bound_to_one_uid(other: SlurmUser) -> None:
+    mint = make_mint(privileged=set())
+    mint.user(ALICE)
     with pytest.raises(Unauthenticated, match="bound to another"):
-        minter.user(other)
-    minter.user(BOB)
+        mint.user(other)
+    mint.user(BOB)
 
 
-def test_nobody_gets_a_token_while_it_is_unknown_who_has_rights() -> None:
-    minter = token_mint()
+def test_only_the_operator_gets_a_token_before_the_privileged_names_are_known() -> None:
+    mint = make_mint()
     with pytest.raises(Unavailable, match="slurmdbd"):
-        minter.user(ALICE)
-    assert claims(minter.operator())["uid"] == OPERATOR.uid
+        mint.user(ALICE)
+    assert decode(mint.operator())["uid"] == OPERATOR.uid
 
 
-def test_a_token_is_used_again_until_half_of_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    minter = token_mint(privileged=set())
-    first = minter.user(ALICE)
+def test_a_token_is_reused_until_half_of_its_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
+    mint = make_mint(privileged=set())
+    first = mint.user(ALICE)
     began = time.time()
     monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 - 1)
-    assert minter.user(ALICE) == first
+
+    assert mint.user(ALICE) == first
+
     monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 + 1)
-    assert minter.user(ALICE) != first
+    assert mint.user(ALICE) != first
 
 
-def test_a_new_key_is_used_at_once() -> None:
+def test_a_replaced_key_takes_effect_at_once() -> None:
     keys = [KEY]
-    minter = token_mint(lambda: keys[0], privileged=set())
-    minter.user(ALICE)
+    mint = make_mint(lambda: keys[0], privileged=set())
+    mint.user(ALICE)
     keys[0] = b"n" * 64
-    assert claims(minter.user(ALICE), keys[0])["uid"] == 5001
+    assert decode(mint.user(ALICE), keys[0])["uid"] == 5001
 
 
 @given(
@@ -118,21 +120,23 @@ def test_a_new_key_is_used_at_once() -> None:
         groups=st.lists(st.integers(0, 70000)).map(tuple),
     )
 )
-def test_no_token_for_a_user_ever_carries_rights(user: SlurmUser) -> None:
+def test_no_user_token_ever_carries_rights(user: SlurmUser) -> None:
     try:
-        token_claims = claims(token_mint(privileged={"dba"}).user(user))
+        claims = decode(make_mint(privileged={"dba"}).user(user))
     except SlurmFailed:
         return
-    identity = token_claims["id"]
+    identity = claims["id"]
+
     assert isinstance(identity, dict)
     assert identity["name"] == "eve"
-    assert token_claims["uid"] not in (0, OPERATOR.uid)
+    assert claims["uid"] not in (0, OPERATOR.uid)
     assert min(identity["gids"]) >= 1000
 
 
-def test_names_shown_are_those_that_are_known() -> None:
+def test_bound_names_take_precedence_over_names_in_comments() -> None:
     names = UserNames()
     names.bind(ALICE)
+
     assert names.name(5001) == "alice"
     assert names.name(5001, "mallory") == "alice"
     assert names.name(7000, "alice") == "7000"

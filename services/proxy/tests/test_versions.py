@@ -1,4 +1,4 @@
-"""The adapters on what real slurmrestd answered (see record.py)."""
+"""The version classes on answers that were recorded from a real slurmrestd (see record.py)."""
 
 import json
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ def recorded_jobs(version: Version, name: str) -> tuple[JobRecord, ...]:
     return parse_recorded(version, name, version.jobs).jobs
 
 
-def test_each_is_its_own_version(version: Version) -> None:
+def test_each_class_matches_its_recorded_version(version: Version) -> None:
     assert recorded(version, "ping")["body"]["meta"]["plugin"]["data_parser"] == f"data_parser/{version.name}"
     assert version.slurm("ping/") == f"/slurm/{version.name}/ping/"
     assert version.slurmdb("jobs/") == f"/slurmdb/{version.name}/jobs/"
@@ -54,16 +54,18 @@ def test_a_finished_job(version: Version) -> None:
     assert datetime(2025, 1, 1, tzinfo=UTC) < job.submit_time <= job.started_at <= job.end_time
 
 
-def test_an_array_before_and_after(version: Version) -> None:
+def test_an_array_before_and_after_it_runs(version: Version) -> None:
     (waiting,) = recorded_jobs(version, "waiting_array")
     assert (waiting.id, waiting.is_waiting_array, waiting.array_task_string) == (str(waiting.job_id), True, "0-2%1")
     assert (waiting.array_max_tasks, waiting.started_at) == (1, None)
+
     tasks = sorted(recorded_jobs(version, "array"), key=lambda task: task.array_task_id or 0)
     assert [task.id for task in tasks] == [f"{waiting.job_id}_{number}" for number in range(3)]
     assert [task.state for task in tasks] == ["COMPLETED", "FAILED", "FAILED"]
     assert [task.exit_code.return_code for task in tasks] == [0, 1, 2]
-    found = {(transition.job_id, transition.kind) for task in tasks for transition in transitions(task)}
-    assert len(found) == 1 + 2 * 3
+
+    events = {(transition.job_id, transition.kind) for task in tasks for transition in transitions(task)}
+    assert len(events) == 1 + 2 * 3
 
 
 def test_a_held_job(version: Version) -> None:
@@ -78,13 +80,15 @@ def test_states(version: Version) -> None:
     assert set(rows.values()) <= {("PENDING",), ("RUNNING",), ("COMPLETED",), ("FAILED",), ("CANCELLED",)}
 
 
-def test_accounting_says_the_same_as_the_controller(version: Version) -> None:
+def test_accounting_agrees_with_slurmctld(version: Version) -> None:
     finished = {record.id: record for record in recorded_jobs(version, "array")}
     runs = {
         run.to_job_record(None).id: run.to_job_record(None)
         for run in parse_recorded(version, "accounting", AccountingJobs).jobs
     }
+
     assert runs.keys() == finished.keys()
+
     for job_id, run in runs.items():
         record = finished[job_id]
         assert run.user_id is None
@@ -108,12 +112,12 @@ def test_submit_and_kill(version: Version) -> None:
     assert [status.error.code for status in parse_recorded(version, "kill", KillAnswer).status] == [2017]
 
 
-def test_who_has_rights(version: Version) -> None:
+def test_privileged_users(version: Version) -> None:
     privileged = {user.name for user in parse_recorded(version, "users", Users).users if user.privileged}
     assert privileged == {"root", "clusterra-operator"}
 
 
-def test_the_controller_answers(version: Version) -> None:
+def test_slurmctld_responds(version: Version) -> None:
     answer = parse_recorded(version, "ping", Pings)
     assert [ping.responding for ping in answer.pings] == [True]
     assert answer.meta.slurm.release
@@ -128,6 +132,6 @@ def test_the_controller_answers(version: Version) -> None:
         ("bad_feature", "rejected"),
     ],
 )
-def test_errors(version: Version, name: str, kind: str) -> None:
+def test_recorded_errors_have_these_kinds(version: Version, name: str, kind: str) -> None:
     answer = parse_recorded(version, name, Answer)
     assert error_from_answer(recorded(version, name)["status"], answer.errors, entity="job").error.kind == kind

@@ -1,4 +1,4 @@
-"""What the proxy sees without being asked, and tells once: also over its own kill and restart."""
+"""The watcher: events are published once, also across a kill and restart, and snapshots follow Slurm."""
 
 import asyncio
 import time
@@ -6,11 +6,10 @@ from collections import Counter
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel, Submitted, Viewer
 from clusterra_lab.machine.process import until
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
-from proxy_world import ProxyWorld, proxy_world, submission
+from proxy_world import ProxyWorld, find_pending, proxy_world, submission
 from slurm_world import SlurmWorld
 
 TRUE = "#!/bin/sh\ntrue\n"
@@ -19,7 +18,7 @@ WHOLE_LIFE = ("submitted", "running", "completed")
 
 
 async def wait_for_events(proxy: ProxyWorld, *expected: str, seconds: float = 30) -> None:
-    """Wait until these events were told of their jobs, each once and in this order for each job, and no others."""
+    """Wait until exactly these events of their jobs are published, each once and in this order per job."""
     entities = {event.partition(" ")[0] for event in expected}
 
     async def all_published() -> bool:
@@ -28,65 +27,70 @@ async def wait_for_events(proxy: ProxyWorld, *expected: str, seconds: float = 30
     try:
         await until(all_published, seconds=seconds, what="the events", every=0.1)
     finally:
-        event_lines = await proxy.event_lines(*entities)
+        published = await proxy.event_lines(*entities)
         for entity in entities:
-            mine = [kind for kind in event_lines if kind.partition(" ")[0] == entity]
-            assert mine == [event for event in expected if event.partition(" ")[0] == entity]
+            of_entity = [event for event in published if event.partition(" ")[0] == entity]
+            assert of_entity == [event for event in expected if event.partition(" ")[0] == entity]
 
 
-async def test_a_job_of_plain_sbatch_is_seen_within_a_second(
+async def test_a_job_of_plain_sbatch_is_observed_within_a_second(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
 ) -> None:
     job_id = await slurm.cluster.sbatch(alice, TRUE, "--hold", *QUIET)
     began = time.monotonic()
-    snapshot = await proxy.until_snapshot(
-        lambda snapshot: any(job_id in group.job_ids for group in snapshot.pending or ()), seconds=5
-    )
-    print(f"seen after {time.monotonic() - began:.3f} s")
-    (group,) = [group for group in snapshot.pending or () if job_id in group.job_ids]
+    snapshot = await proxy.until_snapshot(lambda snapshot: find_pending(snapshot, job_id) is not None, seconds=5)
+    print(f"observed after {time.monotonic() - began:.3f} s")
+    group = find_pending(snapshot, job_id)
+
+    assert group is not None
     assert (group.uid, group.held) == (alice.uid, True)
-    await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=job_id), Done)
+
+    await proxy.cancel(alice, job_id)
     await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
 
 
-async def test_a_job_that_is_over_between_two_looks_is_told_whole(
+async def test_a_job_that_ends_between_two_polls_has_all_its_events(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
 ) -> None:
     job_id = await slurm.cluster.sbatch(alice, "#!/bin/sh\nexit 4\n", "--job-name=quick", *QUIET)
     await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.running", f"{job_id} job.failed")
     events = {event.kind: event for event in await proxy.events("job.*") if event.subject == job_id}
     failed = events["job.failed"].data.model_dump()
+
     assert (failed["exit_code"], failed["uid"], failed["name"], len(failed["nodes"])) == (4, alice.uid, "quick", 1)
     assert events["job.submitted"].time <= events["job.running"].time <= events["job.failed"].time
     assert events["job.failed"].source == "/clusterra/proxy/acme/c1"
 
 
-async def test_an_array_of_five(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_events_of_an_array(proxy: ProxyWorld, alice: SlurmUser) -> None:
     array = (await proxy.submit(alice, array="0-4%2")).job_id
     tasks = [f"{array}_{task} job.{kind}" for task in range(5) for kind in ("running", "completed")]
     await wait_for_events(proxy, f"{array} job.submitted", *tasks)
 
 
-async def test_an_array_of_which_one_task_is_cancelled(proxy: ProxyWorld, alice: SlurmUser) -> None:
+async def test_events_of_an_array_with_a_cancelled_task(proxy: ProxyWorld, alice: SlurmUser) -> None:
     array = (await proxy.submit(alice, array="0-2", hold=True)).job_id
-    await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=f"{array}_1"), Done)
+    await proxy.cancel(alice, f"{array}_1")
     await wait_for_events(proxy, f"{array} job.submitted", f"{array}_1 job.cancelled")
-    await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=array), Done)
+    await proxy.cancel(alice, array)
     await wait_for_events(proxy, f"{array} job.submitted", f"{array} job.cancelled", f"{array}_1 job.cancelled")
 
 
-async def test_a_requeued_job_runs_again(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+async def test_events_of_a_requeued_job(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     job_id = (await proxy.submit(alice, "#!/bin/sh\n[ $SLURM_RESTART_COUNT ] || sleep 60\n", requeue=True)).job_id
     await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.running")
+
     assert (await slurm.cluster.run("scontrol", "requeue", job_id)).returncode == 0
 
     async def waits_again() -> bool:
         return (await proxy.job(alice, job_id)).reason == "BeginTime"
 
     await until(waits_again, seconds=30, what="the job to wait again", every=0.1)
-    hurried = await slurm.cluster.run("scontrol", "update", f"jobid={job_id}", "starttime=now")
-    # On a machine that stands still for a while it has begun by itself.
-    assert hurried.returncode == 0 or "no longer pending" in hurried.stderr, hurried
+    rescheduled = await slurm.cluster.run("scontrol", "update", f"jobid={job_id}", "starttime=now")
+
+    # On a stalled machine the job may already have started by itself.
+    assert rescheduled.returncode == 0 or "no longer pending" in rescheduled.stderr, rescheduled
+
     await wait_for_events(
         proxy,
         f"{job_id} job.submitted",
@@ -97,7 +101,7 @@ async def test_a_requeued_job_runs_again(proxy: ProxyWorld, slurm: SlurmWorld, a
     )
 
 
-async def test_generations_rise_and_nothing_is_older_than_it_says(proxy: ProxyWorld) -> None:
+async def test_generations_and_times_of_snapshots_increase(proxy: ProxyWorld) -> None:
     generations = [snapshot.generation for snapshot in proxy.snapshots]
     assert generations == sorted(set(generations))
     moments = [snapshot.taken_at for snapshot in proxy.snapshots]
@@ -105,7 +109,7 @@ async def test_generations_rise_and_nothing_is_older_than_it_says(proxy: ProxyWo
 
 
 @pytest.mark.parametrize("signal", ["kill", "stop"])
-async def test_events_are_told_once_over_a_restart(
+async def test_events_are_published_once_across_a_restart(
     slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory, signal: str
 ) -> None:
     user = slurm.new_user()
@@ -115,6 +119,7 @@ async def test_events_are_told_once_over_a_restart(
         array = (await proxy.submit(user, "#!/bin/sh\nsleep 1\n", array="0-2%1")).job_id
         await wait_for_events(proxy, *(f"{across[0]} job.{kind}" for kind in ("submitted", "running")))
         generation = proxy.snapshots[-1].generation
+
         assert proxy.process is not None
         if signal == "kill":
             await proxy.kill()
@@ -131,60 +136,65 @@ async def test_events_are_told_once_over_a_restart(
         tasks = [f"{array}_{task} job.{kind}" for task in range(3) for kind in ("running", "completed")]
         await wait_for_events(proxy, *whole, f"{array} job.submitted", *tasks)
         ids = Counter(event.id for event in await proxy.events())
+
         assert max(ids.values()) == 1
+
         nodes = Counter((event.subject, event.kind) for event in await proxy.events("node.*"))
         assert nodes["w1", "node.registered"] == 1
         assert proxy.snapshots[-1].generation > generation
 
 
-async def test_what_ended_and_was_forgotten_while_nobody_watched_is_told(
+async def test_events_of_jobs_purged_while_no_replica_watched_are_published(
     slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     user, stranger = slurm.new_user(), slurm.new_user()
     sleep = "#!/bin/sh\nsleep 1\n"
-    async with proxy_world(slurm, tmp_path_factory.mktemp("forgotten")) as proxy:
-        ours = (await proxy.submit(user, sleep)).job_id
+    async with proxy_world(slurm, tmp_path_factory.mktemp("purged")) as proxy:
+        by_proxy = (await proxy.submit(user, sleep)).job_id
         by_sbatch = await slurm.cluster.sbatch(user, sleep, *QUIET)
         held = (await proxy.submit(user, hold=True)).job_id
         await wait_for_events(proxy, f"{held} job.submitted")
         await wait_for_events(
-            proxy, *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch) for kind in WHOLE_LIFE[:2])
+            proxy, *(f"{job_id} job.{kind}" for job_id in (by_proxy, by_sbatch) for kind in WHOLE_LIFE[:2])
         )
         await proxy.kill()
-        unseen = await slurm.cluster.sbatch(stranger, TRUE, *QUIET)
+        while_down = await slurm.cluster.sbatch(stranger, TRUE, *QUIET)
         await slurm.cluster.run("scancel", held)
-        await slurm.purge_finished_jobs(ours, by_sbatch, held, unseen)
+        await slurm.purge_finished_jobs(by_proxy, by_sbatch, held, while_down)
         await proxy.start()
         await wait_for_events(
             proxy,
-            *(f"{job_id} job.{kind}" for job_id in (ours, by_sbatch, unseen) for kind in WHOLE_LIFE),
+            *(f"{job_id} job.{kind}" for job_id in (by_proxy, by_sbatch, while_down) for kind in WHOLE_LIFE),
             *(f"{held} job.{kind}" for kind in ("submitted", "cancelled")),
         )
         ends = {event.subject: event.data.model_dump() for event in await proxy.events("job.completed")}
-        owners = {job_id: ends[job_id]["uid"] for job_id in (ours, by_sbatch, unseen)}
-        # Accounting tells no uid: one whom nobody has told of is unknown.
-        assert owners == {ours: user.uid, by_sbatch: user.uid, unseen: UNKNOWN_UID}
+        owners = {job_id: ends[job_id]["uid"] for job_id in (by_proxy, by_sbatch, while_down)}
+
+        # Accounting holds no uid, so an owner without any published event is unknown.
+        assert owners == {by_proxy: user.uid, by_sbatch: user.uid, while_down: UNKNOWN_UID}
 
 
-async def test_a_slurm_that_cannot_be_seen_is_no_empty_one(
+async def test_an_unreachable_slurm_is_not_an_empty_queue(
     slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     user = slurm.new_user()
-    async with proxy_world(slurm, tmp_path_factory.mktemp("unseen")) as proxy:
+    async with proxy_world(slurm, tmp_path_factory.mktemp("unreachable")) as proxy:
         job_id = (await proxy.submit(user, hold=True)).job_id
         await slurm.cluster["slurmrestd"].kill()
-        blind = await proxy.until_snapshot(lambda snapshot: snapshot.pending is None and snapshot.nodes is None)
-        assert blind.running is None
+        snapshot = await proxy.until_snapshot(lambda each: each.pending is None and each.nodes is None)
+
+        assert snapshot.running is None
         assert (await proxy.error_of("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id))).kind == "unavailable"
+
         await slurm.cluster["slurmrestd"].start()
-        await proxy.until_snapshot(
-            lambda snapshot: any(job_id in group.job_ids for group in snapshot.pending or ()), seconds=20
-        )
-        await proxy.call("cancel", Cancel(viewer=Viewer(user=user), job_id=job_id), Done)
+        await proxy.until_snapshot(lambda snapshot: find_pending(snapshot, job_id) is not None, seconds=20)
+        await proxy.cancel(user, job_id)
         await wait_for_events(proxy, f"{job_id} job.submitted", f"{job_id} job.cancelled")
 
 
-async def test_a_controller_that_is_away_is_no_refusal(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+async def test_a_stopped_slurmctld_is_unavailable_and_not_a_rejection(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
     job_id = (await proxy.submit(alice, hold=True)).job_id
     request = submission(alice, key="key-away1", name="away", hold=True)
     await slurm.cluster["slurmctld"].stop()
@@ -193,14 +203,16 @@ async def test_a_controller_that_is_away_is_no_refusal(proxy: ProxyWorld, slurm:
         proxy.error_of("cancel", Cancel(viewer=Viewer(user=alice), job_id=job_id)),
         proxy.error_of("submit", request),
     )
+
     assert (cancel.kind, submit.kind) == ("unavailable", "unavailable")
+
     await proxy.until_snapshot(lambda snapshot: snapshot.pending is None, seconds=20)
     await slurm.cluster["slurmctld"].start()
     await proxy.until_snapshot(lambda snapshot: snapshot.pending is not None, seconds=30)
-    # Nobody knows whether the first try went through, so Slurm is asked before the second.
+    # The outcome of the first submit is unknown, so Slurm is asked before the second one.
     await proxy.call("submit", request, Submitted)
     await proxy.call("submit", request, Submitted)
     (job,) = (await proxy.jobs(alice, name="away")).jobs
     for each in (job.job_id, job_id):
-        await proxy.call("cancel", Cancel(viewer=Viewer(user=alice), job_id=each), Done)
+        await proxy.cancel(alice, each)
         await wait_for_events(proxy, f"{each} job.submitted", f"{each} job.cancelled")

@@ -66,7 +66,7 @@ class Slurmctld:
         """Return whether slurmctld responds. Also detects a changed API version."""
         self.forget_version()
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="controller")
+        answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="slurmctld")
         return any(ping.responding for ping in answer.pings)
 
     async def states(self, token: str) -> States:
