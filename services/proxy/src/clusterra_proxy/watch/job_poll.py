@@ -47,7 +47,7 @@ class JobPoll:
         self.queue_events(self._cluster.jobs)
 
     def replay(self, missed: Iterable[JobRecord]) -> None:
-        """Queue events missed while no replica watched. Published events are kept until then, and pruned after it."""
+        """Queue events missed while no replica watched. Only after this are published events of purged jobs pruned."""
         records = tuple(missed)
         self._cluster.keys.learn(records)
         self.queue_events(records)
