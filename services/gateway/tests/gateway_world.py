@@ -11,7 +11,8 @@ import aiohttp
 from cluster_stand_in import ClusterStandIn
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_gateway.accounts.directory import ACCOUNTS, Directory
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings

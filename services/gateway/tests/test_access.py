@@ -6,11 +6,11 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_gateway.http.errors import Forbidden
-from clusterra_gateway.http.route import PrivateRoute
-from clusterra_gateway.identity.authentication import FRESH_SECONDS
-from clusterra_gateway.identity.origin import refuse_cross_site
-from clusterra_gateway.routes import ROUTES
+from clusterra_gateway.identity.credentials import CACHE_SECONDS
+from clusterra_gateway.identity.origin import reject_cross_site
+from clusterra_gateway.identity.private_route import PrivateRoute
 from gateway_world import World
+from route_table import route_table
 
 SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
 OURS = "http://127.0.0.1:8080"
@@ -92,8 +92,8 @@ async def test_what_another_replica_revoked_ends_here_soon(world: World, monkeyp
     assert await status(world, made["token"]) == 200
     world.store._tables["accounts"][f"member#{made['token'].split('_')[1]}"].pop(f"token#{made['id']}")
     assert await status(world, made["token"]) == 200
-    later = asyncio.get_running_loop().time() + FRESH_SECONDS + 1
-    monkeypatch.setattr("clusterra_gateway.identity.authentication.time.monotonic", lambda: later)
+    later = asyncio.get_running_loop().time() + CACHE_SECONDS + 1
+    monkeypatch.setattr("clusterra_gateway.identity.credentials.time.monotonic", lambda: later)
     assert await status(world, made["token"]) == 401
 
 
@@ -114,20 +114,20 @@ async def test_what_another_replica_revoked_ends_here_soon(world: World, monkeyp
     ],
 )
 def test_pages_of_other_sites_change_nothing(headers: dict[str, str], allowed: bool) -> None:
-    refuse_cross_site("GET", headers, OURS)
+    reject_cross_site("GET", headers, OURS)
     for method in ("POST", "DELETE"):
         if allowed:
-            refuse_cross_site(method, headers, OURS)
+            reject_cross_site(method, headers, OURS)
         else:
             with pytest.raises(Forbidden):
-                refuse_cross_site(method, headers, OURS)
+                reject_cross_site(method, headers, OURS)
 
 
 async def test_every_changing_route_refuses_other_sites(world: World) -> None:
     world.acme.add("7")
     browser = await world.login("ada@acme.example")
     evil = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
-    changing = [route for route in ROUTES if isinstance(route, PrivateRoute) and route.method != "GET"]
+    changing = [route for route in route_table() if isinstance(route, PrivateRoute) and route.method != "GET"]
     assert len(changing) >= 5
     for route in changing:
         path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16)
@@ -147,7 +147,7 @@ async def test_a_bearer_token_needs_no_origin(world: World) -> None:
 
 async def test_every_private_route_wants_a_caller(world: World) -> None:
     stranger = await world.browser()
-    for route in ROUTES:
+    for route in route_table():
         if isinstance(route, PrivateRoute):
             path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16)
             async with stranger.request(route.method, path) as answer:
@@ -161,7 +161,7 @@ async def test_the_whole_api_walked_with_anothers_ids_is_only_404(world: World) 
     admin = await world.login("boss@acme.example")
     walked = 0
     for cluster in ("secret", "rival.secret", "..", "*", "%2e%2e", "rival%2Fsecret", "nothing"):
-        for route in ROUTES:
+        for route in route_table():
             if "{cluster_id}" not in route.path:
                 continue
             path = route.path.format(cluster_id=cluster, job_id="7")

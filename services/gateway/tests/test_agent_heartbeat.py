@@ -21,7 +21,7 @@ from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.agents.wire import version_of
+from clusterra_gateway.agents.central_state import version_of
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings

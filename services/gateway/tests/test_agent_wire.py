@@ -18,14 +18,8 @@ from clusterra_contracts.heartbeat import Heartbeat, NodeClaim, Price, Worker
 from clusterra_contracts.queue import NodeState, QueueSnapshot, RunningJob
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_gateway.agents.wire import (
-    BELIEVED_SECONDS,
-    Central,
-    heartbeat_of,
-    reply,
-    takes_free_shapes,
-    version_of,
-)
+from clusterra_gateway.agents.central_state import MAX_SNAPSHOT_AGE_SECONDS, CentralState, version_of
+from clusterra_gateway.agents.translation import bus_heartbeat, http_reply, takes_free_shapes
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -65,8 +59,8 @@ def snapshot(*busy: str, age_seconds: float = 1.0, readable: bool = True) -> Que
     )
 
 
-def central(desired: DesiredState | None = None, seen: QueueSnapshot | None = None) -> Central:
-    return Central(desired, seen, SPECS, NOW)
+def central(desired: DesiredState | None = None, seen: QueueSnapshot | None = None) -> CentralState:
+    return CentralState(desired, seen, SPECS, NOW)
 
 
 def told(
@@ -177,7 +171,7 @@ def decided(draw: st.DrawFn, fleet: Fleet) -> DesiredState:
 @given(st.data(), fleets())
 def test_only_victims_and_what_has_not_begun_ever_go(data: st.DataObject, fleet: Fleet) -> None:
     desired = data.draw(decided(fleet))
-    answer = reply(request_of(fleet), central(desired, snapshot(*fleet.busy)))
+    answer = http_reply(request_of(fleet), central(desired, snapshot(*fleet.busy)))
     gone = {pod.node for pod in fleet.pods} - {pod.node for pod in after(fleet.pods, answer)} - {None}
     victims = {name for each in desired.targets or () for name in each.victims}
     assert gone <= victims
@@ -191,7 +185,7 @@ def test_no_opinion_removes_nothing(data: st.DataObject, fleet: Fleet) -> None:
     seen = data.draw(st.sampled_from([None, snapshot(), snapshot(*fleet.busy), snapshot(readable=False)]))
     for desired, last in ((None, 0), (state(opinion=False), 0), (state(), 0), (newer, ahead)):
         for version in ("5.0.0", "4.2.0"):
-            answer = reply(request_of(fleet, version=version, last=last), central(desired, seen))
+            answer = http_reply(request_of(fleet, version=version, last=last), central(desired, seen))
             assert answer.scaling_commands is not None
             shapes = {command.name.removeprefix("slurmd-"): command.replicas for command in answer.scaling_commands}
             assert shapes == fleet.counts
@@ -201,19 +195,19 @@ def test_no_opinion_removes_nothing(data: st.DataObject, fleet: Fleet) -> None:
 @given(st.data(), fleets())
 def test_nothing_goes_while_it_is_not_known_what_runs(data: st.DataObject, fleet: Fleet) -> None:
     desired = data.draw(decided(fleet))
-    old = snapshot(*fleet.busy, age_seconds=BELIEVED_SECONDS + 1)
+    old = snapshot(*fleet.busy, age_seconds=MAX_SNAPSHOT_AGE_SECONDS + 1)
     for seen in (None, old, snapshot(readable=False)):
-        answer = reply(request_of(fleet), central(desired, seen))
-        assert after(fleet.pods, answer) == after(fleet.pods, reply(request_of(fleet), central(None, seen)))
+        answer = http_reply(request_of(fleet), central(desired, seen))
+        assert after(fleet.pods, answer) == after(fleet.pods, http_reply(request_of(fleet), central(None, seen)))
         assert set(fleet.nodes) <= set(answer.protected_nodes)
-    without_nodes = reply(request_of(fleet, nodes=False), central(desired, snapshot(*fleet.busy)))
+    without_nodes = http_reply(request_of(fleet, nodes=False), central(desired, snapshot(*fleet.busy)))
     assert all(counts(without_nodes)[shape] >= count for shape, count in fleet.counts.items())
 
 
 @given(st.data(), fleets())
 def test_agents_before_5_are_never_told_less_than_they_have(data: st.DataObject, fleet: Fleet) -> None:
     desired = data.draw(decided(fleet))
-    answer = reply(request_of(fleet, version="4.9.9"), central(desired, snapshot(*fleet.busy)))
+    answer = http_reply(request_of(fleet, version="4.9.9"), central(desired, snapshot(*fleet.busy)))
     for command in answer.scaling_commands or ():
         assert command.name == f"slurmd-{command.shape}"
         assert command.replicas >= fleet.counts.get(str(command.shape), 0)
@@ -222,10 +216,10 @@ def test_agents_before_5_are_never_told_less_than_they_have(data: st.DataObject,
 @given(st.data(), fleets())
 def test_the_same_question_has_the_same_answer(data: st.DataObject, fleet: Fleet) -> None:
     known = central(data.draw(decided(fleet)), snapshot(*fleet.busy))
-    first = reply(request_of(fleet), known)
-    assert reply(request_of(fleet), known) == first
+    first = http_reply(request_of(fleet), known)
+    assert http_reply(request_of(fleet), known) == first
     again = request_of(fleet, last=first.scaling_commands_version)
-    assert reply(again, known).scaling_commands == first.scaling_commands
+    assert http_reply(again, known).scaling_commands == first.scaling_commands
 
 
 orders = st.tuples(st.integers(0, 2**52), st.integers(1, 2**40))
@@ -253,7 +247,7 @@ def test_versions_rise_when_generations_begin_again(takeover: int, generation: i
 def test_an_agent_s_version_never_falls(known: list[tuple[int, int] | None], last: int) -> None:
     for order in known:
         desired = None if order is None else state(fence=order[0], generation=order[1])
-        version = reply(told({}, last=last), central(desired)).scaling_commands_version
+        version = http_reply(told({}, last=last), central(desired)).scaling_commands_version
         assert version >= last
         last = version
 
@@ -264,7 +258,7 @@ def test_an_agent_s_version_never_falls(known: list[tuple[int, int] | None], las
 )
 def test_the_version_tells_the_generation(version: str, free: bool) -> None:
     assert takes_free_shapes(version) is free
-    answer = reply(told({"compute-xs": 1}, version=version), central(state(target("memory-xs", 2))))
+    answer = http_reply(told({"compute-xs": 1}, version=version), central(state(target("memory-xs", 2))))
     assert answer.scaling_commands is not None
     if free:
         assert [(each.name, each.shape) for each in answer.scaling_commands] == [
@@ -280,12 +274,12 @@ def test_the_version_tells_the_generation(version: str, free: bool) -> None:
 
 def test_a_deployment_may_be_counted_by_its_name_or_its_shape() -> None:
     for name in ("slurmd-compute-xs", "compute-xs"):
-        answer = reply(told({name: 3}, version="4.0.0"), central())
+        answer = http_reply(told({name: 3}, version="4.0.0"), central())
         assert counts(answer) == {"slurmd-compute-xs": 3}
 
 
 def test_a_shape_that_nobody_knows_is_kept_and_buys_nothing() -> None:
-    (command,) = reply(told({"from-elsewhere": 3}), central(state())).scaling_commands or ()
+    (command,) = http_reply(told({"from-elsewhere": 3}), central(state())).scaling_commands or ()
     assert command.replicas == 3
     assert command.shape == FreeShape(arch="arm64", vcpus=0, mem_gib=0)
 
@@ -295,7 +289,7 @@ def test_a_shape_that_nobody_knows_is_kept_and_buys_nothing() -> None:
 )
 def test_gpus_are_asked_for_by_model_and_count(gres: str, model: str, count: int) -> None:
     wanted = target("gpu-xs", 1).model_copy(update={"worker": WorkerSpec(cpus=4, memory_mib=8192, gres=gres)})
-    (command,) = reply(told({}), central(state(wanted))).scaling_commands or ()
+    (command,) = http_reply(told({}), central(state(wanted))).scaling_commands or ()
     arch = "amd64" if count else "arm64"
     assert command.shape == FreeShape(arch=arch, vcpus=4, mem_gib=8, gpu_count=count, gpu_model=model)
 
@@ -304,14 +298,14 @@ def test_a_node_that_runs_a_job_survives_a_wish_for_none() -> None:
     nodes = ("a.ec2.internal", "b.ec2.internal", "c.ec2.internal")
     fleet = told({"compute-xs": 3}, nodes)
     wish = state(target("compute-xs", 0, "a", "b"))
-    answer = reply(fleet, central(wish, snapshot("a")))
+    answer = http_reply(fleet, central(wish, snapshot("a")))
     assert counts(answer) == {"compute-xs": 2}, "a is busy after all, c was never named"
     assert set(answer.protected_nodes) >= {"a.ec2.internal", "c.ec2.internal"}
     assert "b.ec2.internal" not in answer.protected_nodes
 
 
 def test_nodes_with_running_jobs_are_protected_and_no_others() -> None:
-    answer = reply(told({"compute-xs": 2}, ("a", "b")), central(state(target("compute-xs", 2)), snapshot("b")))
+    answer = http_reply(told({"compute-xs": 2}, ("a", "b")), central(state(target("compute-xs", 2)), snapshot("b")))
     assert answer.protected_nodes == ("b",)
 
 
@@ -323,7 +317,7 @@ def test_null_and_empty_stay_what_they_are(
     nodes: tuple[str, ...] | None, claims: tuple[AgentNodeClaim, ...] | None
 ) -> None:
     for pods in ({}, {"compute-xs": 0}, {"compute-xs": 1}):
-        beat = heartbeat_of(told(pods, nodes, claims=claims), central(), 9)
+        beat = bus_heartbeat(told(pods, nodes, claims=claims), central(), 9)
         assert beat.node_claims == (
             None if claims is None else tuple(NodeClaim(**{**dict(claim), "lifecycle": "spot"}) for claim in claims)
         )
@@ -338,38 +332,38 @@ def test_prices_and_claims_keep_what_we_have_words_for() -> None:
         AgentPrice(instance_type="c7g.large", lifecycle=lifecycle, zone="a", usd_per_hour=0.1)
         for lifecycle in ("spot", "on-demand", "reserved")
     )
-    beat = heartbeat_of(told({}, claims=(odd,), prices=prices), central(), 9)
+    beat = bus_heartbeat(told({}, claims=(odd,), prices=prices), central(), 9)
     assert [claim.lifecycle for claim in beat.node_claims or ()] == [None]
     assert [price.lifecycle for price in beat.prices or ()] == ["spot", "on-demand"]
     assert all(isinstance(price, Price) for price in beat.prices or ())
-    assert heartbeat_of(told({}, prices=()), central(), 9).prices == ()
+    assert bus_heartbeat(told({}, prices=()), central(), 9).prices == ()
 
 
 def test_what_an_agent_has_carried_out_is_acknowledged_by_its_version() -> None:
     desired = state(fence=3, generation=8)
-    acknowledged = heartbeat_of(told({}, last=version_of(desired)), central(desired), 9).applied
+    acknowledged = bus_heartbeat(told({}, last=version_of(desired)), central(desired), 9).applied
     assert acknowledged is not None
     assert (acknowledged.fence, acknowledged.generation) == (3, 8)
-    assert heartbeat_of(told({}, last=version_of(desired) - 1), central(desired), 9).applied is None
+    assert bus_heartbeat(told({}, last=version_of(desired) - 1), central(desired), 9).applied is None
 
 
 def test_our_own_agent_is_told_the_desired_state_and_no_counts() -> None:
     request = AgentHeartbeat(cluster_id="main", agent_version="0.1.0", heartbeat=own("w1", "w2"))
     desired = state(target("compute-xs", 0))
-    assert heartbeat_of(request, central(desired), 9) is request.heartbeat
-    answer = reply(request, central(desired, snapshot("w2")))
+    assert bus_heartbeat(request, central(desired), 9) is request.heartbeat
+    answer = http_reply(request, central(desired, snapshot("w2")))
     assert answer.desired == desired
     assert answer.scaling_commands is None
     assert answer.protected_nodes == ("w2",)
-    assert set(reply(request, central(desired)).protected_nodes) == {"w1", "w2"}
-    assert reply(request, central()).desired is None
+    assert set(http_reply(request, central(desired)).protected_nodes) == {"w1", "w2"}
+    assert http_reply(request, central()).desired is None
 
 
 def test_nodes_of_the_queue_are_protected_too_when_nothing_is_known() -> None:
     node = NodeState(name="n9", states=("IDLE",), cpus=1, cpus_allocated=0, memory_mib=1, memory_allocated_mib=0)
     seen = snapshot(readable=False).model_copy(update={"nodes": (node,)})
     request = told({}, None, claims=(CLAIM,))
-    assert reply(request, central(None, seen)).protected_nodes == ("n1", "n9")
+    assert http_reply(request, central(None, seen)).protected_nodes == ("n1", "n9")
 
 
 @pytest.mark.parametrize(
@@ -400,6 +394,6 @@ def test_the_fleet_model_removes_what_a_documented_agent_removes() -> None:
     fleet = Fleet(
         [Pod("compute-xs", None), Pod("compute-xs", "a"), Pod("compute-xs", "b")], [], frozenset("b"), frozenset()
     )
-    answer = reply(request_of(fleet), central(None, snapshot("b")))
+    answer = http_reply(request_of(fleet), central(None, snapshot("b")))
     none = replace(fleet, pods=after(fleet.pods, answer.model_copy(update={"scaling_commands": ()})))
     assert none.pods == []

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from clusterra_gateway.accounts.budget import shared_out
+from clusterra_gateway.accounts.budget import cluster_caps
 from clusterra_gateway.provision import Given
 from gateway_world import provisioned
 from hypothesis import given
@@ -18,9 +18,9 @@ def test_the_shares_are_never_more_than_the_budget(budget: float, caps: dict[str
     own = [cap for cap in caps.values() if cap is not None]
     if budget - sum(own) < 0 or (budget == sum(own) and None in caps.values()):
         with pytest.raises(ValueError, match="USD per hour"):
-            shared_out(budget, caps)
+            cluster_caps(budget, caps)
         return
-    shares = shared_out(budget, caps)
+    shares = cluster_caps(budget, caps)
     assert shares.keys() == caps.keys()
     assert sum(shares.values()) <= budget * (1 + 1e-9)
     assert all(shares[cluster] == cap for cluster, cap in caps.items() if cap is not None)

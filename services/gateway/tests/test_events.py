@@ -11,7 +11,7 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, NodeFact
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_gateway.bus.feed import Subscription, Told, TooSlow
+from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow, Subscription
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
@@ -152,7 +152,7 @@ async def test_what_people_do_to_their_account_is_told(world: World) -> None:
 
 
 async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.bus.feed.QUEUE", 3)
+    monkeypatch.setattr("clusterra_gateway.bus.subscription.QUEUE", 3)
     event = Event.model_validate(
         {
             "id": "x",
@@ -165,12 +165,12 @@ async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pyt
     )
     slow = Subscription(None)
     for sequence in range(9):
-        slow.offer(Told(sequence, event))
+        slow.offer(StreamedEvent(sequence, event))
     assert [(await slow.next()).sequence for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(TooSlow):
+    with pytest.raises(SubscriberTooSlow):
         await slow.next()
-    slow.offer(Told(9, event))  # a gap must not be hidden by what comes behind it
-    with pytest.raises(TooSlow):
+    slow.offer(StreamedEvent(9, event))  # a gap must not be hidden by what comes behind it
+    with pytest.raises(SubscriberTooSlow):
         await slow.next()
 
 

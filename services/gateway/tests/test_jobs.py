@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_gateway.http.parameters import MAX_BODY_BYTES
-from clusterra_gateway.jobs.jobs import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
+from clusterra_gateway.jobs.submission import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
 from gateway_world import World
 
 SUBMIT = "/v1/clusters/main/jobs/submit"
@@ -47,7 +47,7 @@ async def test_a_job_runs_as_its_submitter(world: World) -> None:
     ("body", "named", "hint"),
     [
         ({"job": {**JOB, "script": "#!/bin/sh"}}, "job.script", "top level"),
-        ({"script": "x", "job": {**JOB, "nodes": 1}}, "job.nodes", "text"),
+        ({"script": "x", "job": {**JOB, "nodes": 1}}, "job.nodes", 'such as "1" or "2-4"'),
         ({"script": "x", "job": {"name": "x"}}, "job.environment", "PATH=/usr/bin:/bin"),
         ({"script": "x", "job": {**JOB, "environment": []}}, "job.environment", "PATH=/usr/bin:/bin"),
         ({"script": "x", "job": {**JOB, "user_id": 0}}, "job.user_id", "person who submits"),

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 from clusterra_gateway.identity.authentication import COOKIE, SESSION
-from clusterra_gateway.identity.login import LOGIN_COOKIE
+from clusterra_gateway.identity.cookies import LOGIN_COOKIE
 from clusterra_gateway.identity.sessions import Claims, SessionKeyMissing, SessionKeys
 from clusterra_gateway.settings import Settings
 from gateway_world import World, running
@@ -254,7 +254,7 @@ async def test_a_new_key_of_the_issuer_is_found(world: World, monkeypatch: pytes
     world.issuer.published.append(world.issuer.key)
     browser = await world.browser()
     assert (await outcome(browser, await at_issuer(browser)))[0] == 401  # asked for just now, not again so soon
-    monkeypatch.setattr("clusterra_gateway.identity.oidc.KEYS_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.identity.oidc.KEYS_REFETCH_SECONDS", 0.0)
     await world.login("ada@acme.example")
     assert world.issuer.calls.count("discovery") == 1
 

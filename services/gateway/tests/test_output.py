@@ -6,7 +6,7 @@ import pytest
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
-from clusterra_gateway.output.follow import MAX_EVENT_BYTES, Text
+from clusterra_gateway.output.text import MAX_EVENT_BYTES, Text
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World
 from hypothesis import given

@@ -9,9 +9,10 @@ import yaml
 from aiohttp.test_utils import make_mocked_request
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.accounts.directory import ACCOUNTS, Directory
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.agents.keys import AgentKey, AgentKeys
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, Refused, Unauthenticated
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.provision import Given, Provisioning, command, read
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
@@ -110,9 +111,9 @@ async def test_an_operators_name_has_one_uid_for_good(directory: Directory) -> N
 def test_a_file_that_is_none_is_told_by_name(tmp_path: Path, content: str) -> None:
     file = tmp_path / "tenants.yaml"
     file.write_text(content)
-    with pytest.raises(Refused, match=r"tenants\.yaml"):
+    with pytest.raises(RequestError, match=r"tenants\.yaml"):
         read(file)
-    with pytest.raises(Refused, match=r"none\.yaml"):
+    with pytest.raises(RequestError, match=r"none\.yaml"):
         read(tmp_path / "none.yaml")
 
 

@@ -8,13 +8,14 @@ import pytest
 import schemathesis
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.agents.keys import AgentKey, hash_of, put_agent_key
+from clusterra_gateway.agents.keys import AgentKey, put_agent_key
 from clusterra_gateway.http.openapi import document
-from clusterra_gateway.routes import ROUTES
+from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World
 from hypothesis import HealthCheck, given, settings
+from route_table import route_table
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import ignored_auth
 
@@ -23,7 +24,7 @@ EXAMPLES = 12
 
 def check(url: str, token: str, agent_key: str, route_name: str) -> None:
     """Send examples to one operation; raises for a broken promise."""
-    schema = schemathesis.openapi.from_dict(document(ROUTES))
+    schema = schemathesis.openapi.from_dict(document(route_table()))
     (operation,) = (
         found.ok()
         for found in schema.get_all_operations()
@@ -46,7 +47,7 @@ def check(url: str, token: str, agent_key: str, route_name: str) -> None:
 
 # The gateway in the other thread draws random numbers, which hypothesis takes for the strategy's.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
-@pytest.mark.parametrize("name", [route.name for route in ROUTES if not route.stream])
+@pytest.mark.parametrize("name", [route.name for route in route_table() if not route.stream])
 async def test_operation(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusterra_gateway.agents.exchange.EVERY_SECONDS", 0.0)
     world.acme.add("7")
@@ -57,5 +58,5 @@ async def test_operation(world: World, name: str, monkeypatch: pytest.MonkeyPatc
     agent_key = new_key()
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         holder = AgentKey(tenant="acme", cluster="main")
-        await put_agent_key(Directory(world.store, outbox), holder, hash_of(agent_key))
+        await put_agent_key(Directory(world.store, outbox), holder, secret_hash(agent_key))
     await asyncio.to_thread(check, world.url, token, agent_key, name)

@@ -1,1 +1,1 @@
-"""Clusterra's HTTP interface: sessions, jobs, logs, events."""
+"""Clusterra's HTTP interface: sign-in, clusters, jobs, output, events, edge-agents."""

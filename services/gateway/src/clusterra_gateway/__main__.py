@@ -1,4 +1,4 @@
-"""`python -m clusterra_gateway`."""
+"""`python -m clusterra_gateway` runs the gateway."""
 
 from clusterra_gateway.app import main
 

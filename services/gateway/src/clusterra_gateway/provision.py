@@ -1,7 +1,7 @@
-"""`python -m clusterra_gateway.provision apply FILE`: tenants, people and clusters from a file into the record.
+"""`python -m clusterra_gateway.provision apply FILE` writes the tenants, people and clusters of a file to the record.
 
-Applying a file again changes nothing. What the file does not name stays as it is, but for a cluster's agent key: a
-cluster that is named without one has none any more. `... agent-key` makes one.
+Applying a file again changes nothing. What the file does not name stays as it is, with one exception: a cluster that
+the file names without an agent key loses its key. `... agent-key` generates a key.
 """
 
 import asyncio
@@ -26,14 +26,16 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import StoreError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from clusterra_gateway.accounts.admin_events import admin_event
-from clusterra_gateway.accounts.budget import shared_out
-from clusterra_gateway.accounts.directory import ACCOUNTS, Directory, domain_key, invitation_key, name_key, tenant_key
+from clusterra_gateway.accounts.admin_events import cluster_event
+from clusterra_gateway.accounts.budget import cluster_caps
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, tenant_key, user_name_key
 from clusterra_gateway.accounts.projection import Projection
-from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, NameReservation, Tenant
-from clusterra_gateway.agents.keys import AgentKey, hash_of, put_agent_key
-from clusterra_gateway.app import connected, followed_registry
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, Refused
+from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, Tenant, UserNameReservation
+from clusterra_gateway.agents.keys import AgentKey, put_agent_key
+from clusterra_gateway.bus.connection import connected, followed_registry
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError
+from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity.enrolment import FIRST_UID
 from clusterra_gateway.settings import RecordSettings
 
@@ -55,7 +57,7 @@ class _Strict(BaseModel):
 
 
 class GivenCluster(_Strict):
-    """A cluster: its id and the fields of its binding."""
+    """A cluster: its id, the fields of its binding, and its agent's keys."""
 
     id: Id
     name: str
@@ -66,51 +68,51 @@ class GivenCluster(_Strict):
     shared_path: str = "/mnt/efs"
     policy: ScalingPolicy = ScalingPolicy()
     catalogue: Catalogue | None = None
-    """None takes the one of CLUSTERRA_CATALOGUE_FILE."""
+    """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
     agent_key: SecretReference | None = None
-    """The key of its agent for HTTP, read when the file is applied; None lets in no agent."""
+    """The agent key for HTTP, read when the file is applied. Without one, no agent can use HTTP."""
     slurm_key: SecretReference | None = None
-    """The Slurm key that an agent which asks for it gets, as the gateway can read it."""
+    """Where the gateway can read the Slurm key that it hands to the agent."""
 
     @model_validator(mode="after")
-    def _reachable(self) -> Self:
+    def _agent_for_slurm_key(self) -> Self:
         if self.slurm_key is not None and self.agent_key is None:
-            raise ValueError("slurm_key is for an agent: give an agent_key as well")
+            raise ValueError("slurm_key needs an agent_key: only an agent with a key gets it")
         return self
 
 
 class GivenTenant(_Strict):
-    """A tenant: whose addresses belong to it, and its clusters."""
+    """A tenant: the e-mail addresses of its people, and its clusters."""
 
     id: Id
     name: str
     domains: tuple[DomainName, ...] = ()
     admins: tuple[Email, ...] = ()
     members: tuple[Email, ...] = ()
-    """Addresses outside of the domains, and of those who are no admins any more."""
+    """Addresses outside the domains, and those of former admins."""
     clusters: tuple[GivenCluster, ...] = ()
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """What the workers of these clusters may cost together; None: no bound but the clusters' own."""
+    """The budget of all these clusters' workers together. None: only the clusters' own caps apply."""
 
     @model_validator(mode="after")
-    def _affordable(self) -> Self:
+    def _budget_suffices(self) -> Self:
         self.caps()
         return self
 
     def caps(self) -> dict[str, float | None]:
-        """What the workers of each cluster may cost. Raises ValueError where the budget is not enough."""
+        """The cap of each cluster's workers in USD per hour. Raises ValueError where the budget does not suffice."""
         given = {cluster.id: cluster.policy.usd_per_hour for cluster in self.clusters}
-        return given if self.usd_per_hour is None else {**shared_out(self.usd_per_hour, given)}
+        return given if self.usd_per_hour is None else {**cluster_caps(self.usd_per_hour, given)}
 
 
 class Given(_Strict):
-    """The whole file."""
+    """The provision file."""
 
     tenants: Annotated[tuple[GivenTenant, ...], Field(min_length=1)]
 
 
 def read(file: Path) -> Given:
-    """Read a file in YAML or JSON. Raises InvalidRequest that names what is wrong."""
+    """Reads a file in YAML or JSON. Raises InvalidRequest, which names the mistake."""
     try:
         return Given.model_validate(yaml.safe_load(file.read_text()))
     except (OSError, yaml.YAMLError, ValidationError) as error:
@@ -118,7 +120,7 @@ def read(file: Path) -> Given:
 
 
 class Provisioning:
-    """Brings the record to what a file says; `changes` tells in words what was not so before."""
+    """Writes what the record lacks of a file. `changes` describes each change in words."""
 
     def __init__(self, directory: Directory, default_catalogue: Catalogue | None) -> None:
         self._directory = directory
@@ -126,43 +128,44 @@ class Provisioning:
         self.changes: list[str] = []
 
     async def apply(self, given: Given) -> None:
-        """Write what differs. Raises Conflict for what belongs to another tenant, InvalidRequest, StoreError."""
+        """Writes what differs. Raises Conflict for what belongs to another tenant, InvalidRequest, StoreError."""
         for tenant in given.tenants:
             if await self._directory.replace(tenant_key(tenant.id), Tenant(name=tenant.name)):
                 self.changes.append(f"tenant {tenant.id}")
             for domain in tenant.domains:
-                await self._owned(f"domain {domain}", domain_key(domain), Domain(tenant=tenant.id))
+                await self._assign(f"domain {domain}", domain_key(domain), Domain(tenant=tenant.id))
             for email in {*tenant.admins, *tenant.members}:
                 invitation = Invitation(tenant=tenant.id, admin=email in tenant.admins)
-                await self._owned(f"invitation of {email}", invitation_key(email), invitation)
+                await self._assign(f"invitation of {email}", invitation_key(email), invitation)
             caps = tenant.caps()
             for cluster in tenant.clusters:
                 policy = cluster.policy.model_copy(update={"usd_per_hour": caps[cluster.id]})
-                await self._cluster(tenant.id, cluster.model_copy(update={"policy": policy}))
+                await self._put_cluster(tenant.id, cluster.model_copy(update={"policy": policy}))
 
-    async def _owned(self, what: str, key: Key, record: Domain | Invitation) -> None:
+    async def _assign(self, what: str, key: Key, record: Domain | Invitation) -> None:
         item = await self._directory.store.get(ACCOUNTS, key)
         if item is not None and (owner := str(item.attributes["tenant"])) != record.tenant:
-            raise Conflict(f"{what} belongs to tenant {owner}", hint="remove it there before giving it to another")
+            raise Conflict(f"{what} belongs to tenant {owner}", hint="remove it from that tenant first")
         if await self._directory.replace(key, record):
             self.changes.append(f"{what}: tenant {record.tenant}")
 
-    async def _cluster(self, tenant: str, given: GivenCluster) -> None:
+    async def _put_cluster(self, tenant: str, given: GivenCluster) -> None:
         shapes = given.catalogue or self._default_catalogue
         if shapes is None:
             raise InvalidRequest(
-                f"cluster {given.id} has no catalogue of shapes", hint="set CLUSTERRA_CATALOGUE_FILE or give one"
+                f"cluster {given.id} has no catalogue of shapes",
+                hint="set CLUSTERRA_CATALOGUE_FILE, or add a `catalogue` to the cluster",
             )
         await self._reserve_operator(tenant, given.operator)
         binding = ClusterBinding(**{**dict(given), "catalogue": shapes})
         ref = ClusterRef(tenant=tenant, cluster=given.id)
         registered = AdminFact(kind="cluster.registered", actor=ACTOR, subject=given.id)
-        version = await self._directory.put_cluster(ref, binding, [admin_event(ref, registered, version="1")])
+        version = await self._directory.put_cluster(ref, binding, [cluster_event(ref, registered, version="1")])
         if version is not None:
             self.changes.append(f"cluster {tenant}/{given.id}: version {version}")
-        await self._agent_key(ref, given)
+        await self._put_agent_key(ref, given)
 
-    async def _agent_key(self, ref: ClusterRef, given: GivenCluster) -> None:
+    async def _put_agent_key(self, ref: ClusterRef, given: GivenCluster) -> None:
         key_hash = None
         if given.agent_key is not None:
             try:
@@ -171,34 +174,35 @@ class Provisioning:
                 raise InvalidRequest(f"the agent key of {ref}: {error}") from error
             if not is_key(key):
                 raise InvalidRequest(
-                    f"{given.agent_key} holds no agent key",
-                    hint="make one with `python -m clusterra_gateway.provision agent-key`",
+                    f"{given.agent_key} does not hold an agent key",
+                    hint="generate one with `python -m clusterra_gateway.provision agent-key`",
                 )
-            key_hash = hash_of(key)
+            key_hash = secret_hash(key)
         record = AgentKey(tenant=ref.tenant, cluster=ref.cluster, slurm_key=given.slurm_key)
         if done := await put_agent_key(self._directory, record, key_hash):
             self.changes.append(f"agent key of {ref}: {done}")
 
     async def _reserve_operator(self, tenant: str, operator: SlurmUser) -> None:
-        """Keep the operator's name from people: whoever has it in a token has its rights in Slurm."""
+        """Reserves the operator's name: a person with this name in their token would have its rights in Slurm."""
         if operator.uid >= FIRST_UID:
             raise InvalidRequest(
-                f"the operator {operator.name} has uid {operator.uid}", hint=f"uids from {FIRST_UID} on are people's"
+                f"the operator {operator.name} has uid {operator.uid}",
+                hint=f"choose a lower one: uids from {FIRST_UID} on are for people",
             )
-        reservation = NameReservation(uid=operator.uid, owner=OPERATOR)
-        if await self._directory.add(name_key(tenant, operator.name), reservation):
+        reservation = UserNameReservation(uid=operator.uid, owner=OPERATOR)
+        if await self._directory.add(user_name_key(tenant, operator.name), reservation):
             self.changes.append(f"user name {operator.name} of tenant {tenant}: reserved for the operator")
             return
-        item = await self._directory.store.get(ACCOUNTS, name_key(tenant, operator.name))
-        if item is None or NameReservation.of(item) != reservation:
+        item = await self._directory.store.get(ACCOUNTS, user_name_key(tenant, operator.name))
+        if item is None or UserNameReservation.of(item) != reservation:
             raise Conflict(
-                f"the user name {operator.name} of tenant {tenant} is somebody else's",
-                hint="choose another name for the operator; a name has one uid, for good",
+                f"the user name {operator.name} of tenant {tenant} is taken",
+                hint="choose another name for the operator: a name keeps its owner and uid for good",
             )
 
 
 async def provision(file: Path, settings: RecordSettings) -> list[str]:
-    """Apply a file and project the clusters; what was changed, in words."""
+    """Applies a file and projects the clusters. Returns the changes in words."""
     given = read(file)
     shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
     async with (
@@ -211,7 +215,7 @@ async def provision(file: Path, settings: RecordSettings) -> list[str]:
         directory = Directory(store, outbox)
         provisioning = Provisioning(directory, shapes)
         await provisioning.apply(given)
-        projected = await Projection(directory, client, registry).once()
+        projected = await Projection(directory, client, registry).project()
     return [*provisioning.changes, *(f"cluster {ref}: projected" for ref in projected)]
 
 
@@ -220,21 +224,21 @@ command = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @command.callback()
 def _commands() -> None:
-    """Tenants, people and clusters of the gateway's record."""
+    """Manage the tenants, people and clusters of the gateway."""
 
 
 @command.command()
 def agent_key() -> None:
-    """Make an agent's key and print it: the agent's key file is to hold it, and nobody else is to know it."""
+    """Generate an agent key and print it. Put it into the agent's key file and keep it secret."""
     typer.echo(new_key())
 
 
 @command.command()
-def apply(file: Annotated[Path, typer.Argument(help="YAML or JSON with a list `tenants`")]) -> None:
-    """Write what FILE says and the record does not say yet."""
+def apply(file: Annotated[Path, typer.Argument(help="A YAML or JSON file with a list `tenants`.")]) -> None:
+    """Write the tenants, people and clusters of FILE; print what changed."""
     try:
         changes = asyncio.run(provision(file, RecordSettings()))
-    except (Refused, CatalogueInvalid, StoreError, bus.BusUnavailable) as error:
+    except (RequestError, CatalogueInvalid, StoreError, bus.BusUnavailable) as error:
         hint = getattr(error, "hint", "")
         typer.echo(f"{error}{f' ({hint})' if hint else ''}", err=True)
         raise typer.Exit(1) from None

@@ -1,4 +1,4 @@
-"""What the gateway is told by its environment (`CLUSTERRA_*`; the AWS SDK's own `AWS_*` for DynamoDB)."""
+"""The gateway's settings from the environment (`CLUSTERRA_*`; the AWS SDK's own `AWS_*` for DynamoDB)."""
 
 from pathlib import Path
 from typing import Annotated, Self
@@ -12,12 +12,12 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class RecordSettings(ServiceSettings):
-    """Where the gateway's record is: all that `provision` needs."""
+    """Where the gateway's record is. `provision` needs no other settings."""
 
     table_prefix: str = "clusterra-"
-    """Tells the tables of several installations in one AWS account apart."""
+    """Separates the tables of several installations in one AWS account."""
     catalogue_file: Path | None = None
-    """The shapes (YAML) of clusters that bring no catalogue of their own."""
+    """The shapes (YAML) of clusters that have no catalogue of their own."""
 
 
 class Settings(RecordSettings):
@@ -26,40 +26,42 @@ class Settings(RecordSettings):
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
     public_url: str = "http://127.0.0.1:8080"
-    """How browsers reach the gateway; `<public_url>/v1/auth/callback` is the redirect URI to register at the issuer."""
+    """The gateway's address for browsers. `<public_url>/v1/auth/callback` is the redirect URI to register at the
+    issuer."""
 
     oidc_issuer: str
     oidc_client_id: str
     oidc_client_secret_file: Path | None = None
-    """None for a public client, which PKCE alone protects."""
+    """None for a public client, which only PKCE protects."""
 
     session_key_file: Path | None = None
-    """32 or more random bytes, a JWK or a JWK set. There is no default: without a key the gateway does not start."""
+    """32 or more random bytes, a JWK or a JWK set. There is no default: the gateway does not start without a key."""
     session_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 12 * 3600.0
 
     slurm_timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
-    """How long a request to a cluster's Slurm may take."""
+    """Timeout of a request to a cluster's Slurm."""
     edge_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
+    """Timeout of a request to a cluster's edge."""
 
     def oidc_client_secret(self) -> str | None:
-        """Raises SecretUnavailable."""
+        """The client secret; None for a public client. Raises SecretUnavailable."""
         file = self.oidc_client_secret_file
         return None if file is None else read_secret(f"file:{file}").decode()
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach us by HTTPS, so that our cookies may travel by nothing else."""
+        """Whether browsers reach the gateway over HTTPS, so that its cookies must not be sent over HTTP."""
         return self.public_url.startswith("https://")
 
     @property
     def origin(self) -> str:
-        """The origin of our own pages, as browsers spell it."""
+        """The origin of our own pages, as browsers write it."""
         parts = urlsplit(self.public_url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def redirect_uri(self) -> str:
-        """Where the issuer sends browsers back to."""
+        """The address that the issuer sends browsers back to."""
         return f"{self.public_url.rstrip('/')}/v1/auth/callback"
 
     @model_validator(mode="after")
@@ -67,5 +69,5 @@ class Settings(RecordSettings):
         for name in ("public_url", "oidc_issuer"):
             parts = urlsplit(getattr(self, name))
             if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
-                raise ValueError(f"{name} must be an https:// address (http:// only for this very machine)")
+                raise ValueError(f"{name} must be an https:// address (http:// is allowed for this machine only)")
         return self

@@ -1,1 +1,1 @@
-"""The record of tenants, people and clusters."""
+"""The gateway's record of tenants, members and clusters."""

@@ -1,16 +1,17 @@
-"""A tenant's budget, shared out to its clusters.
+"""Divides a tenant's budget among its clusters.
 
-Each cluster keeps its share by itself, whichever scaler decides for it, so that together they never cost more: no two
-decisions can spend the same dollar. What one cluster does not use is no other's.
+Each cluster keeps within its own share, whichever scaler decides for it. So the clusters together never cost more than
+the budget: no two decisions can spend the same dollar. A share that one cluster does not use is not available to the
+others.
 """
 
 from collections.abc import Mapping
 
 
-def shared_out(usd_per_hour: float, caps: Mapping[str, float | None]) -> dict[str, float]:
-    """The cap of each cluster in USD per hour: its own where it has one, for the others equal parts of the rest.
+def cluster_caps(usd_per_hour: float, caps: Mapping[str, float | None]) -> dict[str, float]:
+    """The cap of each cluster in USD per hour: its own where it has one; the others share the rest equally.
 
-    Raises ValueError where there is not enough for all.
+    Raises ValueError where the budget does not suffice for all.
     """
     own = {cluster: cap for cluster, cap in caps.items() if cap is not None}
     left = usd_per_hour - sum(own.values())
@@ -18,7 +19,7 @@ def shared_out(usd_per_hour: float, caps: Mapping[str, float | None]) -> dict[st
     if left < 0 or (without and left == 0):
         others = f", and nothing is left for {', '.join(without)}" if without else ""
         raise ValueError(
-            f"the clusters have {sum(own.values()):g} USD per hour of the tenant's {usd_per_hour:g}{others}:"
-            " raise the budget or lower their policies' usd_per_hour"
+            f"the clusters' own caps take {sum(own.values()):g} USD per hour of the tenant's {usd_per_hour:g}{others}:"
+            " raise the budget or lower usd_per_hour in the clusters' policies"
         )
     return own | {cluster: left / len(without) for cluster in without}

@@ -1,4 +1,4 @@
-"""From the gateway's record to the `registry` bucket, where the other services read of clusters."""
+"""Copies clusters from the gateway's record to the `registry` bucket, where the other services read them."""
 
 import asyncio
 
@@ -12,33 +12,33 @@ from clusterra_gateway.accounts.directory import Directory
 
 log = structlog.get_logger()
 
-AGAIN_SECONDS = 30.0
+INTERVAL_SECONDS = 30.0
 
 
 class Projection:
-    """Puts what the registry lacks or has in an older version; the bucket can be lost and is made again."""
+    """Puts each binding that the registry lacks or has in an older version. So a lost bucket is filled again."""
 
     def __init__(self, directory: Directory, client: Client, registry: Registry) -> None:
         self._directory = directory
         self._client = client
         self._registry = registry
 
-    async def once(self) -> list[ClusterRef]:
-        """Compare and put; which clusters were put. Raises StoreError, BusUnavailable."""
-        behind = []
+    async def project(self) -> list[ClusterRef]:
+        """Puts what is missing or older, and returns the clusters put. Raises StoreError, BusUnavailable."""
+        outdated = []
         for ref, binding in (await self._directory.clusters()).items():
             projected = self._registry.get(ref)
             if projected is None or projected.version < binding.version:
                 await put_binding(self._client, ref, binding)
-                behind.append(ref)
+                outdated.append(ref)
                 log.info("cluster_projected", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
-        return behind
+        return outdated
 
     async def run(self) -> None:
-        """Do it every 30 s."""
+        """Projects every 30 s."""
         while True:
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(INTERVAL_SECONDS)
             try:
-                await self.once()
+                await self.project()
             except (StoreError, BusUnavailable) as error:
                 log.warning("clusters_not_projected", reason=str(error))

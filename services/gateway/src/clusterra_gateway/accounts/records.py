@@ -1,4 +1,4 @@
-"""What the gateway's tables hold, as models: tenants, members, names, domains, invitations and tokens."""
+"""The items of the accounts table as models: tenants, domains, invitations, members, user names and API tokens."""
 
 from datetime import datetime
 from hashlib import sha256
@@ -9,21 +9,21 @@ from clusterra_runtime.store.item import Attributes, Item
 from pydantic import BaseModel, ConfigDict, Field
 
 OPERATOR = "operator"
-"""The owner of a name that a cluster's operator has."""
+"""The owner of a user name that a cluster's operator has."""
 
 
 class Record(BaseModel):
-    """A stored item's attributes."""
+    """The attributes of a stored item."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     @classmethod
     def of(cls, item: Item) -> Self:
-        """Read an item. Raises pydantic's ValidationError for one that this version cannot read."""
+        """Reads an item. Raises pydantic's ValidationError for one that this version cannot read."""
         return cls.model_validate(dict(item.attributes))
 
     def attributes(self) -> Attributes:
-        """What to store."""
+        """The attributes to store."""
         attributes: dict[str, Any] = self.model_dump(mode="json")
         return attributes
 
@@ -35,20 +35,20 @@ class Tenant(Record):
 
 
 class Domain(Record):
-    """An e-mail domain: whoever signs in with a verified address of it belongs to this tenant."""
+    """An e-mail domain. People with a verified address in it belong to this tenant."""
 
     tenant: Id
 
 
 class Invitation(Record):
-    """A single e-mail address: its owner belongs to this tenant, whatever the domain, and may be its admin."""
+    """One e-mail address. Its owner belongs to this tenant, whatever the domain, and may be an admin of it."""
 
     tenant: Id
     admin: bool = False
 
 
 class Member(Record):
-    """A person: `iss` and `sub` of the OIDC issuer, and the Slurm identity that is his for good."""
+    """A person: `iss` and `sub` at the OIDC issuer, and the Slurm identity that is theirs for good."""
 
     issuer: str
     subject: str
@@ -62,25 +62,25 @@ class Member(Record):
 
     @property
     def id(self) -> str:
-        """Names the person in sessions and keys."""
+        """Identifies the person in sessions and keys."""
         return member_id(self.issuer, self.subject)
 
     @property
     def slurm_user(self) -> SlurmUser:
-        """The identity the person's jobs run under: the group is the person's own."""
+        """The identity that the person's jobs run as. Every person has a group of their own."""
         return SlurmUser(name=self.user, uid=self.uid, gid=self.uid)
 
 
-class NameReservation(Record):
-    """A Slurm user name of a tenant that is taken, for good: by a member's id, or by a cluster's operator."""
+class UserNameReservation(Record):
+    """A Slurm user name of a tenant that is taken for good."""
 
     uid: int
     owner: str
-    """A member's id or `OPERATOR`."""
+    """A member's id, or `OPERATOR`."""
 
 
 class ApiToken(Record):
-    """A bearer token; of its secret only the hash is kept."""
+    """A bearer token. Only the hash of its secret is stored."""
 
     name: str
     secret_hash: str
@@ -89,10 +89,10 @@ class ApiToken(Record):
 
 
 def member_id(issuer: str, subject: str) -> str:
-    """32 hexadecimal digits for a person at an issuer."""
+    """The id of a person at an issuer: 32 hexadecimal digits."""
     return sha256(f"{issuer}\n{subject}".encode()).hexdigest()[:32]
 
 
-def epoch(moment: datetime) -> int:
-    """When an item expires, as the store counts."""
+def expiry(moment: datetime) -> int:
+    """The moment as the store expects an item's expiry: in whole epoch seconds."""
     return int(moment.timestamp())

@@ -1,4 +1,4 @@
-"""An agent's heartbeat over HTTP: onto the bus, and back what the bus would have told it."""
+"""Exchanges an agent's heartbeat over HTTP: publishes it on the bus, and answers what the bus would have told it."""
 
 import asyncio
 import time
@@ -19,15 +19,15 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets import SecretUnavailable, read_binary_secret
 
-from clusterra_gateway.agents import wire as agent_wire
+from clusterra_gateway.agents.central_state import CentralState, version_of
 from clusterra_gateway.agents.keys import AgentKey
-from clusterra_gateway.agents.wire import Central
+from clusterra_gateway.agents.translation import bus_heartbeat, http_reply
 from clusterra_gateway.http.errors import TooLarge, TooManyRequests, Unavailable
 
 log = structlog.get_logger()
 
 ANSWER_SECONDS = 8.0
-"""An agent waits 10 s."""
+"""Timeout for the bus. An agent waits 10 s for its answer."""
 
 
 class AgentExchange:
@@ -36,25 +36,30 @@ class AgentExchange:
     def __init__(self, client: bus.Client, registry: Registry) -> None:
         self._client = client
         self._registry = registry
-        self._taken: dict[ClusterRef, float] = {}
+        self._admitted_at: dict[ClusterRef, float] = {}
         self._generations: dict[ClusterRef, int] = {}
 
     def admit(self, ref: ClusterRef) -> None:
-        """Let one in, or raise TooManyRequests."""
-        at, before = time.monotonic(), self._taken.get(ref)
+        """Counts a heartbeat of this cluster. Raises TooManyRequests for one within a second of the last."""
+        at, before = time.monotonic(), self._admitted_at.get(ref)
         if before is not None and at - before < EVERY_SECONDS:
-            raise TooManyRequests("a heartbeat of this cluster came a moment ago", hint="send one a second at most")
-        self._taken[ref] = at
+            raise TooManyRequests(
+                "this cluster's last heartbeat is less than a second old", hint="send at most one per second"
+            )
+        self._admitted_at[ref] = at
 
     async def answer(self, holder: AgentKey, request: AgentHeartbeat) -> AgentHeartbeatReply:
-        """Store the heartbeat and answer it. Raises Unavailable, with nothing known of what was stored; TooLarge."""
+        """Publishes the heartbeat and answers it.
+
+        Raises TooLarge; Unavailable, after which the heartbeat may have been stored or not.
+        """
         ref = holder.ref
         try:
             if not self._client.is_connected:
                 raise _unavailable()
             async with asyncio.timeout(ANSWER_SECONDS):
-                central = await self._central(ref)
-                heartbeat = agent_wire.heartbeat_of(request, central, self._next_generation(ref))
+                central = await self._central_state(ref)
+                heartbeat = bus_heartbeat(request, central, self._next_generation(ref))
                 await bus.publish_durable(
                     self._client,
                     subjects.heartbeat(ref),
@@ -65,17 +70,17 @@ class AgentExchange:
             log.warning("agent_heartbeat_not_stored", reason=str(error) or "it took too long")
             raise _unavailable() from error
         except bus.MessageRefused as error:
-            raise TooLarge("this heartbeat is larger than any message may be", hint="send fewer prices") from error
-        reply = agent_wire.reply(request, central)
-        if central.desired is not None and agent_wire.version_of(central.desired) < request.last_applied_version:
+            raise TooLarge("this heartbeat is larger than a message may be", hint="send fewer prices") from error
+        reply = http_reply(request, central)
+        if central.desired is not None and version_of(central.desired) < request.last_applied_version:
             log.warning("agent_is_ahead", version=request.last_applied_version, desired=central.desired.order)
         return reply.model_copy(update={"slurm_key": _slurm_key(holder.slurm_key, request)})
 
-    async def _central(self, ref: ClusterRef) -> Central:
+    async def _central_state(self, ref: ClusterRef) -> CentralState:
         binding = self._registry.get(ref)
         desired, snapshot = await asyncio.gather(self._desired(ref), self._snapshot(ref))
         shapes = binding.catalogue.shapes if binding is not None else ()
-        return Central(desired, snapshot, {shape.name: shape.worker for shape in shapes}, now())
+        return CentralState(desired, snapshot, {shape.name: shape.worker for shape in shapes}, now())
 
     async def _desired(self, ref: ClusterRef) -> DesiredState | None:
         try:
@@ -99,7 +104,8 @@ class AgentExchange:
 
 
 def _slurm_key(reference: SecretReference | None, request: AgentHeartbeat) -> str | None:
-    # Our own agent has no use for it: the workers it starts are given theirs by the site.
+    """The Slurm key for an agent that has none or another one, in Base64."""
+    # Our own agent does not need it: its site gives the key to the workers.
     if reference is None or request.heartbeat is not None:
         return None
     try:
@@ -115,5 +121,5 @@ def _slurm_key(reference: SecretReference | None, request: AgentHeartbeat) -> st
 
 def _unavailable() -> Unavailable:
     return Unavailable(
-        "the bus does not answer, so this heartbeat reached nobody", hint="keep what there is; try again"
+        "the bus does not answer, so this heartbeat may be lost", hint="keep the present workers and try again"
     )

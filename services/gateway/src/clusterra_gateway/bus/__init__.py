@@ -1,1 +1,1 @@
-"""What the gateway asks and hears on NATS."""
+"""The gateway on NATS: its requests to other services, the event feed, which edges are connected."""

@@ -1,1 +1,1 @@
-"""What happened in a cluster."""
+"""A cluster's events."""

@@ -1,1 +1,1 @@
-"""Serving HTTP: routes, requests, answers, problems, OpenAPI."""
+"""Serves HTTP: routes, requests, responses, problems, OpenAPI. Imports no other room."""

@@ -1,10 +1,13 @@
-"""Why a request is refused: one type for each answer a client can act on."""
+"""Errors of a request: one type for each answer that a client can act on.
+
+`http.problems` gives each type its HTTP status; the type's name, in kebab case, is the problem's `type`.
+"""
 
 
-class Refused(Exception):
-    """A request is not carried out. The texts reach the caller: no secret and nothing of another tenant in them.
+class RequestError(Exception):
+    """A request that is not carried out. Its texts reach the caller: they hold no secret and no other tenant's data.
 
-    `hint` says what to do; `code` is Slurm's own error number where there is one.
+    `hint` says what the caller can do; `code` is Slurm's own error number where there is one.
     """
 
     def __init__(self, detail: str, *, hint: str = "", code: int | None = None) -> None:
@@ -14,49 +17,49 @@ class Refused(Exception):
         self.code = code
 
 
-class InvalidRequest(Refused):
-    """The request itself is malformed."""
+class InvalidRequest(RequestError):
+    """The request is malformed."""
 
 
-class Unauthenticated(Refused):
-    """Nobody is signed in, or the sign-in is not valid (any more)."""
+class Unauthenticated(RequestError):
+    """The request carries no credential, or one that is invalid or expired."""
 
 
-class Forbidden(Refused):
-    """The caller is known and may not do this."""
+class Forbidden(RequestError):
+    """The caller is known but not allowed to do this."""
 
 
-class NotFound(Refused):
-    """It does not exist, or it is another tenant's: the two answers are the same on purpose."""
+class NotFound(RequestError):
+    """The thing does not exist or belongs to another tenant. The two cases get the same answer on purpose."""
 
 
-class Conflict(Refused):
-    """What is there now does not allow it."""
+class Conflict(RequestError):
+    """The present state does not allow the request."""
 
 
-class TooLarge(Refused):
-    """A body or a part of it is larger than allowed."""
+class TooLarge(RequestError):
+    """The body, or a part of it, is larger than allowed."""
 
 
-class UnsupportedMedia(Refused):
-    """The body is of a type that is not read here."""
+class UnsupportedMedia(RequestError):
+    """The body has a media type that this route does not read."""
 
 
-class KeyReused(Refused):
-    """An Idempotency-Key came back with another request."""
+class KeyReused(RequestError):
+    """An Idempotency-Key was sent again with a different request."""
 
 
-class Rejected(Refused):
-    """Slurm understood the request and refused it."""
+class Rejected(RequestError):
+    """Slurm understood the request and rejected it."""
 
 
-class TooManyRequests(Refused):
-    """The caller asks more often than it may."""
+class TooManyRequests(RequestError):
+    """The caller sends requests faster than allowed."""
 
 
-class BadUpstream(Refused):
-    """A part behind the gateway answered in a way that the caller cannot mend."""
+class BadUpstream(RequestError):
+    """A service behind the gateway failed in a way that the caller cannot fix."""
 
 
-class Unavailable(Refused):
-    """A part behind the gateway does not answer now; the same request may succeed later."""
+class Unavailable(RequestError):
+    """A service behind the gateway does not answer now. The same request may succeed later."""

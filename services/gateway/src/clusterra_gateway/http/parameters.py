@@ -1,22 +1,33 @@
-"""What a request says, read into models: bodies, queries, ids in paths. What is wrong is told by name, with a hint."""
+"""Reads a request into models: its body, its query, the ids in its path. Each error names the field and has a hint."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef, JobId
-from clusterra_runtime.nats.registry import Registry
+from clusterra_contracts.identity import JobId
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from clusterra_gateway.http.errors import InvalidRequest, NotFound, UnsupportedMedia
-from clusterra_gateway.identity.authentication import Caller
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""The largest script with each of its characters escaped, as some JSON writers do, is still read."""
+"""Fits the largest job script with every character escaped, as some JSON writers do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter in a route's path or headers, as the OpenAPI document describes it. `pattern` is its syntax."""
+
+    name: str
+    place: Literal["path", "header"]
+    pattern: str
+
+
+JOB_ID = Parameter("job_id", "path", "^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")
 
 type Location = tuple[int | str, ...]
 type Hints = Mapping[Location, str]
-"""What to do when something is wrong at a place, such as `("job", "nodes")`."""
+"""The hint for an error at a location in the body, such as `("job", "nodes")`."""
 
 _JOB_ID: TypeAdapter[str] = TypeAdapter(JobId)
 
@@ -28,23 +39,23 @@ def _split(value: object) -> object:
 
 
 CommaSeparated = BeforeValidator(_split)
-"""For query parameters with several values, `state=RUNNING,PENDING`; with none it is as if they were not there."""
+"""For a query parameter with several values, such as `state=RUNNING,PENDING`. An empty one counts as not given."""
 
 
 class Query(BaseModel):
-    """Query parameters of a route: unknown ones are refused, for a misspelt filter would silently not filter."""
+    """The query parameters of a route. Unknown ones are an error: a misspelt filter would silently not filter."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Body(BaseModel):
-    """A request's JSON body: unknown fields are refused."""
+    """The JSON body of a request. Unknown fields are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 async def body[B: BaseModel](request: web.Request, model: type[B], hints: Hints | None = None) -> B:
-    """The JSON body. Raises InvalidRequest, UnsupportedMedia, or aiohttp's own error for one that is too large."""
+    """Reads the JSON body. Raises InvalidRequest, UnsupportedMedia; aiohttp's own error for one that is too large."""
     if request.content_type != "application/json":
         raise UnsupportedMedia("the body must be JSON", hint="send it with `Content-Type: application/json`")
     try:
@@ -54,11 +65,11 @@ async def body[B: BaseModel](request: web.Request, model: type[B], hints: Hints 
 
 
 def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
-    """The query parameters. Raises InvalidRequest."""
+    """Reads the query parameters. Raises InvalidRequest."""
     given: dict[str, Any] = {}
     for name, value in request.query.items():
         if name in given:
-            raise InvalidRequest(f"{name} is given twice", hint="separate several values by commas")
+            raise InvalidRequest(f"{name} is given twice", hint="separate several values with commas")
         given[name] = value
     try:
         return model.model_validate(given)
@@ -66,23 +77,14 @@ def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
         raise _invalid("query", error, {}) from None
 
 
-def cluster(request: web.Request, caller: Caller, registry: Registry) -> ClusterRef:
-    """The cluster of the path, which must be the caller's tenant's. Raises NotFound."""
-    try:
-        ref = caller.cluster(request.match_info["cluster_id"])
-    except ValidationError:
-        ref = None
-    if ref is None or registry.get(ref) is None:
-        raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
-    return ref
-
-
 def job_id(request: web.Request) -> JobId:
-    """The job id of the path. Raises NotFound for anything that is none."""
+    """Reads the job id in the path. Raises NotFound for a malformed one."""
     try:
         return _JOB_ID.validate_python(request.match_info["job_id"])
     except ValidationError:
-        raise NotFound("there is no such job", hint="a job id looks like 42, an array task's like 42_7") from None
+        raise NotFound(
+            "there is no such job", hint="a job id looks like 42, the id of an array task like 42_7"
+        ) from None
 
 
 def _invalid(where: str, error: ValidationError, hints: Hints) -> InvalidRequest:

@@ -1,42 +1,53 @@
-"""What a route is, and how it is served: measured, authenticated, and with its tenant in every log line."""
+"""A route of the API: what the router, the OpenAPI document and the metrics know of it.
 
+Rooms with callers of their own add a kind of route that authenticates them: `identity.private_route`,
+`agents.routes`.
+"""
+
+import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, override
+from typing import ClassVar, Literal, override
 
-import structlog
 from aiohttp import web
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from prometheus_client import Histogram
 from pydantic import BaseModel
 
-from clusterra_gateway.agents.keys import AgentKey
-from clusterra_gateway.context import gateway
-from clusterra_gateway.http.parameters import Query
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.http.parameters import Parameter, Query
 
 type PublicHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-type AgentHandler = Callable[[web.Request, AgentKey], Awaitable[web.StreamResponse]]
-type PrivateHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
-Method = Literal["GET", "POST", "DELETE"]
+type Method = Literal["GET", "POST", "DELETE"]
 
 SECONDS = Histogram(
     "clusterra_http_seconds",
-    "From a request's arrival to its whole answer; streams are not counted",
+    "From the arrival of a request to the end of its response; streams are not counted",
     ("route",),
     buckets=LATENCY_BUCKETS_SECONDS,
 )
 
 
 @dataclass(frozen=True)
-class Route(ABC):
-    """One route; its handler's docstring is its description for people.
+class SecurityScheme:
+    """A way for callers to prove who they are: its name and definition in the OpenAPI document."""
 
-    `result` is the model of a JSON answer, or the media type of another one, or None for no body. `headers` are
-    those of the request that mean something here.
+    name: str
+    definition: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Route(ABC):
+    """One route. The docstring of its handler is its public description.
+
+    `stream` marks a response without an end. `parameters` are those in the path, and the request headers that the
+    handler reads. `result` is the model of a JSON response, the media type of another response, or None for an empty
+    one.
     """
+
+    security: ClassVar[tuple[SecurityScheme, ...]] = ()
+    """The schemes that callers choose from; empty for a route that is open to everyone."""
 
     name: str
     method: Method
@@ -45,18 +56,18 @@ class Route(ABC):
     _: KW_ONLY
     status: int = 200
     stream: bool = False
-    headers: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
     query: type[Query] | None = None
     body: type[BaseModel] | None = None
     result: type[BaseModel] | str | None = None
 
     @property
     def description(self) -> str:
-        """What it does."""
-        return self.handler.__doc__ or ""
+        """The public description."""
+        return inspect.getdoc(self.handler) or ""
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request."""
+        """Answers one request and measures how long that takes."""
         started = time.perf_counter()
         try:
             return await self._handle(request)
@@ -70,36 +81,10 @@ class Route(ABC):
 
 @dataclass(frozen=True)
 class PublicRoute(Route):
-    """For everybody."""
+    """A route that is open to everyone."""
 
     handler: PublicHandler
 
     @override
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         return await self.handler(request)
-
-
-@dataclass(frozen=True)
-class PrivateRoute(Route):
-    """For an authenticated caller, whom the handler is given."""
-
-    handler: PrivateHandler
-
-    @override
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        caller = await gateway(request).authentication.caller(request)
-        with structlog.contextvars.bound_contextvars(tenant=caller.member.tenant, user=caller.member.user):
-            return await self.handler(request, caller)
-
-
-@dataclass(frozen=True)
-class AgentRoute(Route):
-    """For a cluster's agent, whose key the handler is given."""
-
-    handler: AgentHandler
-
-    @override
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        holder = await gateway(request).agent_keys.holder(request)
-        with structlog.contextvars.bound_contextvars(tenant=holder.tenant, cluster=holder.cluster):
-            return await self.handler(request, holder)

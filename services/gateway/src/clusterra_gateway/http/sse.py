@@ -1,4 +1,4 @@
-"""Server-Sent Events: writing a source of events to one client, with pings, and ending it in time."""
+"""Server-Sent Events: writes a source of events to one client, with pings, and ends the stream in time."""
 
 import asyncio
 import random
@@ -9,29 +9,34 @@ import structlog
 from aiohttp import web
 
 from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.parameters import Parameter
+from clusterra_gateway.http.responses import NO_STORE
 
 log = structlog.get_logger()
 
+EVENT_STREAM = "text/event-stream"
+LAST_EVENT_ID = Parameter("Last-Event-ID", "header", "^[0-9]{1,18}$")
+
 PING_SECONDS = 15.0
-"""Proxies between cut connections on which nothing moves; a write is also how a client's leaving shows."""
+"""Intermediate proxies cut idle connections, and only a write shows that a client has left."""
 
 RETRY_SECONDS = (1.0, 3.0)
-"""Each client is told its own delay before it reconnects, so that a restart does not bring all back at once."""
+"""Range of the reconnect delay. Each client gets its own, so that they do not all return at once after a restart."""
 
 STOPPING = web.AppKey("stopping", asyncio.Event)
-"""Set when the process stops: streams end then, and their clients resume elsewhere."""
+"""Set when the process stops: streams end then, and their clients resume on another replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event. Line ends in `data` may be of any kind; clients get them as LF, for SSE knows no other."""
+    """One event. Line ends in `data` may be of any kind; they are sent as LF, the only kind that SSE can carry."""
 
     data: str
     event: str | None = None
     id: int | None = None
 
     def encode(self) -> bytes:
-        """The event's lines as WHATWG's standard has them."""
+        """The event in the format of the WHATWG standard."""
         lines = []
         if self.event is not None:
             lines.append(f"event: {self.event}")
@@ -43,13 +48,14 @@ class ServerSentEvent:
 
 
 def last_event_id(request: web.Request) -> int | None:
-    """Where the client wants to go on. Raises InvalidRequest for anything but a whole number."""
-    given = request.headers.get("Last-Event-ID", "")
+    """The id after which the client wants to resume; None for a new stream. Raises InvalidRequest."""
+    given = request.headers.get(LAST_EVENT_ID.name, "")
     if not given:
         return None
     if not (given.isascii() and given.isdecimal() and len(given) <= 18):
         raise InvalidRequest(
-            "Last-Event-ID is no id of this stream", hint="send back the last `id:` you got, or none to start anew"
+            "Last-Event-ID is not an id of this stream",
+            hint="send the last `id:` that you received, or no Last-Event-ID to start a new stream",
         )
     return int(given)
 
@@ -60,12 +66,12 @@ async def stream(
     *,
     allowed: Callable[[], Awaitable[bool]],
 ) -> web.StreamResponse:
-    """Write `source` until it ends, the client leaves, the process stops, or `allowed` says no (asked every ping).
+    """Writes `source` until it ends, the client leaves, the process stops, or `allowed` returns False.
 
-    The source is closed in every case.
+    `allowed` is called before every ping. The source is closed in every case.
     """
-    response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-    response.content_type = "text/event-stream"
+    response = web.StreamResponse(headers={**NO_STORE, "X-Accel-Buffering": "no"})
+    response.content_type = EVENT_STREAM
     response.charset = "utf-8"
     stopping = asyncio.create_task(request.app[STOPPING].wait())
     step: asyncio.Task[ServerSentEvent | None] | None = None
@@ -95,12 +101,12 @@ async def stream(
     except ConnectionResetError:
         pass  # the client has left, which is how most streams end
     except Exception:
-        # The status is long sent: a client that comes again is answered with the problem.
+        # The status is already sent: the client gets the problem when it reconnects.
         log.exception("stream_failed", path=request.path)
     finally:
-        await _cancelled(stopping)
+        await _cancel(stopping)
         if step is not None:
-            await _cancelled(step)
+            await _cancel(step)
         await source.aclose()
     return response
 
@@ -109,6 +115,6 @@ async def _next(source: AsyncGenerator[ServerSentEvent]) -> ServerSentEvent | No
     return await anext(source, None)
 
 
-async def _cancelled(task: asyncio.Task[object]) -> None:
+async def _cancel(task: asyncio.Task[object]) -> None:
     task.cancel()
     await asyncio.wait({task})

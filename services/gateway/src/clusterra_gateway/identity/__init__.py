@@ -1,1 +1,1 @@
-"""Who makes a request, and how people sign in."""
+"""People: how they sign in, become members, and prove with each request who they are."""

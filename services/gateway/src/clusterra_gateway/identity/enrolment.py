@@ -1,4 +1,4 @@
-"""How a person who signed in becomes a member of a tenant, with a Slurm identity that is his for good."""
+"""Enrols a person who signed in as a member of a tenant, with a Slurm identity that is theirs for good."""
 
 import time
 from itertools import islice
@@ -12,8 +12,9 @@ from clusterra_runtime.store.outbox import with_messages
 from clusterra_runtime.store.store import ConditionFailed, Put, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.admin_events import tenant_events
-from clusterra_gateway.accounts.directory import ACCOUNTS, Directory, member_key, name_key, uid_key
-from clusterra_gateway.accounts.records import Invitation, Member, NameReservation, member_id
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, uid_counter_key, user_name_key
+from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, member_id
 from clusterra_gateway.http.errors import Conflict, Forbidden
 from clusterra_gateway.identity.oidc import Identity
 from clusterra_gateway.identity.slurm_names import names_for
@@ -21,15 +22,16 @@ from clusterra_gateway.identity.slurm_names import names_for
 log = structlog.get_logger()
 
 FIRST_UID = 20001
-"""Uids below are for services: a cluster's operator has one of those."""
+"""The first uid of a person. Lower ones are for services, such as a cluster's operator."""
 MAX_NAMES = 200
+"""User names to try for one person."""
 
 
-class Joining:
-    """Membership is decided by the table: an invitation of the address, else the tenant of its domain.
+class Enrolment:
+    """Decides which tenant a person belongs to: that of their address's invitation, otherwise that of its domain.
 
-    Both need an address that the issuer has verified, for anybody can claim any other. A uid is given once, by an
-    atomic counter; a name is reserved in the same transaction that writes the member.
+    Both require an address that the issuer has verified, because anyone can claim any other. An atomic counter gives
+    each uid once. The transaction that writes the member also reserves their user name.
     """
 
     def __init__(self, directory: Directory, registry: Registry) -> None:
@@ -37,17 +39,18 @@ class Joining:
         self._registry = registry
 
     async def member(self, identity: Identity) -> Member:
-        """The member that this person is, made at the first sign-in. Raises Forbidden for a stranger."""
+        """The member who this person is, enrolled at their first sign-in. Raises Forbidden for a stranger, Conflict."""
         invitation = await self._directory.invitation(identity.email) if identity.email_verified else None
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
         if known is not None:
-            return await self._renewed(known, identity, invitation)
-        return await self._join(identity, invitation or await self._by_domain(identity))
+            return await self._update(known, identity, invitation)
+        return await self._enrol(identity, invitation or await self._invitation_by_domain(identity))
 
-    async def _by_domain(self, identity: Identity) -> Invitation:
+    async def _invitation_by_domain(self, identity: Identity) -> Invitation:
         if not identity.email_verified:
             raise Forbidden(
-                "your e-mail address is not verified", hint="verify it where you sign in, then sign in here again"
+                "your e-mail address is not verified",
+                hint="verify it with the service where you sign in, then sign in here again",
             )
         domain = await self._directory.domain(identity.email.rpartition("@")[2])
         if domain is None:
@@ -56,28 +59,26 @@ class Joining:
             )
         return Invitation(tenant=domain.tenant)
 
-    async def _renewed(self, known: Member, identity: Identity, invitation: Invitation | None) -> Member:
+    async def _update(self, known: Member, identity: Identity, invitation: Invitation | None) -> Member:
         changes: dict[str, str | bool] = {"display_name": identity.name}
         if identity.email_verified:
             changes["email"] = identity.email
         if invitation is not None and invitation.tenant == known.tenant:
             changes["admin"] = invitation.admin
-        renewed = known.model_copy(update=changes)
+        updated = known.model_copy(update=changes)
         try:
-            await self._directory.replace(member_key(known.id), renewed)
+            await self._directory.replace(member_key(known.id), updated)
         except ConditionFailed:
-            log.info("member_renewed_twice", member=known.id)  # by another sign-in just now, from the same facts
-        return renewed
+            log.info("member_renewed_twice", member=known.id)  # a parallel sign-in wrote the same
+        return updated
 
-    async def _join(self, identity: Identity, invitation: Invitation) -> Member:
-        tenant = invitation.tenant
-        counted = await self._directory.store.write(Update(ACCOUNTS, uid_key(tenant), add={"given": 1}))
-        uid = FIRST_UID - 1 + int(str(counted.attributes["given"]))
+    async def _enrol(self, identity: Identity, invitation: Invitation) -> Member:
+        uid = await self._next_uid(invitation.tenant)
         for name in islice(names_for(identity.email), MAX_NAMES):
             member = Member(
                 issuer=identity.issuer,
                 subject=identity.subject,
-                tenant=tenant,
+                tenant=invitation.tenant,
                 user=name,
                 uid=uid,
                 email=identity.email,
@@ -85,25 +86,33 @@ class Joining:
                 admin=invitation.admin,
                 joined_at=now(),
             )
-            reservation = NameReservation(uid=uid, owner=member.id)
-            created = AdminFact(kind="user.created", actor=name, subject=name)
-            told = tenant_events(self._registry, tenant, created, version=str(uid))
-            put = Put(ACCOUNTS, member_key(member.id), member.attributes(), Absent())
             try:
-                await self._directory.store.transact(
-                    [
-                        with_messages(put, told, now=time.time()),
-                        Put(ACCOUNTS, name_key(tenant, name), reservation.attributes(), Absent()),
-                    ],
-                    token=f"join-{member.id}-{name}-{uid}",
-                )
+                await self._write(member)
             except TransactionCancelled as cancelled:
                 if cancelled.reasons[0] is None:
-                    continue
+                    continue  # the member is new, so it is the name that is taken
                 if (other := await self._directory.member(member.id)) is not None:
-                    return other
+                    return other  # a parallel sign-in enrolled the same person
                 raise
             await self._directory.outbox.send(ACCOUNTS, member_key(member.id))
-            log.info("member_joined", tenant=tenant, user=name, uid=uid)
+            log.info("member_joined", tenant=member.tenant, user=name, uid=uid)
             return member
-        raise Conflict("there is no free user name for this address", hint="tell the operators")
+        raise Conflict("every user name for this address is taken", hint="contact the operators")
+
+    async def _next_uid(self, tenant: str) -> int:
+        counter = await self._directory.store.write(Update(ACCOUNTS, uid_counter_key(tenant), add={"given": 1}))
+        return FIRST_UID - 1 + int(str(counter.attributes["given"]))
+
+    async def _write(self, member: Member) -> None:
+        created = AdminFact(kind="user.created", actor=member.user, subject=member.user)
+        events = tenant_events(self._registry, member.tenant, created, version=str(member.uid))
+        put_member = Put(ACCOUNTS, member_key(member.id), member.attributes(), Absent())
+        reservation = UserNameReservation(uid=member.uid, owner=member.id)
+        name_key = user_name_key(member.tenant, member.user)
+        await self._directory.store.transact(
+            [
+                with_messages(put_member, events, now=time.time()),
+                Put(ACCOUNTS, name_key, reservation.attributes(), Absent()),
+            ],
+            token=f"join-{member.id}-{member.user}-{member.uid}",
+        )

@@ -1,4 +1,4 @@
-"""Signing in at an OpenID Connect issuer: authorization code flow with PKCE, as a relying party."""
+"""Signs people in at an OpenID Connect issuer: the authorization code flow with PKCE, as a relying party."""
 
 import base64
 import hashlib
@@ -20,21 +20,22 @@ from clusterra_gateway.http.errors import Unauthenticated, Unavailable
 log = structlog.get_logger()
 
 ALGORITHMS = ("RS256", "PS256", "ES256", "Ed25519", "EdDSA")
-"""What an id_token may be signed with: only asymmetric ones, for our client secret signs nothing."""
+"""Accepted signature algorithms of an id_token. All are asymmetric: the client secret must not sign one."""
 
 SCOPES = "openid email profile"
 CLAIMS = '{"id_token":{"email":null,"email_verified":null,"name":null}}'
-"""What the id_token shall hold beside the standard (OIDC Core 5.5): many issuers put it there for the scopes alone,
-some only when asked by name."""
+"""Claims that the id_token should hold (OIDC Core 5.5). Many issuers include them for the scopes alone, some only when
+asked by name."""
 CLOCK_SKEW_SECONDS = 60
 METADATA_SECONDS = 3600.0
-KEYS_AGAIN_SECONDS = 10.0
-"""An unknown key id makes us read the issuer's keys again, but no more often than this."""
+KEYS_SECONDS = 3600.0
+KEYS_REFETCH_SECONDS = 10.0
+"""An unknown key id makes the gateway fetch the issuer's keys again, but no more often than this."""
 TIMEOUT = aiohttp.ClientTimeout(total=10.0)
 
 
 class Metadata(BaseModel):
-    """The part of an issuer's discovery document that we use."""
+    """The part of an issuer's discovery document that the gateway uses."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -46,8 +47,8 @@ class Metadata(BaseModel):
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
 
 
-class Tokens(BaseModel):
-    """A token endpoint's answer; nothing of it is kept."""
+class TokenResponse(BaseModel):
+    """A token endpoint's response. The gateway stores nothing of it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -56,7 +57,7 @@ class Tokens(BaseModel):
 
 
 class OAuthError(BaseModel):
-    """Why a token endpoint refused (RFC 6749, 5.2)."""
+    """A token endpoint's error response (RFC 6749, 5.2)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -64,7 +65,7 @@ class OAuthError(BaseModel):
 
     @classmethod
     def of(cls, body: bytes) -> "OAuthError":
-        """Read a refusal's body."""
+        """Reads the body of an error response."""
         try:
             return cls.model_validate_json(body)
         except ValidationError:
@@ -72,7 +73,7 @@ class OAuthError(BaseModel):
 
 
 class UserInfo(BaseModel):
-    """What an issuer tells of a person, in the id_token or at its UserInfo endpoint."""
+    """An issuer's claims about a person, in the id_token or from its UserInfo endpoint."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -84,7 +85,7 @@ class UserInfo(BaseModel):
 
 @dataclass(frozen=True)
 class Identity:
-    """Who signed in, as the issuer vouches."""
+    """The person who signed in, as the issuer vouches."""
 
     issuer: str
     subject: str
@@ -94,12 +95,12 @@ class Identity:
 
 
 def code_challenge(verifier: str) -> str:
-    """PKCE's S256 challenge of a verifier (RFC 7636, 4.2)."""
+    """The S256 code challenge of a PKCE verifier (RFC 7636, 4.2)."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 class Issuer:
-    """One issuer. Its metadata and keys are read when first needed and kept for an hour."""
+    """One issuer. Its metadata and keys are fetched when first needed and cached for an hour."""
 
     def __init__(
         self, http: aiohttp.ClientSession, issuer: str, client_id: str, client_secret: str | None, redirect_uri: str
@@ -112,8 +113,13 @@ class Issuer:
         self._metadata: tuple[Metadata, float] | None = None
         self._keys: tuple[KeySet, float] | None = None
 
+    @property
+    def name(self) -> str:
+        """The issuer identifier (`iss`)."""
+        return self._issuer
+
     async def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
-        """Where to send the browser. Raises Unavailable."""
+        """The address to send the browser to. Raises Unavailable."""
         metadata = await self._discover()
         query = {
             "response_type": "code",
@@ -129,25 +135,28 @@ class Issuer:
         return str(URL(metadata.authorization_endpoint).update_query(query))
 
     async def identity(self, *, code: str, verifier: str, nonce: str) -> Identity:
-        """Redeem a code and verify the id_token. Raises Unauthenticated or Unavailable."""
+        """Redeems a code and verifies the id_token. Raises Unauthenticated, Unavailable."""
         metadata = await self._discover()
         tokens = await self._redeem(metadata, code, verifier)
-        told = await self._verified(tokens.id_token, nonce)
-        if (told.email is None or told.email_verified is None) and metadata.userinfo_endpoint and tokens.access_token:
-            # OpenID Connect Core 5.4: what the scopes ask for may be told there only.
-            more = await self._user_info(metadata.userinfo_endpoint, tokens.access_token)
-            if more.sub != told.sub:
-                raise Unauthenticated("the sign-in service's answers are about two people", hint="sign in again")
-            told = more.model_copy(update=told.model_dump(exclude_none=True))
-        return Identity(self._issuer, told.sub, told.email or "", told.email_verified is True, told.name or "")
+        claims = await self._verify(tokens.id_token, nonce)
+        incomplete = claims.email is None or claims.email_verified is None
+        if incomplete and metadata.userinfo_endpoint and tokens.access_token:
+            # OpenID Connect Core 5.4: the issuer may return the scopes' claims there only.
+            user_info = await self._user_info(metadata.userinfo_endpoint, tokens.access_token)
+            if user_info.sub != claims.sub:
+                raise Unauthenticated("the sign-in service answered about two different people", hint="sign in again")
+            claims = user_info.model_copy(update=claims.model_dump(exclude_none=True))
+        return Identity(self._issuer, claims.sub, claims.email or "", claims.email_verified is True, claims.name or "")
 
     async def _user_info(self, address: str, access_token: str) -> UserInfo:
         try:
             return UserInfo.model_validate(await self._get(address, {"Authorization": f"Bearer {access_token}"}))
         except ValidationError as error:
-            raise Unavailable("the sign-in service's answer is not usable", hint="tell the operators") from error
+            raise Unavailable(
+                "the sign-in service's UserInfo response is invalid", hint="contact the operators"
+            ) from error
 
-    async def _redeem(self, metadata: Metadata, code: str, verifier: str) -> Tokens:
+    async def _redeem(self, metadata: Metadata, code: str, verifier: str) -> TokenResponse:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -169,13 +178,13 @@ class Issuer:
                 if answer.status != 200:
                     log.warning("code_refused", status=answer.status, error=OAuthError.of(body).error)
                     raise Unauthenticated("the sign-in service did not accept this login", hint="sign in again")
-            return Tokens.model_validate_json(body)
+            return TokenResponse.model_validate_json(body)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unavailable("the sign-in service does not answer", hint="try to sign in again") from error
         except ValidationError:
             raise Unauthenticated("the sign-in service answered without an id_token", hint="sign in again") from None
 
-    async def _verified(self, id_token: str, nonce: str) -> UserInfo:
+    async def _verify(self, id_token: str, nonce: str) -> UserInfo:
         registry = jwt.JWTClaimsRegistry(
             leeway=CLOCK_SKEW_SECONDS,
             iss={"essential": True, "value": self._issuer},
@@ -186,20 +195,22 @@ class Issuer:
             nonce={"essential": True, "value": nonce},
         )
         try:
-            claims = await self._decoded(id_token)
+            claims = await self._decode(id_token)
             registry.validate(claims)
             if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != self._client_id:
                 raise Unauthenticated("the id_token was made for another application", hint="sign in again")
             return UserInfo.model_validate(claims)
         except (JoseError, ValidationError, ValueError) as error:
             log.warning("id_token_refused", reason=type(error).__name__)
-            raise Unauthenticated("the sign-in service's answer is not valid", hint="sign in again") from error
+            raise Unauthenticated(
+                "the sign-in service's id_token is not valid for this login", hint="sign in again"
+            ) from error
 
-    async def _decoded(self, id_token: str) -> dict[str, Any]:
+    async def _decode(self, id_token: str) -> dict[str, Any]:
         try:
             return jwt.decode(id_token, await self._key_set(), algorithms=ALGORITHMS).claims
         except InvalidKeyIdError:
-            return jwt.decode(id_token, await self._key_set(again=True), algorithms=ALGORITHMS).claims
+            return jwt.decode(id_token, await self._key_set(refetch=True), algorithms=ALGORITHMS).claims
 
     async def _discover(self) -> Metadata:
         if self._metadata is not None and time.monotonic() < self._metadata[1]:
@@ -208,24 +219,28 @@ class Issuer:
         try:
             metadata = Metadata.model_validate(await self._get(address))
         except ValidationError as error:
-            raise Unavailable("the sign-in service's description is not usable", hint="tell the operators") from error
+            raise Unavailable(
+                "the sign-in service's discovery document is invalid", hint="contact the operators"
+            ) from error
         if metadata.issuer != self._issuer:
-            # OpenID Connect Discovery 4.3: a document of another issuer must not be used.
-            raise Unavailable("the sign-in service describes another issuer", hint="tell the operators")
+            # OpenID Connect Discovery 4.3: the document of another issuer must not be used.
+            raise Unavailable(
+                "the sign-in service's discovery document is another issuer's", hint="contact the operators"
+            )
         self._metadata = (metadata, time.monotonic() + METADATA_SECONDS)
         return metadata
 
-    async def _key_set(self, *, again: bool = False) -> KeySet:
+    async def _key_set(self, *, refetch: bool = False) -> KeySet:
         if self._keys is not None:
-            keys, read_at = self._keys
-            age = time.monotonic() - read_at
-            if age < (KEYS_AGAIN_SECONDS if again else METADATA_SECONDS):
+            keys, fetched_at = self._keys
+            age = time.monotonic() - fetched_at
+            if age < (KEYS_REFETCH_SECONDS if refetch else KEYS_SECONDS):
                 return keys
         document = await self._get((await self._discover()).jwks_uri)
         try:
             keys = KeySet.import_key_set(document)
         except (JoseError, ValueError, KeyError, TypeError) as error:
-            raise Unavailable("the sign-in service's keys are not usable", hint="tell the operators") from error
+            raise Unavailable("the sign-in service's keys are invalid", hint="contact the operators") from error
         self._keys = (keys, time.monotonic())
         return keys
 
@@ -239,5 +254,5 @@ class Issuer:
 
 
 def new_secret() -> str:
-    """An unguessable value for a state, a nonce or a code verifier (43 characters)."""
+    """A random value for a state, a nonce or a code verifier: 256 bits in 43 characters."""
     return secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""Cross-site request forgery: a browser sends our cookie with other sites' requests, so those are told apart."""
+"""Protects against cross-site request forgery: browsers send our cookie with requests of other sites' pages too."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,12 @@ from clusterra_gateway.http.errors import Forbidden
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def refuse_cross_site(method: str, headers: Mapping[str, str], own_origin: str) -> None:
-    """Raise Forbidden when a browser made this changing request for another site.
+def reject_cross_site(method: str, headers: Mapping[str, str], own_origin: str) -> None:
+    """Raises Forbidden when a browser made this changing request for another site's page.
 
-    Every browser sends `Origin`, and on trustworthy origins `Sec-Fetch-Site`, with such requests. A request that
-    carries neither was made by a program, which has no foreign cookies to abuse (the rule of Go's
-    `http.CrossOriginProtection`). Requests with a bearer token need no check: browsers never add one by themselves.
+    Browsers send `Origin` with every such request, and `Sec-Fetch-Site` on trustworthy origins. A request without
+    both comes from a program, which has no cookies of a victim to abuse. This is the rule of Go's
+    `http.CrossOriginProtection`. Requests with a bearer token need no check: browsers never add one on their own.
     """
     if method in SAFE_METHODS:
         return

@@ -1,4 +1,4 @@
-"""From an e-mail address to the Slurm user names a person may get, the nicest first."""
+"""Derives Slurm user names from an e-mail address, the nicest first."""
 
 import re
 import unicodedata
@@ -16,12 +16,12 @@ RESERVED = frozenset(
         *("operator", "admin", "administrator", "clusterra", "all", "none"),
     }
 )
-"""Never given to a person: Slurm matches a token's name with slurmdbd's users, so that the name of one with more
-rights would hand those over, whatever the uid says."""
+"""Names that no person gets. Slurm matches the name in a token with slurmdbd's users, so the name of a user with more
+rights would grant those rights, whatever the uid."""
 
 
 def base_name(email: str) -> str:
-    """The local part as a user name: lower case ASCII, dots and other signs as `-`, always valid."""
+    """The local part of an address as a valid user name: lower-case ASCII, with `-` for all other characters."""
     local = email.rpartition("@")[0].partition("+")[0]
     plain = unicodedata.normalize("NFKD", local).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-")
@@ -31,7 +31,7 @@ def base_name(email: str) -> str:
 
 
 def names_for(email: str) -> Iterator[str]:
-    """All names for this person in the order to try them: `ada`, `ada-2`, `ada-3`, ... without reserved ones."""
+    """The names to try for this person, in order: `ada`, `ada-2`, `ada-3`, ... without reserved ones."""
     base = base_name(email)
     if base not in RESERVED:
         yield base

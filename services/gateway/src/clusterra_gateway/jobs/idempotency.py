@@ -1,4 +1,4 @@
-"""Idempotency keys: the same key makes one job, however often the request is sent within 24 hours."""
+"""Idempotency keys: a submit that is sent again with the same key within 24 hours makes no second job."""
 
 import time
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ KEEP_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
-class Scope:
-    """A key counts for one person on one cluster."""
+class ScopedKey:
+    """A client's key. It is valid for one person on one cluster."""
 
     ref: ClusterRef
     member: str
@@ -25,53 +25,56 @@ class Scope:
 
     @property
     def item(self) -> Key:
-        """Where it is stored."""
+        """The key of its item."""
         return Key(f"{self.ref.key}#{self.member}#{self.key}", "submit")
 
 
 class IdempotencyKeys:
-    """A key is claimed before the call that it protects and holds the answer after it.
+    """A key is reserved before the request that it protects, and holds the request's answer afterwards.
 
-    While there is no answer (the call runs, or whoever made it died) the same request is let through again: the
-    proxy finds the job by the key. What was refused for good gives the key back, for there is no job.
+    While there is no answer, because the request still runs or its process died, the same request is let through
+    again: the proxy finds the job by the key. A request that failed for good releases the key, as it made no job.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def claim(self, scope: Scope, request_hash: str) -> Submitted | None:
-        """Take the key for a request; the answer when there is one. Raises KeyReused for another request's key."""
+    async def reserve(self, key: ScopedKey, request_hash: str) -> Submitted | None:
+        """Reserves the key for a request, and returns its answer where there already is one.
+
+        Raises KeyReused for the key of a different request.
+        """
         expires_at = int(time.time()) + KEEP_SECONDS
-        put = Put(IDEMPOTENCY, scope.item, {"request": request_hash}, Absent(), expires_at)
+        put = Put(IDEMPOTENCY, key.item, {"request": request_hash}, Absent(), expires_at)
         try:
             await self._store.write(put)
         except ConditionFailed as taken:
             if taken.current is None:
-                return await self.claim(scope, request_hash)  # it expired in between
+                return await self.reserve(key, request_hash)  # it has expired in between
             if taken.current.attributes["request"] != request_hash:
                 raise KeyReused(
-                    "this Idempotency-Key was used for another request",
-                    hint="make a new key for each new job; repeat a key only with the very same body",
+                    "this Idempotency-Key was used for a different request",
+                    hint="use a new key for each new job; send a key again only with exactly the same body",
                 ) from None
             answer = taken.current.attributes.get("answer")
             return None if answer is None else Submitted.model_validate_json(str(answer))
         return None
 
-    async def settle(self, scope: Scope, request_hash: str, answer: Submitted) -> None:
-        """Keep the answer for repetitions."""
+    async def complete(self, key: ScopedKey, request_hash: str, answer: Submitted) -> None:
+        """Stores the answer, for when the request is sent again."""
         same = Present() & Compare("request", "==", request_hash)
         try:
             await self._store.write(
-                Update(IDEMPOTENCY, scope.item, set={"answer": answer.model_dump_json()}, condition=same)
+                Update(IDEMPOTENCY, key.item, set={"answer": answer.model_dump_json()}, condition=same)
             )
         except ConditionFailed:
-            return  # expired meanwhile: there is nothing left to answer for
+            return  # the key has expired: nobody can ask for this answer any more
 
-    async def release(self, scope: Scope, request_hash: str) -> None:
-        """Give the key back, unless it has an answer or another request by now."""
+    async def release(self, key: ScopedKey, request_hash: str) -> None:
+        """Makes the key usable for other requests, unless it has an answer or belongs to another request by now."""
         try:
             await self._store.delete(
-                Delete(IDEMPOTENCY, scope.item, Compare("request", "==", request_hash) & Missing("answer"))
+                Delete(IDEMPOTENCY, key.item, Compare("request", "==", request_hash) & Missing("answer"))
             )
         except ConditionFailed:
             return

@@ -1,1 +1,1 @@
-"""What jobs write."""
+"""The output of jobs."""

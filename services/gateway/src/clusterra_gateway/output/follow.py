@@ -1,8 +1,6 @@
-"""Following a job's output: from a byte on, as it is written, until the job is over and all of it is read."""
+"""Follows a job's output from a byte offset on, as it is written, until the job has ended and all of it is read."""
 
 import asyncio
-import codecs
-import io
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -13,67 +11,26 @@ from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_gateway.bus.feed import Feed, Subscription, TooSlow
-from clusterra_gateway.bus.upstream import OutputStream, Upstream
+from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
+from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
 from clusterra_gateway.http.sse import ServerSentEvent
+from clusterra_gateway.output.text import Text
 
 WAIT_SECONDS = 2.0
-"""How long one read waits at the end of the file for more."""
+"""How long one read waits for more at the end of the file."""
 LAST_WAIT_SECONDS = 0.5
-"""The same once the job is over: what it wrote last may take so long to show on a network file system."""
-LOOK_SECONDS = 15.0
-"""How often the job's state is asked for when no event tells of it: events are told, but they may be missed."""
+"""The same after the job has ended: on a network file system, its last output may take so long to appear."""
+POLL_SECONDS = 15.0
+"""Interval between reads of the job's state. Events tell of changes sooner, but may be missed."""
 NO_FILE_SECONDS = 0.5
 RETRY_SECONDS = 1.0
-MAX_EVENT_BYTES = 8192
-"""Longer parts are split, for clients that read lines into a buffer of fixed size."""
-
-
-class Text:
-    """Bytes of a file in, text out, without ever splitting a character or a CR LF; `offset` is where to go on.
-
-    What is no UTF-8 becomes U+FFFD, and CR LF and CR become LF, for SSE cannot carry them.
-    """
-
-    def __init__(self, offset: int) -> None:
-        self._read = offset
-        self._decoder = _decoder()
-
-    @property
-    def read(self) -> int:
-        """The offset of the first byte that was not given to us yet."""
-        return self._read
-
-    @property
-    def offset(self) -> int:
-        """The offset of the first byte that is not in any text yet: an unfinished character's, or a CR's."""
-        unfinished, pending_cr = self._decoder.getstate()
-        return self._read - len(unfinished) - (pending_cr & 1)
-
-    def add(self, data: bytes) -> list[tuple[str, int]]:
-        """The texts that these bytes complete, each with the offset behind it."""
-        parts = []
-        for start in range(0, len(data), MAX_EVENT_BYTES):
-            piece = data[start : start + MAX_EVENT_BYTES]
-            text = self._decoder.decode(piece)
-            self._read += len(piece)
-            if text:
-                parts.append((text, self.offset))
-        return parts
-
-    def finish(self) -> tuple[str, int] | None:
-        """What is left when nothing more will come."""
-        text = self._decoder.decode(b"", final=True)
-        return (text, self._read) if text else None
-
-
-def _decoder() -> io.IncrementalNewlineDecoder:
-    return io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+RESTARTED = '{"reason": "the output was restarted"}'
 
 
 @dataclass(frozen=True)
 class Output:
-    """Which output of which job, for whom."""
+    """One of a job's two outputs, and the person who reads it."""
 
     ref: ClusterRef
     viewer: Viewer
@@ -81,72 +38,81 @@ class Output:
     stream: OutputStream
 
 
-class _Watch:
-    """Knows whether a job is over: asks when an event tells of it, and otherwise now and then."""
+class _JobState:
+    """Knows whether the job has ended: reads its state after an event about it, and every 15 s."""
 
-    def __init__(self, upstream: Upstream, output: Output, changes: Subscription) -> None:
-        self._upstream = upstream
+    def __init__(self, slurm: SlurmRequests, output: Output, events: Subscription) -> None:
+        self._slurm = slurm
         self._output = output
-        self._changes = changes
-        self._looked_at = time.monotonic()
+        self._events = events
+        self._polled_at = time.monotonic()
         self.job = output.job
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return self.job.state in ENDED
 
     async def wait(self, seconds: float) -> None:
-        """Wait at most so long for a change; look when there was one, or when the last look was long ago."""
+        """Waits for an event about the job, but no longer than this, and reads the job's state where that is due."""
         try:
-            told = await self._changes.wait(seconds)
-        except TooSlow:
-            told = None
+            event = await self._events.wait(seconds)
+        except SubscriberTooSlow:
+            event = None
             await asyncio.sleep(seconds)
-        if told is not None or time.monotonic() - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = time.monotonic()
+        if event is not None or time.monotonic() - self._polled_at >= POLL_SECONDS:
+            self._polled_at = time.monotonic()
             try:
-                self.job = await self._upstream.job(self._output.ref, self._output.viewer, self.job.job_id)
+                self.job = await self._slurm.job(self._output.ref, self._output.viewer, self.job.job_id)
             except RpcFailed as failed:
                 if failed.error.kind != "unavailable":
                     raise
 
 
-async def follow(upstream: Upstream, feed: Feed, output: Output, *, offset: int) -> AsyncGenerator[ServerSentEvent]:
-    """The output from a byte offset on; each event's id is the offset behind it. It ends with an `end` event.
+class OutputFollower:
+    """Follows outputs of jobs."""
 
-    A job that has not started is waited for, an edge that does not answer too. A file that became shorter (the job
-    was requeued) is told by a `reset` event and begun again. Raises RpcFailed when the job is not there any more.
-    """
-    with feed.subscribe(output.ref, entity=output.job.job_id) as changes:
-        watch = _Watch(upstream, output, changes)
-        text = Text(offset)
-        while True:
-            over = watch.over  # before the read: then what the read finds is all there will be
-            wait_seconds = LAST_WAIT_SECONDS if over else WAIT_SECONDS
-            try:
-                chunk = await upstream.output(
-                    output.ref, watch.job, output.stream, offset=text.read, wait_seconds=wait_seconds
-                )
-            except RpcFailed as failed:
-                if failed.error.kind == "not_found":
-                    if over:
+    def __init__(self, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> None:
+        self._slurm = slurm
+        self._edge = edge
+        self._feed = feed
+
+    async def follow(self, output: Output, *, offset: int) -> AsyncGenerator[ServerSentEvent]:
+        """The output from a byte offset on. The id of each event is the offset behind it; `end` is the last event.
+
+        Waits for a job that has not started, and for an edge that does not answer. When the file became shorter,
+        because the job was requeued, sends `reset` and starts from the beginning. Raises RpcFailed when the job no
+        longer exists.
+        """
+        with self._feed.subscribe(output.ref, subject=output.job.job_id) as events:
+            state = _JobState(self._slurm, output, events)
+            text = Text(offset)
+            while True:
+                ended = state.ended  # checked before the read: then the read finds all that there will ever be
+                wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
+                try:
+                    chunk = await self._edge.output(
+                        output.ref, state.job, output.stream, offset=text.read, wait_seconds=wait_seconds
+                    )
+                except RpcFailed as failed:
+                    if failed.error.kind == "not_found":
+                        if ended:
+                            break
+                        await state.wait(NO_FILE_SECONDS if state.job.state == "RUNNING" else POLL_SECONDS)
+                    elif failed.error.kind == "unavailable":
+                        await state.wait(RETRY_SECONDS)
+                    else:
+                        raise
+                    continue
+                if chunk.size < text.read:
+                    text = Text(0)
+                    yield ServerSentEvent(RESTARTED, event="reset", id=0)
+                    continue
+                for part, position in text.add(chunk.data):
+                    yield ServerSentEvent(part, id=position)
+                if not chunk.data:
+                    if ended:
                         break
-                    await watch.wait(NO_FILE_SECONDS if watch.job.state == "RUNNING" else LOOK_SECONDS)
-                elif failed.error.kind == "unavailable":
-                    await watch.wait(RETRY_SECONDS)
-                else:
-                    raise
-                continue
-            if chunk.size < text.read:
-                text = Text(0)
-                yield ServerSentEvent('{"reason": "the output was begun anew"}', event="reset", id=0)
-                continue
-            for part, position in text.add(chunk.data):
-                yield ServerSentEvent(part, id=position)
-            if not chunk.data:
-                if over:
-                    break
-                await watch.wait(0)
-        if (rest := text.finish()) is not None:
-            yield ServerSentEvent(rest[0], id=rest[1])
-        yield ServerSentEvent(orjson.dumps({"state": watch.job.state}).decode(), event="end", id=text.read)
+                    await state.wait(0)
+            if (rest := text.finish()) is not None:
+                yield ServerSentEvent(rest[0], id=rest[1])
+            yield ServerSentEvent(orjson.dumps({"state": state.job.state}).decode(), event="end", id=text.read)

@@ -1,4 +1,4 @@
-"""What stands behind the gateway, by request and reply: each cluster's proxy and edge, the archive, the scaler."""
+"""The gateway's requests on the bus, one class for each service that answers. Every method raises RpcFailed."""
 
 from typing import Literal
 
@@ -16,42 +16,49 @@ from clusterra_runtime.nats.rpc import call
 OutputStream = Literal["stdout", "stderr"]
 
 USAGE_SECONDS = 1.0
-"""A profile is not worth waiting longer for its cost."""
+"""Timeout for usage. A profile is also useful without it."""
 
 
-class Upstream:
-    """Every method raises RpcFailed."""
+class SlurmRequests:
+    """Requests to the proxy of a cluster's Slurm."""
 
-    def __init__(self, client: Client, *, slurm_seconds: float, edge_seconds: float) -> None:
+    def __init__(self, client: Client, timeout_seconds: float) -> None:
         self._client = client
-        self._slurm_seconds = slurm_seconds
-        self._edge_seconds = edge_seconds
+        self._seconds = timeout_seconds
 
     async def submit(self, ref: ClusterRef, submit: Submit) -> Submitted:
-        """Submit a job to a cluster's Slurm."""
-        subject = subjects.slurm(ref, "submit")
-        return await call(self._client, subject, submit, Submitted, timeout_seconds=self._slurm_seconds)
+        """Submits a job."""
+        return await call(self._client, subjects.slurm(ref, "submit"), submit, Submitted, timeout_seconds=self._seconds)
 
     async def job(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Job:
-        """One job; one that the viewer may not see is not found."""
+        """One job. A job that the viewer may not see is `not_found`."""
         request = GetJob(viewer=viewer, job_id=job_id)
-        return await call(self._client, subjects.slurm(ref, "get"), request, Job, timeout_seconds=self._slurm_seconds)
+        return await call(self._client, subjects.slurm(ref, "get"), request, Job, timeout_seconds=self._seconds)
 
     async def jobs(self, ref: ClusterRef, request: ListJobs) -> JobPage:
         """A page of jobs."""
-        return await call(
-            self._client, subjects.slurm(ref, "list"), request, JobPage, timeout_seconds=self._slurm_seconds
-        )
+        return await call(self._client, subjects.slurm(ref, "list"), request, JobPage, timeout_seconds=self._seconds)
 
     async def cancel(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> None:
-        """Cancel a job."""
+        """Cancels a job."""
         request = Cancel(viewer=viewer, job_id=job_id)
-        await call(self._client, subjects.slurm(ref, "cancel"), request, Done, timeout_seconds=self._slurm_seconds)
+        await call(self._client, subjects.slurm(ref, "cancel"), request, Done, timeout_seconds=self._seconds)
+
+
+class EdgeRequests:
+    """Requests to a cluster's edge-agent."""
+
+    def __init__(self, client: Client, timeout_seconds: float) -> None:
+        self._client = client
+        self._seconds = timeout_seconds
 
     async def output(
         self, ref: ClusterRef, job: Job, stream: OutputStream, *, offset: int, wait_seconds: float = 0.0
     ) -> LogChunk:
-        """A part of what a job has written; of kind `not_found` before it has written anything."""
+        """A chunk of a job's output from a byte offset on. `not_found` before the job has written anything.
+
+        At the end of the output, the edge waits up to `wait_seconds` for more.
+        """
         request = ReadLog(
             job_id=job.job_id,
             uid=job.uid,
@@ -60,19 +67,33 @@ class Upstream:
             limit=LOG_CHUNK_BYTES,
             wait_seconds=wait_seconds,
         )
-        timeout = self._edge_seconds + wait_seconds
+        timeout = self._seconds + wait_seconds
         return await call(self._client, subjects.edge(ref, "log"), request, LogChunk, timeout_seconds=timeout)
 
-    async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
-        """A page of a cluster's events."""
-        return await call(self._client, subjects.history(ref), request, HistoryPage)
+
+class ScalerRequests:
+    """Requests to the scaler."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     async def why(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Explanation:
-        """Why a job waits or what it runs on; one that the viewer may not see is not found."""
+        """Why a job waits or what it runs on. A job that the viewer may not see is `not_found`."""
         request = ExplainJob(viewer=viewer, job_id=job_id)
         return await call(self._client, subjects.scaler(ref, "why"), request, Explanation)
 
     async def usage(self, tenant: TenantRef, uid: int) -> Usage:
-        """What a person's jobs cost now."""
+        """What a person's running jobs cost now."""
         request = ReadUsage(uid=uid)
         return await call(self._client, subjects.usage(tenant), request, Usage, timeout_seconds=USAGE_SECONDS)
+
+
+class HistoryRequests:
+    """Requests to the archive of events."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
+        """A page of a cluster's events."""
+        return await call(self._client, subjects.history(ref), request, HistoryPage)

@@ -1,0 +1,90 @@
+"""The accounts table and the keys of all its items. No other module builds a key of this table.
+
+| partition | sort key | item |
+|---|---|---|
+| `tenant#<tenant>` | `tenant` | the tenant |
+| | `uid` | the counter of its members' uids |
+| | `name#<name>` | the reservation of a Slurm user name |
+| `domain#<domain>` | `domain` | the tenant of an e-mail domain |
+| `email#<address>` | `invitation` | the invitation of an e-mail address |
+| `member#<member>` | `member` | the member |
+| | `token#<token id>` | one of their API tokens |
+| | `signed-out#<session id>` | the mark of a session that was signed out |
+| `clusters` | `<tenant>.<cluster>` | the cluster's binding |
+| `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
+| `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
+"""
+
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.outbox import OUTBOX
+from clusterra_runtime.store.page import Prefix
+from clusterra_runtime.store.store import Table
+
+ACCOUNTS = Table("accounts", indexes=(OUTBOX,))
+
+CLUSTERS = "clusters"
+"""The partition of all clusters. There is only one, so that they can be listed."""
+
+API_TOKENS = Prefix("token#")
+"""The sort keys of a member's API tokens."""
+
+
+def tenant_key(tenant: str) -> Key:
+    """Key of a tenant."""
+    return Key(f"tenant#{tenant}", "tenant")
+
+
+def uid_counter_key(tenant: str) -> Key:
+    """Key of the counter of a tenant's uids."""
+    return Key(f"tenant#{tenant}", "uid")
+
+
+def user_name_key(tenant: str, name: str) -> Key:
+    """Key of the reservation of a Slurm user name in a tenant."""
+    return Key(f"tenant#{tenant}", f"name#{name}")
+
+
+def domain_key(domain: str) -> Key:
+    """Key of an e-mail domain."""
+    return Key(f"domain#{domain.lower()}", "domain")
+
+
+def invitation_key(email: str) -> Key:
+    """Key of the invitation of an e-mail address."""
+    return Key(f"email#{email.lower()}", "invitation")
+
+
+def member_key(member_id: str) -> Key:
+    """Key of a member."""
+    return Key(f"member#{member_id}", "member")
+
+
+def api_token_key(member_id: str, token_id: str) -> Key:
+    """Key of an API token."""
+    return Key(f"member#{member_id}", f"{API_TOKENS.text}{token_id}")
+
+
+def api_token_id(key: Key) -> str:
+    """The id of the API token with this key."""
+    return key.sk.removeprefix(API_TOKENS.text)
+
+
+def signed_out_key(member_id: str, session_id: str) -> Key:
+    """Key of the mark that a session was signed out before it expired."""
+    return Key(f"member#{member_id}", f"signed-out#{session_id}")
+
+
+def cluster_key(ref: ClusterRef) -> Key:
+    """Key of a cluster's binding."""
+    return Key(CLUSTERS, ref.key)
+
+
+def current_agent_key_key(ref: ClusterRef) -> Key:
+    """Key of the hash of a cluster's current agent key."""
+    return Key(f"cluster#{ref.key}", "agent-key")
+
+
+def agent_key_key(key_hash: str) -> Key:
+    """Key of the cluster that the agent key with this hash belongs to."""
+    return Key(f"agent-key#{key_hash}", "agent-key")

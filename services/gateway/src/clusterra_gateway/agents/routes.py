@@ -1,0 +1,71 @@
+"""The routes of edge-agents that speak HTTP: `POST /v1/internal/agent/heartbeat`."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, override
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.agent_http import KEY_HEADER, PATH, AgentHeartbeat, AgentHeartbeatReply
+
+from clusterra_gateway.agents.exchange import AgentExchange
+from clusterra_gateway.agents.keys import AgentKey, AgentKeys
+from clusterra_gateway.http.errors import Forbidden
+from clusterra_gateway.http.parameters import body
+from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.route import Route, SecurityScheme
+
+type AgentHandler = Callable[[web.Request, AgentKey], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class AgentRoute(Route):
+    """A route for a cluster's edge-agent. Its handler gets the agent's key, which names the cluster."""
+
+    security: ClassVar[tuple[SecurityScheme, ...]] = (
+        SecurityScheme("agent", {"type": "apiKey", "in": "header", "name": KEY_HEADER}),
+    )
+
+    handler: AgentHandler
+    _: KW_ONLY
+    keys: AgentKeys
+
+    @override
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        holder = await self.keys.holder(request)
+        with structlog.contextvars.bound_contextvars(tenant=holder.tenant, cluster=holder.cluster):
+            return await self.handler(request, holder)
+
+
+class Agents:
+    """The handler of heartbeats."""
+
+    def __init__(self, exchange: AgentExchange) -> None:
+        self._exchange = exchange
+
+    async def heartbeat(self, request: web.Request, holder: AgentKey) -> web.StreamResponse:
+        """Takes an edge's heartbeat and returns its desired state, for agents that cannot reach NATS."""
+        self._exchange.admit(holder.ref)
+        heartbeat = await body(request, AgentHeartbeat)
+        if heartbeat.cluster_id != holder.cluster:
+            raise Forbidden(
+                "this agent key belongs to another cluster",
+                hint="give each agent the id and the key of its own cluster",
+            )
+        return json_response(await self._exchange.answer(holder, heartbeat))
+
+
+def routes(keys: AgentKeys, exchange: AgentExchange) -> tuple[Route, ...]:
+    """The room's routes."""
+    agents = Agents(exchange)
+    return (
+        AgentRoute(
+            "agent_heartbeat",
+            "POST",
+            PATH,
+            agents.heartbeat,
+            keys=keys,
+            body=AgentHeartbeat,
+            result=AgentHeartbeatReply,
+        ),
+    )

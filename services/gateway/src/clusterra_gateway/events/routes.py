@@ -1,0 +1,122 @@
+"""The routes of a cluster's events: pages of the archive, and the live stream."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from pydantic import Field
+
+from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.requests import HistoryRequests
+from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
+from clusterra_gateway.http.parameters import CommaSeparated, Query, query
+from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, ServerSentEvent, last_event_id, stream
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+
+EVENTS = f"{CLUSTER}/events"
+NOT_RETAINED = '{"reason": "some events in between are no longer retained"}'
+
+
+class EventsQuery(Query):
+    """Filters. `kind` is one kind such as `job.failed`, or all kinds of an entity such as `job.*`. `before` is
+    exclusive.
+    """
+
+    kind: Annotated[tuple[str, ...] | None, CommaSeparated] = None
+    subject: str | None = None
+    after: Moment | None = None
+    before: Moment | None = None
+    newest_first: bool = False
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    cursor: str | None = None
+
+
+class Events:
+    """The handlers of events."""
+
+    def __init__(self, access: Access, archive: HistoryRequests, feed: EventFeed) -> None:
+        self._access = access
+        self._archive = archive
+        self._feed = feed
+
+    async def page(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns a page of archived events, oldest first unless asked otherwise."""
+        filters = query(request, EventsQuery)
+        return json_response(
+            await self._archive.history(
+                ref,
+                ReadHistory(
+                    kinds=filters.kind,
+                    subject=filters.subject,
+                    after=filters.after,
+                    before=filters.before,
+                    newest_first=filters.newest_first,
+                    limit=filters.limit,
+                    cursor=filters.cursor,
+                ),
+            )
+        )
+
+    async def live(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Streams events as they happen. `id` is the event's position in the stream.
+
+        A `reset` event means that some events in between are no longer retained.
+        """
+        source = self._events(ref, last_event_id(request))
+        return await stream(request, source, allowed=self._access.still_allowed(request))
+
+    async def _events(self, ref: ClusterRef, after: int | None) -> AsyncGenerator[ServerSentEvent]:
+        with self._feed.subscribe(ref) as live:  # before the replay, so that no event is lost between the two
+            if after is not None:
+                retained = await self._feed.retained()
+                if retained.follows(after):
+                    async for event in self._feed.replay(ref, after=after):
+                        after = event.sequence
+                        yield _encoded(event)
+                else:
+                    after = retained.last
+                    yield ServerSentEvent(NOT_RETAINED, event="reset", id=after)
+            try:
+                while True:
+                    event = await live.next()
+                    if after is None or event.sequence > after:
+                        yield _encoded(event)
+            except SubscriberTooSlow:
+                return  # the client reconnects and says where it was
+
+
+def _encoded(event: StreamedEvent) -> ServerSentEvent:
+    return ServerSentEvent(event.event.model_dump_json(), id=event.sequence)
+
+
+def routes(access: Access, archive: HistoryRequests, feed: EventFeed) -> tuple[Route, ...]:
+    """The room's routes."""
+    events = Events(access, archive, feed)
+    return (
+        ClusterRoute(
+            "events_list",
+            "GET",
+            EVENTS,
+            events.page,
+            access=access,
+            parameters=(CLUSTER_ID,),
+            query=EventsQuery,
+            result=HistoryPage,
+        ),
+        ClusterRoute(
+            "events_stream",
+            "GET",
+            f"{EVENTS}/stream",
+            events.live,
+            access=access,
+            stream=True,
+            parameters=(CLUSTER_ID, LAST_EVENT_ID),
+            result=EVENT_STREAM,
+        ),
+    )

@@ -1,0 +1,61 @@
+"""The API's description of itself: the list of routes for programs, and the OpenAPI document."""
+
+from collections.abc import Sequence
+
+import orjson
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict
+
+from clusterra_gateway.http.openapi import document
+from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.route import PublicRoute, Route
+
+
+class ApiRoute(BaseModel):
+    """One route. The response of a `stream` has no end."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    method: str
+    path: str
+    stream: bool
+
+
+class ApiRoutes(BaseModel):
+    """All routes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    routes: tuple[ApiRoute, ...]
+
+
+API_ROUTES = web.AppKey("api_routes", ApiRoutes)
+DOCUMENT = web.AppKey("document", bytes)
+"""The OpenAPI document as JSON."""
+
+
+def describe(app: web.Application, routes: Sequence[Route]) -> None:
+    """Gives the application the descriptions of these routes, which the handlers below serve."""
+    app[API_ROUTES] = ApiRoutes(
+        routes=tuple(
+            ApiRoute(name=route.name, method=route.method, path=route.path, stream=route.stream) for route in routes
+        )
+    )
+    app[DOCUMENT] = orjson.dumps(document(routes))
+
+
+async def api_routes(request: web.Request) -> web.StreamResponse:
+    """Lists all routes, for programs that build on them."""
+    return json_response(request.app[API_ROUTES])
+
+
+async def openapi(request: web.Request) -> web.StreamResponse:
+    """Returns this document."""
+    return web.Response(body=request.app[DOCUMENT], content_type="application/json")
+
+
+ROUTES: tuple[Route, ...] = (
+    PublicRoute("api_routes", "GET", "/v1/api-routes", api_routes, result=ApiRoutes),
+    PublicRoute("openapi", "GET", "/v1/openapi.json", openapi, result="application/json"),
+)

@@ -1,0 +1,72 @@
+"""Around every handler: gives the request its id, turns what the handler raises into a problem, adds headers."""
+
+import re
+import uuid
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+from clusterra_runtime import trace
+from clusterra_runtime.nats.bus import BusUnavailable
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreUnavailable
+
+from clusterra_gateway.http.errors import RequestError, TooLarge, Unavailable
+from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
+
+log = structlog.get_logger()
+
+_REQUEST_ID = web.RequestKey("request_id", str)
+_CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def request_id(request: web.Request) -> str:
+    """The id of the request: the client's own `X-Request-Id` where it is a plain one, otherwise that of its trace."""
+    known = request.get(_REQUEST_ID)
+    if known is None:
+        given = request.headers.get(REQUEST_ID, "")
+        known = given if _CLIENT_REQUEST_ID.fullmatch(given) else trace.trace_id() or uuid.uuid4().hex
+        request[_REQUEST_ID] = known
+    return known
+
+
+@web.middleware
+async def problems(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Gives the request its id, and turns what its handler raises into a problem."""
+    with trace.extract(request.headers), structlog.contextvars.bound_contextvars(request_id=request_id(request)):
+        try:
+            return await handler(request)
+        except RequestError as error:
+            return _response(request, error)
+        except RpcFailed as failed:
+            return _response(request, request_error_of(failed.error))
+        except (StoreUnavailable, BusUnavailable) as error:
+            log.warning("part_unavailable", reason=str(error))
+            return _response(request, Unavailable("a part of the gateway does not answer now", hint="try again"))
+        except web.HTTPRequestEntityTooLarge:
+            return _response(request, TooLarge("the body is larger than allowed for any request"))
+        except web.HTTPError as error:
+            return _response_of_http_error(request, error)
+        except Exception:
+            log.exception("request_failed", method=request.method, path=request.path)
+            return internal_problem(request_id(request)).response()
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Completes the headers of every response, streams too, before they are sent (aiohttp's `on_response_prepare`)."""
+    response.headers[REQUEST_ID] = request_id(request)
+    response.headers["X-Content-Type-Options"] = "nosniff"  # a job's output must not become a page of our origin
+
+
+def _response(request: web.Request, error: RequestError) -> web.Response:
+    return problem_of(error, request_id(request)).response()
+
+
+def _response_of_http_error(request: web.Request, error: web.HTTPException) -> web.Response:
+    detail = f"{request.method} {request.path}: {error.reason}"
+    response = bare_problem(error.status, detail, request_id(request)).response()
+    if "Allow" in error.headers:
+        response.headers["Allow"] = error.headers["Allow"]
+    return response

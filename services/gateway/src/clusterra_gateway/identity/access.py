@@ -1,0 +1,48 @@
+"""What a private route asks before its handler runs: who calls, and for which of their tenant's clusters."""
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.store import StoreUnavailable
+from pydantic import ValidationError
+
+from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
+from clusterra_gateway.identity.authentication import Authentication, Caller
+
+
+class Access:
+    """Decides whether a request may go on to its handler."""
+
+    def __init__(self, authentication: Authentication, registry: Registry) -> None:
+        self._authentication = authentication
+        self._registry = registry
+
+    async def caller(self, request: web.Request) -> Caller:
+        """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
+        return await self._authentication.caller(request)
+
+    def cluster(self, request: web.Request, caller: Caller) -> ClusterRef:
+        """The cluster in the path, which must be one of the caller's tenant. Raises NotFound."""
+        try:
+            ref = caller.cluster(request.match_info["cluster_id"])
+        except ValidationError:
+            ref = None
+        if ref is None or self._registry.get(ref) is None:
+            raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
+        return ref
+
+    def still_allowed(self, request: web.Request) -> Callable[[], Awaitable[bool]]:
+        """A check, for streams, of whether the credential of the request is still valid."""
+
+        async def check() -> bool:
+            try:
+                await self.caller(request)
+            except (Unauthenticated, Forbidden):
+                return False
+            except StoreUnavailable:
+                return True  # it was valid at the last check, and the next one is due soon
+            return True
+
+        return check

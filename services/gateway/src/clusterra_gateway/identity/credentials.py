@@ -1,0 +1,62 @@
+"""Bearer credentials: their format, their stored hash, and a short-lived cache of verified ones."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+
+from clusterra_gateway.http.errors import Unauthenticated
+
+TOKEN_PREFIX = "clusterra_"  # noqa: S105
+
+CACHE_SECONDS = 15.0
+"""How long a verified credential is trusted without another check.
+
+This is also the longest time that a sign-out, a revocation or a lost role takes to reach the other replicas.
+"""
+MAX_CACHED = 10_000
+
+
+def secret_hash(secret: str) -> str:
+    """The stored form of a secret. A plain hash suffices: a secret has 256 random bits."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def join_token(member_id: str, token_id: str, secret: str) -> str:
+    """An API token as its owner sends it."""
+    return f"{TOKEN_PREFIX}{member_id}_{token_id}_{secret}"
+
+
+def split_token(token: str) -> tuple[str, str, str]:
+    """The member's id, the token's id and the secret of an API token. Raises Unauthenticated."""
+    parts = token.removeprefix(TOKEN_PREFIX).split("_", 2)
+    if len(parts) != 3 or not all(part.isascii() and 1 <= len(part) <= 64 for part in parts):
+        raise Unauthenticated("the token is malformed", hint="send it exactly as it was shown")
+    return parts[0], parts[1], parts[2]
+
+
+class CredentialCache[C]:
+    """The owners of credentials that were verified within the last 15 s, by the credential's hash."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[str, tuple[C, float]] = OrderedDict()
+
+    def get(self, digest: str) -> C | None:
+        """The owner of a credential; None when it must be verified (again)."""
+        entry = self._entries.get(digest)
+        if entry is None:
+            return None
+        if entry[1] <= time.monotonic():
+            del self._entries[digest]
+            return None
+        return entry[0]
+
+    def put(self, digest: str, owner: C) -> None:
+        """Remembers the owner of a credential that was verified just now."""
+        self._entries[digest] = (owner, time.monotonic() + CACHE_SECONDS)
+        if len(self._entries) > MAX_CACHED:
+            self._entries.popitem(last=False)
+
+    def forget(self, matches: Callable[[C], bool]) -> None:
+        """Forgets the credentials whose owner matches."""
+        self._entries = OrderedDict((digest, entry) for digest, entry in self._entries.items() if not matches(entry[0]))

@@ -1,0 +1,69 @@
+"""Routes for signed-in callers: of the API as a whole, and of one cluster."""
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, override
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+
+from clusterra_gateway.http.parameters import Parameter
+from clusterra_gateway.http.route import Route, SecurityScheme
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import COOKIE, Caller
+
+CLUSTER = "/v1/clusters/{cluster_id}"
+"""The path that every route of a cluster begins with."""
+CLUSTER_ID = Parameter("cluster_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
+
+type CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
+type ClusterHandler = Callable[[web.Request, Caller, ClusterRef], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class PrivateRoute(Route):
+    """A route for signed-in callers. Every log line of the request names the tenant and the user."""
+
+    security: ClassVar[tuple[SecurityScheme, ...]] = (
+        SecurityScheme("cookie", {"type": "apiKey", "in": "cookie", "name": COOKIE}),
+        SecurityScheme("bearer", {"type": "http", "scheme": "bearer"}),
+    )
+
+    _: KW_ONLY
+    access: Access
+
+    @override
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        caller = await self.access.caller(request)
+        with structlog.contextvars.bound_contextvars(tenant=caller.member.tenant, user=caller.member.user):
+            return await self._handle_for(request, caller)
+
+    @abstractmethod
+    async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse: ...
+
+
+@dataclass(frozen=True)
+class CallerRoute(PrivateRoute):
+    """A private route whose handler gets the caller."""
+
+    handler: CallerHandler
+
+    @override
+    async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        return await self.handler(request, caller)
+
+
+@dataclass(frozen=True)
+class ClusterRoute(PrivateRoute):
+    """A private route below `/v1/clusters/{cluster_id}`.
+
+    Its handler gets the caller, and a cluster of the caller's tenant: no handler can reach another tenant's.
+    """
+
+    handler: ClusterHandler
+
+    @override
+    async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        return await self.handler(request, caller, self.access.cluster(request, caller))

@@ -1,0 +1,44 @@
+"""The routes of sign-in, the caller's profile and their API tokens."""
+
+from clusterra_gateway.http.route import PublicRoute, Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.login import Callback, Login, LoginQuery, SignedIn
+from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.profile import Profile, Profiles
+from clusterra_gateway.identity.tokens import TOKEN_ID, ApiTokens, MadeToken, NewToken, Tokens
+
+ME = "/v1/users/me"
+TOKENS = f"{ME}/tokens"
+
+
+def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiTokens) -> tuple[Route, ...]:
+    """The room's routes."""
+    return (
+        PublicRoute("auth_login", "GET", "/v1/auth/login", login.begin, status=302, query=LoginQuery),
+        PublicRoute(
+            "auth_callback_redirect", "GET", "/v1/auth/callback", login.callback_redirect, status=303, query=Callback
+        ),
+        PublicRoute("auth_callback", "POST", "/v1/auth/callback", login.callback, body=Callback, result=SignedIn),
+        CallerRoute("auth_logout", "POST", "/v1/auth/logout", login.logout, access=access, status=204),
+        CallerRoute("users_me", "GET", ME, profiles.me, access=access, result=Profile),
+        CallerRoute("tokens_list", "GET", TOKENS, api_tokens.list, access=access, result=Tokens),
+        CallerRoute(
+            "tokens_make",
+            "POST",
+            TOKENS,
+            api_tokens.make,
+            access=access,
+            status=201,
+            body=NewToken,
+            result=MadeToken,
+        ),
+        CallerRoute(
+            "tokens_revoke",
+            "DELETE",
+            f"{TOKENS}/{{token_id}}",
+            api_tokens.revoke,
+            access=access,
+            status=204,
+            parameters=(TOKEN_ID,),
+        ),
+    )

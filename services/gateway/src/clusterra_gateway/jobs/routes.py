@@ -1,0 +1,141 @@
+"""The routes of a cluster's jobs: submit, list, read, explain, cancel."""
+
+from typing import Annotated
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.job_states import JobState
+from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Submit, Submitted
+from clusterra_contracts.rpc.why import Explanation
+from clusterra_runtime.nats.rpc import RpcFailed
+from pydantic import BeforeValidator, Field
+
+from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
+from clusterra_gateway.http.parameters import JOB_ID, CommaSeparated, Query, job_id, query
+from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
+from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission, idempotency_key, read_submission
+
+log = structlog.get_logger()
+
+JOBS = f"{CLUSTER}/jobs"
+JOB = f"{JOBS}/{{job_id}}"
+
+State = Annotated[JobState, BeforeValidator(lambda state: str(state).upper())]
+
+
+class JobsQuery(Query):
+    """Filters; one that is not given does not filter. Times are inclusive."""
+
+    state: Annotated[tuple[State, ...] | None, CommaSeparated] = None
+    user: str | None = None
+    name: str | None = None
+    submitted_after: Moment | None = None
+    submitted_before: Moment | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    cursor: str | None = None
+
+
+class Jobs:
+    """The handlers of jobs."""
+
+    def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, idempotency: IdempotencyKeys) -> None:
+        self._slurm = slurm
+        self._scaler = scaler
+        self._idempotency = idempotency
+
+    async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Submits a job as the caller. Sent again with the same Idempotency-Key, it makes no second job."""
+        submission = await read_submission(request)
+        key = idempotency_key(request)
+        message = Submit(
+            user=caller.member.slurm_user,
+            email=caller.member.email,
+            script=submission.script,
+            job=submission.job,
+            idempotency_key=key,
+        )
+        if key is None:
+            submitted = await self._slurm.submit(ref, message)
+        else:
+            scoped_key = ScopedKey(ref, caller.member.id, key)
+            submitted = await self._submit_once(message, scoped_key, submission.digest())
+        log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=caller.member.user, job=submitted.job_id)
+        return json_response(submitted, status=201, location=f"/v1/clusters/{ref.cluster}/jobs/{submitted.job_id}")
+
+    async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lists the caller's jobs, newest first. An admin sees the jobs of the whole tenant."""
+        filters = query(request, JobsQuery)
+        return json_response(
+            await self._slurm.jobs(
+                ref,
+                ListJobs(
+                    viewer=caller.viewer,
+                    user=filters.user,
+                    states=filters.state,
+                    name=filters.name,
+                    submitted_after=filters.submitted_after,
+                    submitted_before=filters.submitted_before,
+                    limit=filters.limit,
+                    cursor=filters.cursor,
+                ),
+            )
+        )
+
+    async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns one job."""
+        return json_response(await self._slurm.job(ref, caller.viewer, job_id(request)))
+
+    async def why(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Explains why a job waits: what was bought for it, its expected start, and its cost per hour."""
+        return json_response(await self._scaler.why(ref, caller.viewer, job_id(request)))
+
+    async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Cancels a job, an array task or a whole array."""
+        await self._slurm.cancel(ref, caller.viewer, job_id(request))
+        return no_content()
+
+    async def _submit_once(self, message: Submit, key: ScopedKey, digest: str) -> Submitted:
+        known = await self._idempotency.reserve(key, digest)
+        if known is not None:
+            return known.model_copy(update={"repeated": True})
+        try:
+            submitted = await self._slurm.submit(key.ref, message)
+        except RpcFailed as failed:
+            if failed.error.kind != "unavailable":  # otherwise there may be a job
+                await self._idempotency.release(key, digest)
+            raise
+        await self._idempotency.complete(key, digest, submitted)
+        return submitted
+
+
+def routes(
+    access: Access, slurm: SlurmRequests, scaler: ScalerRequests, idempotency: IdempotencyKeys
+) -> tuple[Route, ...]:
+    """The room's routes."""
+    jobs = Jobs(slurm, scaler, idempotency)
+    of_cluster, of_job = (CLUSTER_ID,), (CLUSTER_ID, JOB_ID)
+    return (
+        ClusterRoute(
+            "jobs_submit",
+            "POST",
+            f"{JOBS}/submit",
+            jobs.submit,
+            access=access,
+            status=201,
+            parameters=(*of_cluster, IDEMPOTENCY_KEY),
+            body=Submission,
+            result=Submitted,
+        ),
+        ClusterRoute(
+            "jobs_list", "GET", JOBS, jobs.list, access=access, parameters=of_cluster, query=JobsQuery, result=JobPage
+        ),
+        ClusterRoute("jobs_get", "GET", JOB, jobs.get, access=access, parameters=of_job, result=Job),
+        ClusterRoute("jobs_why", "GET", f"{JOB}/why", jobs.why, access=access, parameters=of_job, result=Explanation),
+        ClusterRoute("jobs_cancel", "DELETE", JOB, jobs.cancel, access=access, parameters=of_job, status=204),
+    )

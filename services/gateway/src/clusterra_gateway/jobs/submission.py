@@ -1,0 +1,69 @@
+"""A job to submit, as the API takes it: its shape, its size limits, its Idempotency-Key."""
+
+import hashlib
+from typing import Annotated
+
+from aiohttp import web
+from clusterra_contracts.rpc.slurm import JobDescription
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+
+from clusterra_gateway.http.errors import InvalidRequest, TooLarge
+from clusterra_gateway.http.parameters import Body, Hints, Parameter, body
+
+MAX_SCRIPT_BYTES = 512 * 1024
+MAX_SUBMISSION_BYTES = 768 * 1024
+"""A submit and what the gateway adds to it must fit into NATS' payload limit of 1 MiB."""
+
+IDEMPOTENCY_KEY = Parameter("Idempotency-Key", "header", "^[A-Za-z0-9_-]{8,64}$")
+_KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=IDEMPOTENCY_KEY.pattern)])
+
+_SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, because a job runs as the person who submits it"
+HINTS: Hints = {
+    ("script",): '`script` must be a string at the top level: {"script": "#!/bin/bash\\n...", "job": {...}}',
+    ("job", "script"): "move `script` out of `job`, to the top level of the body",
+    ("job", "nodes"): '`nodes` must be a string, such as "1" or "2-4"',
+    ("job", "environment"): '`environment` must be a list with at least one variable, such as ["PATH=/usr/bin:/bin"]',
+    ("job", "user_id"): _SET_BY_CLUSTERRA,
+    ("job", "group_id"): _SET_BY_CLUSTERRA,
+    ("job", "comment"): "leave it out: Clusterra keeps its own note in the comment",
+}
+
+
+class Submission(Body):
+    """A job in slurmrestd's shape, with the script beside the job and not inside it."""
+
+    script: Annotated[str, Field(min_length=1)]
+    job: JobDescription
+
+    def canonical(self) -> bytes:
+        """The same bytes for every spelling of the same submission."""
+        return self.model_dump_json().encode()
+
+    def digest(self) -> str:
+        """Identifies the submission among the requests with one Idempotency-Key."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+
+async def read_submission(request: web.Request) -> Submission:
+    """Reads the submission in the body. Raises InvalidRequest, UnsupportedMedia, TooLarge."""
+    submission = await body(request, Submission, HINTS)
+    if len(submission.script.encode()) > MAX_SCRIPT_BYTES or len(submission.canonical()) > MAX_SUBMISSION_BYTES:
+        raise TooLarge(
+            f"the script is larger than {MAX_SCRIPT_BYTES // 1024} KiB, or the whole submission is larger than "
+            f"{MAX_SUBMISSION_BYTES // 1024} KiB",
+            hint="keep large programs and data on the shared file system, and call them from the script",
+        )
+    return submission
+
+
+def idempotency_key(request: web.Request) -> str | None:
+    """Reads the Idempotency-Key; None when there is none. Raises InvalidRequest for a malformed one."""
+    given = request.headers.get(IDEMPOTENCY_KEY.name)
+    if given is None:
+        return None
+    try:
+        return _KEY.validate_python(given.strip('"'))
+    except ValidationError:
+        raise InvalidRequest(
+            "the Idempotency-Key is malformed", hint="use 8 to 64 letters, digits, - or _, such as a UUID"
+        ) from None

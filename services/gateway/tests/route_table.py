@@ -1,0 +1,37 @@
+"""The gateway's routes for reading: names, paths, models, descriptions. Their handlers are connected to nothing."""
+
+from functools import cache
+
+import aiohttp
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.bus.connection import GatewayBus
+from clusterra_gateway.bus.edge_connections import EdgeConnections
+from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.oidc import Issuer
+from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.routes import gateway_routes
+from clusterra_gateway.settings import Settings
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import Outbox
+from joserfc.jwk import KeySet, OctKey
+
+
+@cache
+def route_table() -> tuple[Route, ...]:
+    async def publish(*_message: object) -> None:
+        raise AssertionError("these routes answer no requests")
+
+    settings = Settings(oidc_issuer="https://issuer.example", oidc_client_id="clusterra")
+    store, client = MemoryStore(), Client()
+    http: aiohttp.ClientSession = None  # type: ignore[assignment]  # cannot be made without a running loop
+    issuer = Issuer(http, settings.oidc_issuer, settings.oidc_client_id, None, settings.redirect_uri)
+    return gateway_routes(
+        settings,
+        SessionKeys(KeySet([OctKey.generate_key(256)])),
+        issuer,
+        Directory(store, Outbox(store, publish)),
+        GatewayBus(client, Registry(), EventFeed(client), EdgeConnections()),
+    )
