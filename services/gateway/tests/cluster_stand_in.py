@@ -1,4 +1,4 @@
-"""A cluster's proxy, edge and scaler, and the archive, as the contracts say they answer: over a real server."""
+"""Stands in for a cluster's proxy, edge and scaler and for the archive: answers on a real NATS as the contracts say."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from clusterra_runtime.nats.rpc import RpcFailed, serve
 from nats.aio.subscription import Subscription
 
 
-def failed(kind: ErrorKind, detail: str = "no") -> RpcFailed:
+def rpc_failure(kind: ErrorKind, detail: str = "no") -> RpcFailed:
     return RpcFailed(RpcError(kind=kind, detail=detail))
 
 
 @dataclass
 class ClusterStandIn:
-    """Jobs are what the test puts here; a submit adds one, once per key of a user."""
+    """The test adds jobs and output; a submit adds a job, but only one for each key of a user."""
 
     ref: ClusterRef
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -34,10 +34,10 @@ class ClusterStandIn:
     cancelled: list[str] = field(default_factory=list)
     histories: list[ReadHistory] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    refuse: ErrorKind | None = None
-    """Every submit is answered so."""
+    submit_error: ErrorKind | None = None
+    """Answers every submit with this error."""
     lose_replies: int = 0
-    """So many submits make a job and are answered `unavailable`."""
+    """The number of submits that make a job but are answered with `unavailable`."""
     keys: dict[tuple[int, str], Submitted] = field(default_factory=dict)
     written: asyncio.Event = field(default_factory=asyncio.Event)
     _subscriptions: list[Subscription] = field(default_factory=list)
@@ -54,12 +54,12 @@ class ClusterStandIn:
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
         ]
 
-    async def leave(self) -> None:
+    async def stop_serving(self) -> None:
         for subscription in self._subscriptions:
             await subscription.unsubscribe()
         self._subscriptions = []
 
-    def add(self, job_id: str, *, state: str = "RUNNING", user: str = "ada", uid: int = 20001) -> Job:
+    def add_job(self, job_id: str, *, state: str = "RUNNING", user: str = "ada", uid: int = 20001) -> Job:
         job = Job(job_id=job_id, name="hello", user=user, uid=uid, state=state, partition="main", submitted_at=now())
         self.jobs[job_id] = job
         return job
@@ -67,7 +67,7 @@ class ClusterStandIn:
     def set_state(self, job_id: str, state: str) -> None:
         self.jobs[job_id] = self.jobs[job_id].model_copy(update={"state": state})
 
-    def write(self, job_id: str, data: bytes, stream: str = "stdout") -> None:
+    def write_output(self, job_id: str, data: bytes, stream: str = "stdout") -> None:
         self.output[job_id, stream] = self.output.get((job_id, stream), b"") + data
         self.written.set()
         self.written = asyncio.Event()
@@ -75,22 +75,22 @@ class ClusterStandIn:
     def _visible(self, viewer: Viewer, job_id: str) -> Job:
         job = self.jobs.get(job_id)
         if job is None or (job.uid != viewer.user.uid and not viewer.admin):
-            raise failed("not_found", f"there is no job {job_id}")
+            raise rpc_failure("not_found", f"there is no job {job_id}")
         return job
 
     async def _submit(self, _subject: Subject, submit: Submit) -> Submitted:
         self.submits.append(submit)
-        if self.refuse is not None:
-            raise failed(self.refuse, "refused as the test wants it")
+        if self.submit_error is not None:
+            raise rpc_failure(self.submit_error, "rejected as the test wants it")
         key = (submit.user.uid, submit.idempotency_key or f"none-{len(self.submits)}")
         if key in self.keys:
             return self.keys[key].model_copy(update={"repeated": True})
         job_id = str(len(self.jobs) + 1)
-        self.add(job_id, state="PENDING", user=submit.user.name, uid=submit.user.uid)
+        self.add_job(job_id, state="PENDING", user=submit.user.name, uid=submit.user.uid)
         self.keys[key] = Submitted(job_id=job_id, accepted_at=now())
         if self.lose_replies:
             self.lose_replies -= 1
-            raise failed("unavailable", "the reply is lost")
+            raise rpc_failure("unavailable", "the reply is lost")
         return self.keys[key]
 
     async def _get(self, _subject: Subject, request: GetJob) -> Job:
@@ -110,7 +110,7 @@ class ClusterStandIn:
         self.reads.append(request)
         place = (request.job_id, request.stream)
         if place not in self.output or self.jobs[request.job_id].uid != request.uid:
-            raise failed("not_found", "no such output")
+            raise rpc_failure("not_found", "no such output")
         if len(self.output[place]) <= request.offset and request.wait_seconds:
             try:
                 async with asyncio.timeout(request.wait_seconds):

@@ -1,4 +1,4 @@
-"""The servers and the gateway of these tests."""
+"""Fixtures of the gateway's tests: servers, settings, a running gateway."""
 
 import secrets
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A running gateway for tests: a real NATS server, real HTTP, and stand-ins for what answers behind it."""
+"""A running gateway for tests: real NATS, real HTTP, and stand-ins for the services behind it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -49,7 +49,7 @@ class _Service(Service):
 
 
 def provisioned(tenant: str, *clusters: str, admins: tuple[str, ...] = ()) -> dict[str, object]:
-    """A tenant as a provision file has it; its people are those of `<tenant>.example`."""
+    """A tenant as in a provision file. Its people have addresses in `<tenant>.example`."""
     return {
         "id": tenant,
         "name": tenant.title(),
@@ -70,7 +70,7 @@ def provisioned(tenant: str, *clusters: str, admins: tuple[str, ...] = ()) -> di
 
 @dataclass
 class World:
-    """A running gateway and all around it; `acme` and `rival` are tenants with a cluster each."""
+    """A running gateway and everything around it. The tenants `acme` and `rival` have one cluster each."""
 
     url: str
     settings: Settings
@@ -83,12 +83,12 @@ class World:
     opened: AsyncExitStack
 
     async def browser(self) -> aiohttp.ClientSession:
-        """A new browser without any cookie."""
+        """A new browser without cookies."""
         jar = aiohttp.CookieJar(unsafe=True)
         return await self.opened.enter_async_context(aiohttp.ClientSession(self.url, cookie_jar=jar))
 
     async def login(self, email: str, browser: aiohttp.ClientSession | None = None) -> aiohttp.ClientSession:
-        """A browser that this person has signed in with."""
+        """A browser in which this person has signed in."""
         browser = browser or await self.browser()
         async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
             assert answer.status == 302, await answer.text()
@@ -102,7 +102,7 @@ class World:
 
 @asynccontextmanager
 async def running(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[World]:
-    """Start it; the gateway listens on `settings.http_port`."""
+    """Starts everything. The gateway listens on `settings.http_port`."""
     async with AsyncExitStack() as opened:
         store = await opened.enter_async_context(MemoryStore())
         await store.create_tables(ACCOUNTS)

@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer that can be told to lie, for what no honest one would ever answer."""
+"""Stands in for an OpenID Connect issuer. It can be made to lie, as no honest issuer would."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ type Tamper = Callable[[dict[str, Any], dict[str, Any]], None]
 
 @dataclass
 class Login:
-    """An authorization that was given and not yet redeemed."""
+    """An authorization code that is not redeemed yet."""
 
     email: str
     challenge: str
@@ -33,7 +33,7 @@ class Login:
 
 
 class IssuerStandIn:
-    """`/authorize?...&login_hint=<email>` signs that person in without asking."""
+    """`/authorize?...&login_hint=<email>` signs this person in without a question."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -41,12 +41,12 @@ class IssuerStandIn:
         self.published = [self.key]
         self.tamper: Tamper | None = None
         self.secret: OctKey | None = None
-        """Signs with it, in place of the key."""
+        """Signs id_tokens in place of the key."""
         self.email_verified = True
-        self.thrifty = False
-        """The id_token has no e-mail address: UserInfo has."""
+        self.email_in_user_info_only = False
+        """Leaves the e-mail address out of the id_token."""
         self.user_info_of: str | None = None
-        """Another person that UserInfo tells of."""
+        """The address of another person, whose claims UserInfo returns."""
         self.calls: list[str] = []
         self._logins: dict[str, Login] = {}
 
@@ -119,7 +119,7 @@ class IssuerStandIn:
             "email_verified": self.email_verified,
             "name": login.email.partition("@")[0].title(),
         }
-        if self.thrifty:
+        if self.email_in_user_info_only:
             del claims["email"], claims["email_verified"]
         if self.tamper is not None:
             self.tamper(header, claims)

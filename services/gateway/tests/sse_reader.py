@@ -1,8 +1,8 @@
-"""A client of Server-Sent Events that also keeps what a browser would not show: comments and `retry`."""
+"""A client of Server-Sent Events that collects the events of one stream."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,60 +10,65 @@ import aiohttp
 from clusterra_lab.parts.sse import ServerSentEvent, events
 
 FIRST_SIGN_IN = re.compile(r'"id":"[^"]+:2\d{4}:user\.created"')
-"""The id of the event (its version is the uid) that a test's own login causes, before or after the stream opens."""
+"""The id of the event of a person's first sign-in; its version is their uid.
+
+A test's own login causes one, before or after the stream opens.
+"""
 
 
 @dataclass
 class Reader:
-    """The events of one stream, as they come."""
+    """The events of one stream, in the order of their arrival."""
 
     response: aiohttp.ClientResponse
     first_sign_ins: bool = False
-    seen: list[ServerSentEvent] = field(default_factory=list)
+    """Keeps the events of first sign-ins."""
+    events: list[ServerSentEvent] = field(default_factory=list)
     ended: bool = False
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def read(self) -> None:
         async for event in events(self.response):
             if not self.first_sign_ins and FIRST_SIGN_IN.search(event.data):
                 continue
-            self.seen.append(event)
-            self._news.set()
+            self.events.append(event)
+            self._changed.set()
         self.ended = True
-        self._news.set()
+        self._changed.set()
 
     @property
     def text(self) -> str:
-        """All data of the unnamed events."""
-        return "".join(event.data for event in self.seen if event.event == "message")
+        """The data of all unnamed events."""
+        return "".join(event.data for event in self.events if event.event == "message")
 
-    async def until_text(self, text: str, *, seconds: float = 30.0) -> None:
-        async with asyncio.timeout(seconds):
-            while self.text != text:
-                self._news.clear()
-                await self._news.wait()
+    async def until_text(self, text: str) -> None:
+        """Waits until the data of the unnamed events is this text."""
+        await self._until(lambda: self.text == text)
 
-    async def until(self, count: int, *, seconds: float = 30.0) -> None:
-        async with asyncio.timeout(seconds):
-            while len(self.seen) < count:
-                self._news.clear()
-                await self._news.wait()
+    async def until_events(self, count: int) -> None:
+        """Waits until this number of events has arrived."""
+        await self._until(lambda: len(self.events) >= count)
 
-    async def until_end(self, *, seconds: float = 30.0) -> None:
-        async with asyncio.timeout(seconds):
-            while not self.ended:
-                self._news.clear()
-                await self._news.wait()
+    async def until_end(self) -> None:
+        """Waits until the server has ended the stream."""
+        await self._until(lambda: self.ended)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30.0):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
 
 
 @asynccontextmanager
-async def reading(
+async def sse_reader(
     browser: aiohttp.ClientSession,
     path: str,
     *,
     last_id: int | str | None = None,
     first_sign_ins: bool = False,
 ) -> AsyncIterator[Reader]:
+    """Reads the stream at `path` until the block ends; with `last_id`, from behind that event on."""
     headers = {} if last_id is None else {"Last-Event-ID": str(last_id)}
     async with browser.get(path, headers=headers, timeout=aiohttp.ClientTimeout(total=None)) as response:
         assert response.status == 200, await response.text()

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens, requests of other sites, and tenants that do not see each other."""
+"""Access: API tokens, requests of other sites, and the separation of tenants."""
 
 import asyncio
 from typing import Any
@@ -16,14 +16,14 @@ SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
 OURS = "http://127.0.0.1:8080"
 
 
-async def made_token(browser: aiohttp.ClientSession, **fields: Any) -> dict[str, Any]:
+async def make_token(browser: aiohttp.ClientSession, **fields: Any) -> dict[str, Any]:
     async with browser.post("/v1/users/me/tokens", json={"name": "ci"} | fields) as answer:
         assert answer.status == 201, await answer.text()
         token: dict[str, Any] = await answer.json()
         return token
 
 
-async def status(world: World, token: str, path: str = "/v1/users/me", method: str = "GET") -> int:
+async def status_with(world: World, token: str, path: str = "/v1/users/me", method: str = "GET") -> int:
     program = await world.browser()
     async with program.request(method, path, headers={"Authorization": f"Bearer {token}"}) as answer:
         return answer.status
@@ -31,30 +31,36 @@ async def status(world: World, token: str, path: str = "/v1/users/me", method: s
 
 async def test_a_token_is_shown_once_and_works_until_it_is_revoked(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    made = await made_token(browser)
+    made = await make_token(browser)
+
     async with browser.get("/v1/users/me/tokens") as answer:
         listed = await answer.json()
+
     assert listed["total"] == 1
     assert listed["tokens"] == [{key: made[key] for key in ("id", "name", "created_at", "expires_at")}]
-    assert await status(world, made["token"]) == 200
+    assert await status_with(world, made["token"]) == 200
+
     async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
         assert answer.status == 204
-    assert await status(world, made["token"]) == 401
+
+    assert await status_with(world, made["token"]) == 401
     async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
         assert answer.status == 404
 
 
-async def test_the_record_holds_no_token(world: World) -> None:
-    made = await made_token(await world.login("ada@acme.example"))
+async def test_no_token_is_stored(world: World) -> None:
+    made = await make_token(await world.login("ada@acme.example"))
+
     secret = made["token"].split("_", 3)[3]
     assert len(secret) >= 40
     assert secret not in repr(world.store._tables)
 
 
-async def test_a_wrong_secret_a_wrong_owner_and_junk_are_refused(world: World) -> None:
-    made = await made_token(await world.login("ada@acme.example"))
+async def test_invalid_tokens_are_rejected(world: World) -> None:
+    made = await make_token(await world.login("ada@acme.example"))
     me = made["token"].split("_")[1]
-    bob = await made_token(await world.login("bob@acme.example"))
+    bob = await make_token(await world.login("bob@acme.example"))
+
     for token in (
         made["token"][:-1] + ("A" if made["token"][-1] != "A" else "B"),
         f"clusterra_{me}_{bob['id']}_{bob['token'].split('_', 3)[3]}",
@@ -64,13 +70,14 @@ async def test_a_wrong_secret_a_wrong_owner_and_junk_are_refused(world: World) -
         f"clusterra_{'x' * 4000}_x_y",
         "nonsense",
     ):
-        assert await status(world, token) == 401, token
+        assert await status_with(world, token) == 401, token
 
 
-async def test_a_token_makes_no_tokens(world: World) -> None:
-    made = await made_token(await world.login("ada@acme.example"))
+async def test_a_token_can_neither_make_tokens_nor_sign_out(world: World) -> None:
+    made = await make_token(await world.login("ada@acme.example"))
     program = await world.browser()
     headers = {"Authorization": f"Bearer {made['token']}"}
+
     async with program.post("/v1/users/me/tokens", json={"name": "more"}, headers=headers) as answer:
         assert answer.status == 403
     async with program.post("/v1/auth/logout", headers=headers) as answer:
@@ -80,21 +87,25 @@ async def test_a_token_makes_no_tokens(world: World) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"name": ""}, {"name": "a\nb"}, {"expires_in_seconds": 0}, {"expires_in_seconds": 10**9}, {"x": 1}]
 )
-async def test_a_token_has_a_name_and_an_end(world: World, wrong: dict[str, Any]) -> None:
+async def test_a_token_needs_a_valid_name_and_lifetime(world: World, wrong: dict[str, Any]) -> None:
     browser = await world.login("ada@acme.example")
     async with browser.post("/v1/users/me/tokens", json={"name": "ci"} | wrong) as answer:
         assert answer.status == 400
 
 
-async def test_what_another_replica_revoked_ends_here_soon(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_token_revoked_on_another_replica_stops_working_within_15_seconds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     browser = await world.login("ada@acme.example")
-    made = await made_token(browser)
-    assert await status(world, made["token"]) == 200
+    made = await make_token(browser)
+    assert await status_with(world, made["token"]) == 200
+
     world.store._tables["accounts"][f"member#{made['token'].split('_')[1]}"].pop(f"token#{made['id']}")
-    assert await status(world, made["token"]) == 200
+    assert await status_with(world, made["token"]) == 200
+
     later = asyncio.get_running_loop().time() + CACHE_SECONDS + 1
     monkeypatch.setattr("clusterra_gateway.identity.credentials.time.monotonic", lambda: later)
-    assert await status(world, made["token"]) == 401
+    assert await status_with(world, made["token"]) == 401
 
 
 @pytest.mark.parametrize(
@@ -113,7 +124,7 @@ async def test_what_another_replica_revoked_ends_here_soon(world: World, monkeyp
         ({"Sec-Fetch-Site": "same-site"}, False),
     ],
 )
-def test_pages_of_other_sites_change_nothing(headers: dict[str, str], allowed: bool) -> None:
+def test_only_pages_of_our_own_origin_may_change_things(headers: dict[str, str], allowed: bool) -> None:
     reject_cross_site("GET", headers, OURS)
     for method in ("POST", "DELETE"):
         if allowed:
@@ -123,29 +134,32 @@ def test_pages_of_other_sites_change_nothing(headers: dict[str, str], allowed: b
                 reject_cross_site(method, headers, OURS)
 
 
-async def test_every_changing_route_refuses_other_sites(world: World) -> None:
-    world.acme.add("7")
+async def test_every_changing_route_rejects_pages_of_other_sites(world: World) -> None:
+    world.acme.add_job("7")
     browser = await world.login("ada@acme.example")
     evil = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     changing = [route for route in route_table() if isinstance(route, PrivateRoute) and route.method != "GET"]
     assert len(changing) >= 5
+
     for route in changing:
         path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16)
         async with browser.request(route.method, path, json=SUBMISSION, headers=evil) as answer:
             assert answer.status == 403, route.name
             assert (await answer.json())["type"] == "urn:clusterra:problem:forbidden"
+
     assert (world.acme.submits, world.acme.cancelled) == ([], [])
 
 
 async def test_a_bearer_token_needs_no_origin(world: World) -> None:
-    made = await made_token(await world.login("ada@acme.example"))
+    made = await make_token(await world.login("ada@acme.example"))
     headers = {"Authorization": f"Bearer {made['token']}", "Origin": "https://dashboard.example"}
+
     program = await world.browser()
     async with program.post("/v1/clusters/main/jobs/submit", json=SUBMISSION, headers=headers) as answer:
         assert answer.status == 201
 
 
-async def test_every_private_route_wants_a_caller(world: World) -> None:
+async def test_every_private_route_needs_a_credential(world: World) -> None:
     stranger = await world.browser()
     for route in route_table():
         if isinstance(route, PrivateRoute):
@@ -155,10 +169,11 @@ async def test_every_private_route_wants_a_caller(world: World) -> None:
                 assert answer.content_type == "application/problem+json"
 
 
-async def test_the_whole_api_walked_with_anothers_ids_is_only_404(world: World) -> None:
-    world.rival.add("7", user="eve")
-    world.rival.write("7", b"secret")
+async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world: World) -> None:
+    world.rival.add_job("7", user="eve")
+    world.rival.write_output("7", b"secret")
     admin = await world.login("boss@acme.example")
+
     walked = 0
     for cluster in ("secret", "rival.secret", "..", "*", "%2e%2e", "rival%2Fsecret", "nothing"):
         for route in route_table():
@@ -170,17 +185,20 @@ async def test_the_whole_api_walked_with_anothers_ids_is_only_404(world: World) 
                 assert answer.status == 404, (route.name, cluster)
                 assert "secret" not in (await answer.json())["detail"]
                 walked += 1
+
     assert walked >= 7 * 8
     assert (world.rival.submits, world.rival.cancelled, world.rival.reads) == ([], [], [])
+
     async with admin.get("/v1/clusters") as answer:
         listed = await answer.json()
     assert [cluster["id"] for cluster in listed["clusters"]] == ["main"]
     assert listed["total"] == 1
 
 
-async def test_a_member_sees_his_own_jobs_and_an_admin_all(world: World) -> None:
-    world.acme.add("7", user="bob", uid=29999)
+async def test_members_see_their_own_jobs_and_admins_see_all(world: World) -> None:
+    world.acme.add_job("7", user="bob", uid=29999)
     ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+
     for method, path in (
         ("GET", "/v1/clusters/main/jobs/7"),
         ("DELETE", "/v1/clusters/main/jobs/7"),
@@ -189,6 +207,7 @@ async def test_a_member_sees_his_own_jobs_and_an_admin_all(world: World) -> None
     ):
         async with ada.request(method, path) as answer:
             assert answer.status == 404, path
+
     async with boss.get("/v1/clusters/main/jobs/7") as answer:
         assert answer.status == 200
     async with boss.delete("/v1/clusters/main/jobs/7") as answer:

@@ -1,4 +1,4 @@
-"""A tenant's budget: its clusters never have more together, and none gets nothing unseen."""
+"""A tenant's budget: its clusters together never get more, and none silently gets nothing."""
 
 from typing import Any
 
@@ -14,13 +14,16 @@ usd = st.floats(0.01, 1000.0)
 
 
 @given(usd, st.dictionaries(st.sampled_from("abcdef"), st.one_of(st.none(), usd), min_size=1))
-def test_the_shares_are_never_more_than_the_budget(budget: float, caps: dict[str, float | None]) -> None:
+def test_the_caps_together_never_exceed_the_budget(budget: float, caps: dict[str, float | None]) -> None:
     own = [cap for cap in caps.values() if cap is not None]
+
     if budget - sum(own) < 0 or (budget == sum(own) and None in caps.values()):
         with pytest.raises(ValueError, match="USD per hour"):
             cluster_caps(budget, caps)
         return
+
     shares = cluster_caps(budget, caps)
+
     assert shares.keys() == caps.keys()
     assert sum(shares.values()) <= budget * (1 + 1e-9)
     assert all(shares[cluster] == cap for cluster, cap in caps.items() if cap is not None)
@@ -29,22 +32,22 @@ def test_the_shares_are_never_more_than_the_budget(budget: float, caps: dict[str
     assert all(share > 0 for share in rest)
 
 
-def tenant(**fields: Any) -> dict[str, Any]:
+def tenant_with_two_clusters(**fields: Any) -> dict[str, Any]:
     acme: dict[str, Any] = provisioned("acme", "main")
     (cluster,) = acme["clusters"]
     capped = cluster | {"id": "capped", "policy": {"usd_per_hour": 4.0}}
     return acme | {"clusters": [cluster, capped]} | fields
 
 
-def caps(acme: dict[str, Any]) -> dict[str, float | None]:
+def caps_in_file(acme: dict[str, Any]) -> dict[str, float | None]:
     return Given.model_validate({"tenants": [acme]}).tenants[0].caps()
 
 
-def test_a_file_shares_out_the_budget() -> None:
-    assert caps(tenant()) == {"main": None, "capped": 4.0}
-    assert caps(tenant(usd_per_hour=10.0)) == {"main": 6.0, "capped": 4.0}
+def test_a_file_divides_the_budget_among_the_clusters() -> None:
+    assert caps_in_file(tenant_with_two_clusters()) == {"main": None, "capped": 4.0}
+    assert caps_in_file(tenant_with_two_clusters(usd_per_hour=10.0)) == {"main": 6.0, "capped": 4.0}
 
 
-def test_a_budget_that_is_not_enough_is_refused() -> None:
+def test_a_budget_that_does_not_suffice_is_rejected() -> None:
     with pytest.raises(ValidationError, match="nothing is left for main: raise the budget"):
-        caps(tenant(usd_per_hour=4.0))
+        caps_in_file(tenant_with_two_clusters(usd_per_hour=4.0))

@@ -1,10 +1,9 @@
-"""A cluster's events over HTTP: pages of the archive, and the live stream with its resume."""
+"""A cluster's events over HTTP: pages of the archive, and the live stream that clients can resume."""
 
 import asyncio
 import itertools
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -15,12 +14,13 @@ from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow,
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
+from clusterra_lab.parts.sse import ServerSentEvent
 from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
 from nats.js.errors import NotFoundError
-from sse_reader import reading
+from sse_reader import sse_reader
 
 EVENTS = "/v1/clusters/main/events"
 STREAM = f"{EVENTS}/stream"
@@ -28,96 +28,112 @@ STREAM = f"{EVENTS}/stream"
 _versions = itertools.count()
 
 
-async def tell(world: World, node: str, ref: ClusterRef | None = None) -> None:
+async def publish_node_down(world: World, node: str, ref: ClusterRef | None = None) -> None:
     version = f"{now().isoformat()}-{next(_versions)}"
     publisher = EventPublisher(world.client, "proxy")
     await publisher.tell(ref or world.acme.ref, NodeFact(kind="node.down", node=node), version=version, time=now())
 
 
-def nodes(seen: list[Any]) -> list[str]:
-    return [orjson.loads(event.data)["data"]["node"] for event in seen if event.event == "message"]
+def nodes(events: list[ServerSentEvent]) -> list[str]:
+    """The nodes that the unnamed events are about."""
+    return [orjson.loads(event.data)["data"]["node"] for event in events if event.event == "message"]
 
 
 async def test_filters_reach_the_archive(world: World) -> None:
     browser = await world.login("ada@acme.example")
     query = "kind=job.failed,node.*&subject=7&after=2026-01-01T00:00:00Z&newest_first=true&limit=9&cursor=x"
+
     async with browser.get(f"{EVENTS}?{query}") as answer:
         assert answer.status == 200
         assert await answer.json() == {"events": [], "cursor": None}
+
     (asked,) = world.acme.histories
     assert (asked.kinds, asked.subject, asked.newest_first) == (("job.failed", "node.*"), "7", True)
     assert (asked.limit, asked.cursor, asked.before) == (9, "x", None)
 
 
-async def test_events_come_as_they_happen_and_only_the_clusters_own(world: World) -> None:
+async def test_the_stream_has_only_the_clusters_own_events(world: World) -> None:
     ada, eve = await world.login("ada@acme.example"), await world.login("eve@rival.example")
-    async with reading(ada, STREAM) as mine, reading(eve, "/v1/clusters/secret/events/stream") as theirs:
-        await tell(world, "n1")
-        await tell(world, "r1", world.rival.ref)
-        await tell(world, "n2")
-        await mine.until(2)
-        await theirs.until(1)
-    assert nodes(mine.seen) == ["n1", "n2"]
-    assert nodes(theirs.seen) == ["r1"]
-    ids = [int(event.id) for event in mine.seen]
+
+    async with sse_reader(ada, STREAM) as mine, sse_reader(eve, "/v1/clusters/secret/events/stream") as theirs:
+        await publish_node_down(world, "n1")
+        await publish_node_down(world, "r1", world.rival.ref)
+        await publish_node_down(world, "n2")
+        await mine.until_events(2)
+        await theirs.until_events(1)
+
+    assert nodes(mine.events) == ["n1", "n2"]
+    assert nodes(theirs.events) == ["r1"]
+    ids = [int(event.id) for event in mine.events]
     assert ids == sorted(ids)
-    event = Event.model_validate_json(mine.seen[0].data)
+    event = Event.model_validate_json(mine.events[0].data)
     assert event.type == "cloud.clusterra.node.down"
 
 
-async def test_a_client_goes_on_behind_its_last_id_and_misses_nothing(world: World) -> None:
+async def test_a_client_resumes_behind_its_last_id_and_misses_nothing(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    async with reading(browser, STREAM) as reader:
-        await tell(world, "n0")
-        await reader.until(1)
+
+    async with sse_reader(browser, STREAM) as reader:
+        await publish_node_down(world, "n0")
+        await reader.until_events(1)
+
     for number in range(1, 600):
-        await tell(world, f"n{number}")
-    async with reading(browser, STREAM, last_id=reader.seen[0].id) as resumed:
-        await tell(world, "n600")
-        await resumed.until(600)
-    assert nodes(resumed.seen) == [f"n{number}" for number in range(1, 601)]
+        await publish_node_down(world, f"n{number}")
+    async with sse_reader(browser, STREAM, last_id=reader.events[0].id) as resumed:
+        await publish_node_down(world, "n600")
+        await resumed.until_events(600)
+
+    assert nodes(resumed.events) == [f"n{number}" for number in range(1, 601)]
 
 
-async def test_an_id_that_is_not_kept_any_more_is_told_by_reset(world: World) -> None:
+async def test_an_id_that_is_no_longer_retained_is_answered_with_reset(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    async with reading(browser, STREAM) as reader:
-        await tell(world, "n1")
-        await reader.until(1)
+
+    async with sse_reader(browser, STREAM) as reader:
+        await publish_node_down(world, "n1")
+        await reader.until_events(1)
+
     js = world.client.jetstream()
     await js.purge_stream("EVENT", keep=0)
-    await tell(world, "n2")
-    for stale in (int(reader.seen[0].id) - 1, 10**12):
-        async with reading(browser, STREAM, last_id=stale) as resumed:
-            await resumed.until(1)
-            await tell(world, "n3")
-            await resumed.until(2)
-        assert [event.event for event in resumed.seen] == ["reset", "message"]
-        assert nodes(resumed.seen) == ["n3"]
-    async with reading(browser, STREAM, last_id=reader.seen[0].id) as resumed:
-        await resumed.until(1)
-    assert nodes(resumed.seen[:1]) == ["n2"]
+    await publish_node_down(world, "n2")
+
+    for stale in (int(reader.events[0].id) - 1, 10**12):
+        async with sse_reader(browser, STREAM, last_id=stale) as resumed:
+            await resumed.until_events(1)
+            await publish_node_down(world, "n3")
+            await resumed.until_events(2)
+        assert [event.event for event in resumed.events] == ["reset", "message"]
+        assert nodes(resumed.events) == ["n3"]
+
+    async with sse_reader(browser, STREAM, last_id=reader.events[0].id) as resumed:
+        await resumed.until_events(1)
+    assert nodes(resumed.events[:1]) == ["n2"]
 
 
-async def test_the_feed_survives_the_loss_of_its_consumer(world: World) -> None:
+async def test_the_stream_survives_the_loss_of_the_consumer(world: World) -> None:
     browser = await world.login("ada@acme.example")
     js = world.client.jetstream()
-    async with reading(browser, STREAM) as reader:
-        await tell(world, "n1")
-        await reader.until(1)
+
+    async with sse_reader(browser, STREAM) as reader:
+        await publish_node_down(world, "n1")
+        await reader.until_events(1)
+
         feeds = [each.name for each in await js.consumers_info("EVENT") if each.name.startswith("feed-")]
         assert feeds
         for name in feeds:
-            with suppress(NotFoundError):  # one of an earlier world, which the server itself has just removed
+            with suppress(NotFoundError):  # one of an earlier test, which the server itself has just removed
                 await js.delete_consumer("EVENT", name)
-        await tell(world, "n2")
-        await reader.until(2)
-    assert nodes(reader.seen) == ["n1", "n2"]
+        await publish_node_down(world, "n2")
+        await reader.until_events(2)
+
+    assert nodes(reader.events) == ["n1", "n2"]
 
 
-async def test_garbage_and_lies_on_event_subjects_are_not_shown(world: World) -> None:
+async def test_invalid_events_and_events_on_the_wrong_subject_are_left_out(world: World) -> None:
     browser = await world.login("ada@acme.example")
     lie = AdminFact(kind="user.created", actor="eve", subject="root")
-    async with reading(browser, STREAM) as reader:
+
+    async with sse_reader(browser, STREAM) as reader:
         await world.client.publish(subjects.event(world.acme.ref, "node.down"), b"garbage")
         await EventPublisher(world.client, "edge-agent").tell(world.acme.ref, lie, version="1", time=now())
         event = Event.model_validate_json(
@@ -125,33 +141,36 @@ async def test_garbage_and_lies_on_event_subjects_are_not_shown(world: World) ->
             ' "data": {"kind": "user.created", "actor": "eve", "subject": "root"}}'
         )
         await world.client.publish(subjects.event(world.acme.ref, "worker.started"), event.model_dump_json().encode())
-        await tell(world, "n1")
-        await reader.until(2)
-    assert [orjson.loads(each.data)["data"]["kind"] for each in reader.seen] == ["user.created", "node.down"]
+        await publish_node_down(world, "n1")
+        await reader.until_events(2)
+
+    assert [orjson.loads(each.data)["data"]["kind"] for each in reader.events] == ["user.created", "node.down"]
 
 
-async def test_what_people_do_to_their_account_is_told(world: World) -> None:
+async def test_sign_ups_and_changes_of_tokens_are_events(world: World) -> None:
     boss = await world.login("boss@acme.example")
-    async with reading(boss, STREAM, first_sign_ins=True) as reader:
+
+    async with sse_reader(boss, STREAM, first_sign_ins=True) as reader:
         ada = await world.login("ada@acme.example")
         await world.login("ada@acme.example")
         async with ada.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
             made = await answer.json()
         async with ada.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
             assert answer.status == 204
-        await reader.until(3)
-        await until(lambda: "token.revoked" in reader.seen[-1].data, seconds=30, what="the last of the events")
-    told = [Event.model_validate_json(event.data).data for event in reader.seen]
-    # The boss' own first sign-in may still come into his stream.
-    assert [fact for fact in told if getattr(fact, "actor", "") != "boss"] == [
+        await reader.until_events(3)
+        await until(lambda: "token.revoked" in reader.events[-1].data, seconds=30, what="the last event")
+
+    facts = [Event.model_validate_json(event.data).data for event in reader.events]
+    # The boss' own first sign-in may still arrive in their stream.
+    assert [fact for fact in facts if getattr(fact, "actor", "") != "boss"] == [
         AdminFact(kind="user.created", actor="ada", subject="ada"),
         AdminFact(kind="token.created", actor="ada", subject=made["id"]),
         AdminFact(kind="token.revoked", actor="ada", subject=made["id"]),
     ]
-    assert made["token"] not in "".join(event.data for event in reader.seen)
+    assert made["token"] not in "".join(event.data for event in reader.events)
 
 
-async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_subscriber_is_dropped_after_its_last_queued_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusterra_gateway.bus.subscription.QUEUE", 3)
     event = Event.model_validate(
         {
@@ -163,20 +182,24 @@ async def test_a_slow_client_is_dropped_and_nobody_waits_for_it(monkeypatch: pyt
             "data": {"kind": "node.down", "node": "n1"},
         }
     )
+
     slow = Subscription(None)
     for sequence in range(9):
         slow.offer(StreamedEvent(sequence, event))
+
     assert [(await slow.next()).sequence for _ in range(3)] == [0, 1, 2]
     with pytest.raises(SubscriberTooSlow):
         await slow.next()
-    slow.offer(StreamedEvent(9, event))  # a gap must not be hidden by what comes behind it
+
+    slow.offer(StreamedEvent(9, event))
     with pytest.raises(SubscriberTooSlow):
         await slow.next()
 
 
-async def test_pings_show_that_a_quiet_stream_lives(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_quiet_stream_has_pings(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusterra_gateway.http.sse.PING_SECONDS", 0.05)
     browser = await world.login("ada@acme.example")
+
     async with browser.get(STREAM) as answer:
         first = await answer.content.readline()
         assert first.startswith(b"retry: ")
@@ -185,7 +208,7 @@ async def test_pings_show_that_a_quiet_stream_lives(world: World, monkeypatch: p
                 pass
 
 
-async def test_the_feed_misses_nothing_over_a_kill_of_the_server(
+async def test_the_stream_misses_nothing_when_the_nats_server_is_killed(
     settings: Settings, issuer: IssuerStandIn, tmp_path: Path
 ) -> None:
     async with nats_server(tmp_path / "own") as server:
@@ -193,14 +216,16 @@ async def test_the_feed_misses_nothing_over_a_kill_of_the_server(
         client = await bus.connect(settings, "topology")
         await topology.apply(client)
         await bus.close(client)
+
         async with running(settings, issuer) as world:
             browser = await world.login("ada@acme.example")
-            async with reading(browser, STREAM) as reader:
-                await tell(world, "n1")
-                await reader.until(1)
+            async with sse_reader(browser, STREAM) as reader:
+                await publish_node_down(world, "n1")
+                await reader.until_events(1)
                 await server.kill()
                 await server.restart()
-                await tell(world, "n2")
-                await reader.until(2)
+                await publish_node_down(world, "n2")
+                await reader.until_events(2)
             await until(lambda: not world.service.failing(), seconds=30, what="the gateway to be ready again")
-    assert nodes(reader.seen) == ["n1", "n2"]
+
+    assert nodes(reader.events) == ["n1", "n2"]

@@ -1,4 +1,4 @@
-"""The gateway as its users meet it: a process on DynamoDB, with a standard issuer, made ready by `provision`."""
+"""The gateway as a process, with DynamoDB, a standard OIDC issuer, and tenants from `provision`."""
 
 import signal
 import sys
@@ -33,7 +33,7 @@ MAX_RESIDENT_BYTES = 110 * 1024 * 1024
 
 @dataclass
 class Installation:
-    """All that a gateway needs, and its environment."""
+    """The servers that a gateway needs, and its environment."""
 
     directory: Path
     environment: dict[str, str]
@@ -101,23 +101,25 @@ async def installation(nats: NatsServer, tmp_path_factory: pytest.TempPathFactor
         yield Installation(directory, environment, url, f"http://127.0.0.1:{health}", oidc, client)
 
 
-async def projected(installation: Installation) -> ClusterBinding | None:
+async def projected_binding(installation: Installation) -> ClusterBinding | None:
     found = await last(installation.client, f"KV_{REGISTRY.name}", f"$KV.{REGISTRY.name}.{REF.key}", ClusterBinding)
     return None if found is None else found[0]
 
 
 async def test_clusters_are_provisioned_from_a_file(installation: Installation) -> None:
-    code, told = await installation.provision(provisioned("mill", "main"))
-    assert code == 0, told
-    binding = await projected(installation)
+    code, output = await installation.provision(provisioned("mill", "main"))
+    assert code == 0, output
+
+    binding = await projected_binding(installation)
     assert binding is not None
     assert binding.catalogue == CATALOGUE
-    code, told = await installation.provision(provisioned("thief") | {"domains": ["mill.example"]})
+
+    code, output = await installation.provision(provisioned("thief") | {"domains": ["mill.example"]})
     assert code == 1
-    assert told.splitlines()[-1].startswith("domain mill.example belongs to tenant mill")
+    assert output.splitlines()[-1].startswith("domain mill.example belongs to tenant mill")
 
 
-async def test_a_login_and_a_job_through_the_real_thing(installation: Installation) -> None:
+async def test_sessions_and_idempotency_keys_survive_a_kill(installation: Installation) -> None:
     assert (await installation.provision(provisioned("mill", "main")))[0] == 0
     stand_in = ClusterStandIn(REF)
     await stand_in.serve(installation.client)
@@ -126,9 +128,11 @@ async def test_a_login_and_a_job_through_the_real_thing(installation: Installati
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(installation.url, cookie_jar=jar) as browser:
             await installation.login(browser)
+
             async with browser.get("/v1/users/me") as answer:
                 me = await answer.json()
             assert (me["name"], me["uid"], me["email"]) == ("ada", 20001, ADA.email)
+
             body = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
             for _ in range(2):
                 key = {"Idempotency-Key": "the-same-key"}
@@ -142,20 +146,23 @@ async def test_a_login_and_a_job_through_the_real_thing(installation: Installati
             await gateway.wait()
             gateway = await installation.gateway()
             async with browser.post("/v1/clusters/main/jobs/submit", json=body, headers=key) as answer:
-                assert (await answer.json())["repeated"] is True  # session, key and answer outlive the process
+                assert (await answer.json())["repeated"] is True  # session, key and answer survive the process
+
             async with browser.get("/v1/clusters/main/events/stream") as stream:
                 gateway.signal(signal.SIGTERM)
-                await stream.read()  # is ended by the gateway, which does not wait for clients to go
+                await stream.read()  # the gateway ends the stream itself and does not wait for clients to leave
             assert await gateway.wait() == 0
     finally:
         await gateway.stop()
-        await stand_in.leave()
+        await stand_in.stop_serving()
 
 
-async def test_without_a_session_key_it_does_not_start(installation: Installation) -> None:
+async def test_the_gateway_does_not_start_without_a_session_key(installation: Installation) -> None:
     environment = {name: value for name, value in installation.environment.items() if "SESSION_KEY" not in name}
+
     process = await start(
         "keyless", [sys.executable, "-m", "clusterra_gateway"], log=installation.directory / "k.log", env=environment
     )
+
     assert await process.wait() == 1
     assert "CLUSTERRA_SESSION_KEY_FILE" in process.tail()

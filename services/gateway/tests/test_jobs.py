@@ -1,4 +1,4 @@
-"""Jobs over HTTP: the documented shape, hints for the documented traps, and one job for one key."""
+"""Jobs over HTTP: the documented shape, hints for common mistakes, and one job per Idempotency-Key."""
 
 import asyncio
 import io
@@ -17,7 +17,7 @@ JOB = {"name": "hello", "environment": ["PATH=/usr/bin:/bin"], "nodes": "1"}
 SUBMISSION: dict[str, Any] = {"script": "#!/bin/bash\nhostname\n", "job": JOB}
 
 
-async def submitted(
+async def submit(
     browser: aiohttp.ClientSession, body: Any = SUBMISSION, key: str | None = None
 ) -> tuple[int, dict[str, Any]]:
     headers = {} if key is None else {"Idempotency-Key": key}
@@ -27,18 +27,22 @@ async def submitted(
 
 async def test_a_job_runs_as_its_submitter(world: World) -> None:
     browser = await world.login("ada@acme.example")
+
     async with browser.post(SUBMIT, json=SUBMISSION) as answer:
         assert answer.status == 201
         assert answer.headers["Location"] == "/v1/clusters/main/jobs/1"
         body = await answer.json()
+
     assert body["job_id"] == "1"
     assert body["repeated"] is False
-    (submit,) = world.acme.submits
-    assert (submit.user.name, submit.user.uid, submit.user.gid) == ("ada", 20001, 20001)
-    assert submit.email == "ada@acme.example"
-    assert submit.script == SUBMISSION["script"]
-    assert submit.job.nodes == "1"
-    assert submit.idempotency_key is None
+
+    (sent,) = world.acme.submits
+    assert (sent.user.name, sent.user.uid, sent.user.gid) == ("ada", 20001, 20001)
+    assert sent.email == "ada@acme.example"
+    assert sent.script == SUBMISSION["script"]
+    assert sent.job.nodes == "1"
+    assert sent.idempotency_key is None
+
     async with browser.get("/v1/clusters/main/jobs/1") as answer:
         assert (await answer.json())["state"] == "PENDING"
 
@@ -61,9 +65,11 @@ async def test_a_job_runs_as_its_submitter(world: World) -> None:
         ("x", "body", ""),
     ],
 )
-async def test_a_wrong_shape_is_named_and_hinted_at(world: World, body: Any, named: str, hint: str) -> None:
+async def test_the_error_names_the_wrong_field_and_has_a_hint(world: World, body: Any, named: str, hint: str) -> None:
     browser = await world.login("ada@acme.example")
-    status, problem = await submitted(browser, body, key=str(uuid.uuid4()))
+
+    status, problem = await submit(browser, body, key=str(uuid.uuid4()))
+
     assert status == 400, problem
     assert f"{named}:" in problem["detail"]
     assert hint in problem.get("hint", "")
@@ -71,8 +77,9 @@ async def test_a_wrong_shape_is_named_and_hinted_at(world: World, body: Any, nam
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b'{"script": "\\ud800", "job": {"environment": ["A=1"]}}', b"\xff"])
-async def test_what_is_no_json_is_refused(world: World, raw: bytes) -> None:
+async def test_a_body_that_is_not_json_is_rejected(world: World, raw: bytes) -> None:
     browser = await world.login("ada@acme.example")
+
     async with browser.post(SUBMIT, data=raw, headers={"Content-Type": "application/json"}) as answer:
         assert answer.status == 400
     async with browser.post(SUBMIT, data=b"{}", headers={"Content-Type": "text/plain"}) as answer:
@@ -80,87 +87,105 @@ async def test_what_is_no_json_is_refused(world: World, raw: bytes) -> None:
         assert "application/json" in (await answer.json())["hint"]
 
 
-async def large(browser: aiohttp.ClientSession, body: Any) -> tuple[int, dict[str, Any]]:
+async def submit_streamed(browser: aiohttp.ClientSession, body: Any) -> tuple[int, dict[str, Any]]:
     content = io.BytesIO(json.dumps(body).encode())
     async with browser.post(SUBMIT, data=content, headers={"Content-Type": "application/json"}) as answer:
         return answer.status, await answer.json()
 
 
-async def test_sizes_are_bounded(world: World) -> None:
+async def test_script_and_submission_have_a_maximum_size(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    largest = "é" * (MAX_SCRIPT_BYTES // 2)  # six bytes each as json.dumps writes it
-    assert (await large(browser, SUBMISSION | {"script": largest}))[0] == 201
-    status, problem = await large(browser, SUBMISSION | {"script": largest + "x"})
+
+    largest = "é" * (MAX_SCRIPT_BYTES // 2)  # json.dumps writes six bytes for each
+    assert (await submit_streamed(browser, SUBMISSION | {"script": largest}))[0] == 201
+
+    status, problem = await submit_streamed(browser, SUBMISSION | {"script": largest + "x"})
     assert status == 413
     assert "512 KiB" in problem["detail"]
+
     variables = [f"V{number}={'x' * 1000}" for number in range(MAX_SUBMISSION_BYTES // 1000)]
-    assert (await large(browser, {"script": "x", "job": {"environment": variables}}))[0] == 413
-    status, problem = await large(browser, SUBMISSION | {"script": "x" * MAX_BODY_BYTES})
+    assert (await submit_streamed(browser, {"script": "x", "job": {"environment": variables}}))[0] == 413
+
+    status, problem = await submit_streamed(browser, SUBMISSION | {"script": "x" * MAX_BODY_BYTES})
     assert (status, problem["type"]) == (413, "urn:clusterra:problem:too-large")
+
     assert len(world.acme.submits) == 1
 
 
-async def test_the_same_key_and_body_is_the_same_job(world: World) -> None:
+async def test_the_same_key_and_body_make_one_job(world: World) -> None:
     browser = await world.login("ada@acme.example")
     key = str(uuid.uuid4())
-    first = await submitted(browser, key=key)
-    again = await submitted(browser, {"job": dict(reversed(JOB.items())), "script": SUBMISSION["script"]}, key=key)
+
+    first = await submit(browser, key=key)
+    again = await submit(browser, {"job": dict(reversed(JOB.items())), "script": SUBMISSION["script"]}, key=key)
+
     assert first[0] == again[0] == 201
     assert again[1] == first[1] | {"repeated": True}
-    assert [submit.idempotency_key for submit in world.acme.submits] == [key]
+    assert [sent.idempotency_key for sent in world.acme.submits] == [key]
 
 
-async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
+async def test_the_same_key_with_another_body_is_rejected(world: World) -> None:
     browser = await world.login("ada@acme.example")
     key = str(uuid.uuid4())
-    await submitted(browser, key=key)
-    status, problem = await submitted(browser, SUBMISSION | {"script": "another"}, key=key)
+    await submit(browser, key=key)
+
+    status, problem = await submit(browser, SUBMISSION | {"script": "another"}, key=key)
+
     assert (status, problem["type"]) == (422, "urn:clusterra:problem:key-reused")
     assert len(world.acme.submits) == 1
 
 
-async def test_a_key_is_a_persons_own(world: World) -> None:
+async def test_two_people_may_use_the_same_key(world: World) -> None:
     key = str(uuid.uuid4())
-    ada = await submitted(await world.login("ada@acme.example"), key=key)
-    bob = await submitted(await world.login("bob@acme.example"), SUBMISSION | {"script": "another"}, key=key)
+    ada = await submit(await world.login("ada@acme.example"), key=key)
+    bob = await submit(await world.login("bob@acme.example"), SUBMISSION | {"script": "another"}, key=key)
+
     assert (ada[0], bob[0]) == (201, 201)
     assert ada[1]["job_id"] != bob[1]["job_id"]
 
 
-async def test_a_submit_whose_answer_was_lost_is_repeated_without_a_second_job(world: World) -> None:
+async def test_a_submit_with_a_lost_answer_can_be_sent_again_without_a_second_job(world: World) -> None:
     browser = await world.login("ada@acme.example")
     key = str(uuid.uuid4())
     world.acme.lose_replies = 1
-    status, problem = await submitted(browser, key=key)
+
+    status, problem = await submit(browser, key=key)
     assert status == 503
     assert problem["type"] == "urn:clusterra:problem:unavailable"
-    status, answer = await submitted(browser, key=key)
+
+    status, answer = await submit(browser, key=key)
     assert (status, answer["job_id"]) == (201, "1")
+
     assert len(world.acme.jobs) == 1
 
 
-async def test_a_refused_job_uses_up_no_key(world: World) -> None:
+async def test_a_rejected_job_releases_its_key(world: World) -> None:
     browser = await world.login("ada@acme.example")
     key = str(uuid.uuid4())
-    world.acme.refuse = "rejected"
-    status, problem = await submitted(browser, key=key)
+    world.acme.submit_error = "rejected"
+
+    status, problem = await submit(browser, key=key)
     assert (status, problem["type"]) == (422, "urn:clusterra:problem:rejected")
-    world.acme.refuse = None
-    assert (await submitted(browser, SUBMISSION | {"script": "mended"}, key=key))[0] == 201
+
+    world.acme.submit_error = None
+    assert (await submit(browser, SUBMISSION | {"script": "mended"}, key=key))[0] == 201
 
 
-async def test_many_at_once_with_one_key_are_one_job(world: World) -> None:
+async def test_parallel_submits_with_one_key_make_one_job(world: World) -> None:
     browser = await world.login("ada@acme.example")
     key = str(uuid.uuid4())
-    answers = await asyncio.gather(*(submitted(browser, key=key) for _ in range(8)))
+
+    answers = await asyncio.gather(*(submit(browser, key=key) for _ in range(8)))
+
     assert {answer[1]["job_id"] for answer in answers} == {"1"}
     assert len(world.acme.jobs) == 1
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 65, "with space!", "ünicode-key"])
-async def test_a_key_has_a_plain_form(world: World, key: str) -> None:
+async def test_a_malformed_key_is_rejected(world: World, key: str) -> None:
     browser = await world.login("ada@acme.example")
-    status, problem = await submitted(browser, key=key)
+
+    status, problem = await submit(browser, key=key)
     assert status == 400
     assert "UUID" in problem["hint"]
 
@@ -169,22 +194,25 @@ async def test_a_key_has_a_plain_form(world: World, key: str) -> None:
     ("kind", "expected"),
     [("invalid", 400), ("rejected", 422), ("unauthenticated", 502), ("forbidden", 403), ("conflict", 409)],
 )
-async def test_what_slurm_answers_becomes_a_problem(world: World, kind: Any, expected: int) -> None:
+async def test_an_error_of_slurm_becomes_a_problem(world: World, kind: Any, expected: int) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.refuse = kind
+    world.acme.submit_error = kind
+
     async with browser.post(SUBMIT, json=SUBMISSION, headers={"X-Request-Id": "my-id.1"}) as answer:
         assert answer.status == expected
         assert answer.content_type == "application/problem+json"
         assert answer.headers["X-Request-Id"] == "my-id.1"
         problem = await answer.json()
+
     assert problem["status"] == expected
     assert problem["request_id"] == "my-id.1"
-    assert problem["detail"] == "refused as the test wants it"
+    assert problem["detail"] == "rejected as the test wants it"
 
 
-async def test_a_cluster_that_nobody_serves_is_unavailable(world: World) -> None:
+async def test_a_cluster_without_a_proxy_is_unavailable(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    await world.acme.leave()
+    await world.acme.stop_serving()
+
     async with browser.get("/v1/clusters/main/jobs", headers={"X-Request-Id": "not plain!"}) as answer:
         assert answer.status == 503
         assert answer.headers["Retry-After"]
@@ -194,9 +222,11 @@ async def test_a_cluster_that_nobody_serves_is_unavailable(world: World) -> None
 async def test_filters_reach_slurm(world: World) -> None:
     browser = await world.login("boss@acme.example")
     query = "state=running,PENDING&user=ada&name=hello&submitted_after=2026-01-01T00:00:00%2B01:00&limit=7&cursor=abc"
+
     async with browser.get(f"/v1/clusters/main/jobs?{query}") as answer:
         assert answer.status == 200
         assert await answer.json() == {"jobs": [], "total": 0, "cursor": None}
+
     (asked,) = world.acme.lists
     assert asked.states == ("RUNNING", "PENDING")
     assert (asked.user, asked.name, asked.limit, asked.cursor) == ("ada", "hello", 7, "abc")
@@ -208,69 +238,83 @@ async def test_filters_reach_slurm(world: World) -> None:
 @pytest.mark.parametrize(
     "query", ["state=EXPLODED", "limit=0", "limit=x", "submitted_after=noon", "sate=RUNNING", "user=a&user=b"]
 )
-async def test_filters_that_cannot_be_are_refused(world: World, query: str) -> None:
+async def test_invalid_filters_are_rejected(world: World, query: str) -> None:
     browser = await world.login("ada@acme.example")
+
     async with browser.get(f"/v1/clusters/main/jobs?{query}") as answer:
         assert answer.status == 400
         assert query.partition("=")[0] in (await answer.json())["detail"]
+
     assert world.acme.lists == []
 
 
 @pytest.mark.parametrize("job_id", ["0", "x", "..", "1_", "1_2_3", "%2e%2e%2f1", "1%2F2", "٣", "1 ", "99999999999"])
-async def test_ids_that_are_none_are_not_found(world: World, job_id: str) -> None:
+async def test_malformed_job_ids_are_not_found(world: World, job_id: str) -> None:
     browser = await world.login("ada@acme.example")
+
     for path in ("", "/why", "/output", "/output/stream"):
         async with browser.get(f"/v1/clusters/main/jobs/{job_id}{path}") as answer:
             assert answer.status == 404
             assert answer.content_type == "application/problem+json"
+
     assert world.acme.reads == []
     assert world.acme.explained == []
 
 
 @pytest.mark.parametrize("job_id", ["42", "42_7"])
-async def test_why(world: World, job_id: str) -> None:
+async def test_why_returns_the_scalers_explanation(world: World, job_id: str) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.add(job_id, state="PENDING")
+    world.acme.add_job(job_id, state="PENDING")
+
     async with browser.get(f"/v1/clusters/main/jobs/{job_id}/why") as answer:
         assert answer.status == 200
-        told = await answer.json()
-    assert told["job_id"] == job_id
-    assert told["text"] == "It waits for a worker of the shape compute-xs, which is ordered and not started yet."
-    assert told["places"] == [{"kind": "ordered", "worker": None, "shape": "compute-xs"}]
+        explanation = await answer.json()
+
+    assert explanation["job_id"] == job_id
+    assert explanation["text"] == "It waits for a worker of the shape compute-xs, which is ordered and not started yet."
+    assert explanation["places"] == [{"kind": "ordered", "worker": None, "shape": "compute-xs"}]
+
     (asked,) = world.acme.explained
     assert (asked.viewer.user.name, asked.viewer.user.uid, asked.viewer.admin) == ("ada", 20001, False)
 
 
-async def test_why_is_told_to_the_owner_and_to_administrators(world: World) -> None:
-    world.acme.add("1", user="ada", uid=20001)
-    found = {}
+async def test_only_the_owner_and_admins_get_the_explanation(world: World) -> None:
+    world.acme.add_job("1", user="ada", uid=20001)
+    statuses = {}
+
     for email in ("ada@acme.example", "bob@acme.example", "boss@acme.example", "mallory@rival.example"):
         browser = await world.login(email)
         async with browser.get("/v1/clusters/main/jobs/1/why") as answer:
-            found[email.partition("@")[0]] = answer.status
-    assert found == {"ada": 200, "bob": 404, "boss": 200, "mallory": 404}
+            statuses[email.partition("@")[0]] = answer.status
+
+    assert statuses == {"ada": 200, "bob": 404, "boss": 200, "mallory": 404}
     assert [asked.viewer.admin for asked in world.acme.explained] == [False, False, True]
+
     async with (await world.browser()).get("/v1/clusters/main/jobs/1/why") as answer:
         assert answer.status == 401
 
 
-async def test_why_while_nobody_decides_for_the_cluster(world: World) -> None:
+async def test_why_is_unavailable_without_a_scaler(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    await world.acme.leave()
+    await world.acme.stop_serving()
+
     async with browser.get("/v1/clusters/main/jobs/1/why") as answer:
         assert (answer.status, answer.content_type) == (503, "application/problem+json")
         assert answer.headers["Retry-After"]
         assert (await answer.json())["hint"] == "try again in a moment"
 
 
-async def test_cancel(world: World) -> None:
+async def test_a_job_can_be_cancelled(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.add("42_7")
+    world.acme.add_job("42_7")
+
     async with browser.delete("/v1/clusters/main/jobs/42_7") as answer:
         assert answer.status == 204
         assert await answer.read() == b""
+
     async with browser.delete("/v1/clusters/main/jobs/43") as answer:
         assert answer.status == 404
+
     assert world.acme.cancelled == ["42_7"]
 
 

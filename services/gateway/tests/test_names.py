@@ -1,4 +1,4 @@
-"""Slurm user names: always valid, never one with rights, and no two people with the same."""
+"""Slurm user names: always valid, never reserved, all different."""
 
 from itertools import islice
 
@@ -26,13 +26,14 @@ _USER_NAME: TypeAdapter[str] = TypeAdapter(UserName)
         ("@acme.example", "u"),
     ],
 )
-def test_the_nicest_name(email: str, name: str) -> None:
+def test_the_first_name_resembles_the_address(email: str, name: str) -> None:
     assert next(names_for(email)) == name
 
 
 @given(st.text() | st.emails() | st.sampled_from(sorted(RESERVED)).map(lambda name: f"{name}@acme.example"))
 def test_all_names_are_valid_unreserved_and_different(email: str) -> None:
     names = list(islice(names_for(email), 15))
+
     assert len(set(names)) == 15
     for name in names:
         _USER_NAME.validate_python(name)

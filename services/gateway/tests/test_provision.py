@@ -1,4 +1,4 @@
-"""What a provision file may say, and that saying it again changes nothing."""
+"""Provision files: what they may contain, and that applying one again changes nothing."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -32,7 +32,7 @@ async def directory() -> AsyncIterator[Directory]:
         yield Directory(store, outbox)
 
 
-async def applied(directory: Directory, *tenants: dict[str, Any]) -> list[str]:
+async def apply(directory: Directory, *tenants: dict[str, Any]) -> list[str]:
     provisioning = Provisioning(directory, CATALOGUE)
     await provisioning.apply(Given.model_validate({"tenants": tenants}))
     return provisioning.changes
@@ -45,55 +45,61 @@ def with_cluster(tenant: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 async def test_applying_again_changes_nothing(directory: Directory) -> None:
     acme = provisioned("acme", "main", admins=("boss@acme.example",))
-    assert await applied(directory, acme)
+    assert await apply(directory, acme)
     before = await directory.clusters()
-    assert await applied(directory, acme) == []
+
+    assert await apply(directory, acme) == []
     assert await directory.clusters() == before
     assert before[MAIN].version == 1
 
 
-async def test_a_change_makes_the_next_version(directory: Directory) -> None:
+async def test_a_changed_cluster_gets_the_next_version(directory: Directory) -> None:
     acme = provisioned("acme", "main")
-    await applied(directory, acme)
-    assert await applied(directory, with_cluster(acme, name="renamed")) == ["cluster acme/main: version 2"]
+    await apply(directory, acme)
+
+    assert await apply(directory, with_cluster(acme, name="renamed")) == ["cluster acme/main: version 2"]
     binding = (await directory.clusters())[MAIN]
     assert (binding.name, binding.version) == ("renamed", 2)
 
 
-async def test_a_tenants_budget_is_its_clusters_cap(directory: Directory) -> None:
-    await applied(directory, provisioned("acme", "main") | {"usd_per_hour": 12.5})
+async def test_the_only_cluster_gets_the_whole_budget_of_the_tenant(directory: Directory) -> None:
+    await apply(directory, provisioned("acme", "main") | {"usd_per_hour": 12.5})
     assert (await directory.clusters())[MAIN].policy.usd_per_hour == 12.5
 
 
 async def test_an_admin_can_be_made_a_member_again(directory: Directory) -> None:
-    await applied(directory, provisioned("acme", admins=("boss@acme.example",)))
-    await applied(directory, provisioned("acme") | {"members": ["BOSS@acme.example"]})
+    await apply(directory, provisioned("acme", admins=("boss@acme.example",)))
+
+    await apply(directory, provisioned("acme") | {"members": ["BOSS@acme.example"]})
+
     invitation = await directory.invitation("boss@acme.example")
     assert invitation is not None
     assert not invitation.admin
 
 
-async def test_what_belongs_to_another_tenant_is_not_taken(directory: Directory) -> None:
-    await applied(directory, provisioned("acme", admins=("boss@acme.example",)))
+async def test_domains_and_addresses_of_another_tenant_are_rejected(directory: Directory) -> None:
+    await apply(directory, provisioned("acme", admins=("boss@acme.example",)))
+
     for stolen in ({"domains": ["ACME.example"]}, {"admins": ["boss@acme.example"]}):
         with pytest.raises(Conflict, match="belongs to tenant acme"):
-            await applied(directory, provisioned("thief") | stolen)
+            await apply(directory, provisioned("thief") | stolen)
 
 
 @pytest.mark.parametrize("uid", [20001, 30000])
-async def test_an_operator_has_a_uid_that_no_person_can_get(directory: Directory, uid: int) -> None:
+async def test_an_operator_with_a_uid_for_people_is_rejected(directory: Directory, uid: int) -> None:
     operator = {"name": "clusterra", "uid": uid, "gid": 5000}
     with pytest.raises(InvalidRequest, match=str(uid)):
-        await applied(directory, with_cluster(provisioned("acme", "main"), operator=operator))
+        await apply(directory, with_cluster(provisioned("acme", "main"), operator=operator))
     assert await directory.clusters() == {}
 
 
-async def test_an_operators_name_has_one_uid_for_good(directory: Directory) -> None:
+async def test_an_operators_uid_cannot_change(directory: Directory) -> None:
     acme = provisioned("acme", "main")
-    await applied(directory, acme)
+    await apply(directory, acme)
+
     operator = {"name": "clusterra", "uid": 5001, "gid": 5001}
     with pytest.raises(Conflict, match="clusterra"):
-        await applied(directory, with_cluster(acme, operator=operator))
+        await apply(directory, with_cluster(acme, operator=operator))
 
 
 @pytest.mark.parametrize(
@@ -108,93 +114,107 @@ async def test_an_operators_name_has_one_uid_for_good(directory: Directory) -> N
         "[]",
     ],
 )
-def test_a_file_that_is_none_is_told_by_name(tmp_path: Path, content: str) -> None:
+def test_the_error_names_an_invalid_file(tmp_path: Path, content: str) -> None:
     file = tmp_path / "tenants.yaml"
     file.write_text(content)
+
     with pytest.raises(RequestError, match=r"tenants\.yaml"):
         read(file)
     with pytest.raises(RequestError, match=r"none\.yaml"):
         read(tmp_path / "none.yaml")
 
 
-async def test_a_cluster_needs_shapes(directory: Directory) -> None:
+async def test_a_cluster_needs_a_catalogue(directory: Directory) -> None:
     with pytest.raises(InvalidRequest, match="catalogue"):
         await Provisioning(directory, None).apply(Given.model_validate({"tenants": [provisioned("acme", "main")]}))
+
     own = yaml.safe_load(yaml.safe_dump(CATALOGUE.model_dump(mode="json")))
     given = with_cluster(provisioned("acme", "main"), catalogue=own)
     await Provisioning(directory, None).apply(Given.model_validate({"tenants": [given]}))
     assert (await directory.clusters())[MAIN].catalogue == CATALOGUE
 
 
-async def holder(directory: Directory, key: str) -> AgentKey:
+async def holder_of(directory: Directory, key: str) -> AgentKey:
     return await AgentKeys(directory).holder(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
 
 
-def key_file(folder: Path, name: str, key: str) -> dict[str, str]:
+def with_agent_key(folder: Path, name: str, key: str) -> dict[str, str]:
+    """The field of a cluster whose agent key is in a file."""
     (folder / name).write_text(f"{key}\n")
     return {"agent_key": f"file:{folder / name}"}
 
 
-async def test_an_agent_s_key_is_set_replaced_and_revoked(directory: Directory, tmp_path: Path) -> None:
+async def test_an_agent_key_can_be_set_replaced_and_revoked(directory: Directory, tmp_path: Path) -> None:
     acme, first, second = provisioned("acme", "main"), new_key(), new_key()
-    given = key_file(tmp_path, "agent.key", first)
-    assert "agent key of acme/main: set" in await applied(directory, with_cluster(acme, **given))
-    assert (await holder(directory, first)).ref == MAIN
-    assert await applied(directory, with_cluster(acme, **given)) == []
+    given = with_agent_key(tmp_path, "agent.key", first)
+
+    assert "agent key of acme/main: set" in await apply(directory, with_cluster(acme, **given))
+    assert (await holder_of(directory, first)).ref == MAIN
+    assert await apply(directory, with_cluster(acme, **given)) == []
 
     (tmp_path / "agent.key").write_text(second)
-    assert await applied(directory, with_cluster(acme, **given)) == ["agent key of acme/main: replaced"]
-    assert (await holder(directory, second)).ref == MAIN
+    assert await apply(directory, with_cluster(acme, **given)) == ["agent key of acme/main: replaced"]
+    assert (await holder_of(directory, second)).ref == MAIN
     with pytest.raises(Unauthenticated):
-        await holder(directory, first)
+        await holder_of(directory, first)
 
-    assert await applied(directory, acme) == ["agent key of acme/main: revoked"]
+    assert await apply(directory, acme) == ["agent key of acme/main: revoked"]
     with pytest.raises(Unauthenticated):
-        await holder(directory, second)
-    assert await applied(directory, acme) == []
-    assert await applied(directory, with_cluster(acme, **given)) == ["agent key of acme/main: set"]
+        await holder_of(directory, second)
+    assert await apply(directory, acme) == []
+    assert await apply(directory, with_cluster(acme, **given)) == ["agent key of acme/main: set"]
 
 
-async def test_an_agent_s_key_is_kept_as_its_hash(directory: Directory, tmp_path: Path) -> None:
+async def test_only_the_hash_of_an_agent_key_is_stored(directory: Directory, tmp_path: Path) -> None:
     key = new_key()
-    told = await applied(directory, with_cluster(provisioned("acme", "main"), **key_file(tmp_path, "agent.key", key)))
+
+    changes = await apply(
+        directory, with_cluster(provisioned("acme", "main"), **with_agent_key(tmp_path, "agent.key", key))
+    )
+
     assert isinstance(directory.store, MemoryStore)
-    assert key.removeprefix("clusterra_agent_") not in repr(directory.store._tables) + repr(told)
+    assert key.removeprefix("clusterra_agent_") not in repr(directory.store._tables) + repr(changes)
 
 
-async def test_where_the_slurm_key_is_can_be_changed(directory: Directory, tmp_path: Path) -> None:
+async def test_the_place_of_the_slurm_key_can_change(directory: Directory, tmp_path: Path) -> None:
     acme, key = provisioned("acme", "main"), new_key()
-    given = key_file(tmp_path, "agent.key", key)
-    await applied(directory, with_cluster(acme, **given))
+    given = with_agent_key(tmp_path, "agent.key", key)
+    await apply(directory, with_cluster(acme, **given))
+
     moved = with_cluster(acme, **given, slurm_key="file:/etc/slurm/slurm.key")
-    assert await applied(directory, moved) == ["agent key of acme/main: changed"]
-    assert (await holder(directory, key)).slurm_key == "file:/etc/slurm/slurm.key"
-    assert await applied(directory, moved) == []
-    await applied(directory, with_cluster(acme, **given))
-    assert (await holder(directory, key)).slurm_key is None
+    assert await apply(directory, moved) == ["agent key of acme/main: changed"]
+    assert (await holder_of(directory, key)).slurm_key == "file:/etc/slurm/slurm.key"
+    assert await apply(directory, moved) == []
+
+    await apply(directory, with_cluster(acme, **given))
+    assert (await holder_of(directory, key)).slurm_key is None
 
 
-async def test_a_key_belongs_to_one_cluster(directory: Directory, tmp_path: Path) -> None:
-    given = key_file(tmp_path, "agent.key", new_key())
-    await applied(directory, with_cluster(provisioned("acme", "main"), **given))
+async def test_an_agent_key_belongs_to_one_cluster(directory: Directory, tmp_path: Path) -> None:
+    given = with_agent_key(tmp_path, "agent.key", new_key())
+    await apply(directory, with_cluster(provisioned("acme", "main"), **given))
+
     with pytest.raises(Conflict, match="acme/main"):
-        await applied(directory, with_cluster(provisioned("thief", "main"), **given))
+        await apply(directory, with_cluster(provisioned("thief", "main"), **given))
 
 
-async def test_what_is_no_key_is_not_taken(directory: Directory, tmp_path: Path) -> None:
+async def test_invalid_agent_keys_are_rejected(directory: Directory, tmp_path: Path) -> None:
     acme = provisioned("acme", "main")
+
     for wrong in ("", "secret", new_key()[:-1], f"{new_key()} {new_key()}"):
         with pytest.raises(InvalidRequest, match=r"agent\.key"):
-            await applied(directory, with_cluster(acme, **key_file(tmp_path, "agent.key", wrong)))
+            await apply(directory, with_cluster(acme, **with_agent_key(tmp_path, "agent.key", wrong)))
     with pytest.raises(InvalidRequest, match="cannot be read"):
-        await applied(directory, with_cluster(acme, agent_key=f"file:{tmp_path}/none"))
+        await apply(directory, with_cluster(acme, agent_key=f"file:{tmp_path}/none"))
     with pytest.raises(ValueError, match="agent_key"):
-        await applied(directory, with_cluster(acme, slurm_key="file:/etc/slurm/slurm.key"))
+        await apply(directory, with_cluster(acme, slurm_key="file:/etc/slurm/slurm.key"))
 
 
-async def test_a_made_key_can_be_used(directory: Directory, tmp_path: Path) -> None:
+async def test_a_generated_agent_key_is_accepted(directory: Directory, tmp_path: Path) -> None:
     made = CliRunner().invoke(command, ["agent-key"])
+
     assert made.exit_code == 0
     key = made.output.strip()
-    await applied(directory, with_cluster(provisioned("acme", "main"), **key_file(tmp_path, "agent.key", key)))
-    assert (await holder(directory, key)).ref == MAIN
+    await apply(directory, with_cluster(provisioned("acme", "main"), **with_agent_key(tmp_path, "agent.key", key)))
+
+    assert (await holder_of(directory, key)).ref == MAIN

@@ -1,4 +1,4 @@
-"""The API keeps the promises of its OpenAPI document, whatever it is sent."""
+"""The API conforms to its OpenAPI document, whatever requests it gets."""
 
 import asyncio
 from functools import partial
@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import ignored_auth
 EXAMPLES = 12
 
 
-def check(url: str, token: str, agent_key: str, route_name: str) -> None:
-    """Send examples to one operation; raises for a broken promise."""
+def check_operation(url: str, token: str, agent_key: str, route_name: str) -> None:
+    """Sends generated requests to one operation. Raises when a response does not conform to the document."""
     schema = schemathesis.openapi.from_dict(document(route_table()))
     (operation,) = (
         found.ok()
@@ -33,25 +33,27 @@ def check(url: str, token: str, agent_key: str, route_name: str) -> None:
 
     @given(case=operation.as_strategy())
     @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
-    def keeps(case: schemathesis.Case[Any]) -> None:
+    def conforms(case: schemathesis.Case[Any]) -> None:
         if "cluster_id" in case.path_parameters:
             case.path_parameters["cluster_id"] = "main"
-        case.headers.pop("Idempotency-Key", None)  # the same key with other bodies is refused, as it should be
+        case.headers.pop("Idempotency-Key", None)  # one key with different bodies is rejected, as it should be
         headers = {"Authorization": f"Bearer {token}", KEY_HEADER: agent_key}
         response = case.call(base_url=url, headers=headers, allow_redirects=False, timeout=60)
-        # It takes a wrong cookie beside a good token for a way in; test_access looks at who gets in.
+        # `ignored_auth` takes a wrong cookie beside a valid token for a bypass; test_access covers authentication.
         case.validate_response(response, excluded_checks=[ignored_auth])
 
-    keeps()
+    conforms()
 
 
-# The gateway in the other thread draws random numbers, which hypothesis takes for the strategy's.
+# The gateway in the other thread draws random numbers; hypothesis takes them for the strategy's.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.parametrize("name", [route.name for route in route_table() if not route.stream])
-async def test_operation(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_operation_conforms_to_the_document(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("clusterra_gateway.agents.exchange.EVERY_SECONDS", 0.0)
-    world.acme.add("7")
-    world.acme.write("7", b"hello\n")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"hello\n")
     browser = await world.login("ada@acme.example")
     async with browser.post("/v1/users/me/tokens", json={"name": "fuzz"}) as answer:
         token = (await answer.json())["token"]
@@ -59,4 +61,5 @@ async def test_operation(world: World, name: str, monkeypatch: pytest.MonkeyPatc
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         holder = AgentKey(tenant="acme", cluster="main")
         await put_agent_key(Directory(world.store, outbox), holder, secret_hash(agent_key))
-    await asyncio.to_thread(check, world.url, token, agent_key, name)
+
+    await asyncio.to_thread(check_operation, world.url, token, agent_key, name)

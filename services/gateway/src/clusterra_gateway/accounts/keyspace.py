@@ -80,11 +80,11 @@ def cluster_key(ref: ClusterRef) -> Key:
     return Key(CLUSTERS, ref.key)
 
 
-def current_agent_key_key(ref: ClusterRef) -> Key:
+def current_agent_key_hash_key(ref: ClusterRef) -> Key:
     """Key of the hash of a cluster's current agent key."""
     return Key(f"cluster#{ref.key}", "agent-key")
 
 
-def agent_key_key(key_hash: str) -> Key:
+def agent_key_owner_key(key_hash: str) -> Key:
     """Key of the cluster that the agent key with this hash belongs to."""
     return Key(f"agent-key#{key_hash}", "agent-key")

@@ -10,7 +10,7 @@ from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.store import Delete, Put, Write
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_key, current_agent_key_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_owner_key, current_agent_key_hash_key
 from clusterra_gateway.accounts.records import Record
 from clusterra_gateway.http.errors import Conflict, Unauthenticated
 from clusterra_gateway.identity.credentials import CredentialCache, secret_hash
@@ -51,7 +51,7 @@ class AgentKeys:
         key_hash = secret_hash(given)
         holder = self._verified.get(key_hash)
         if holder is None:
-            item = await self._store.get(ACCOUNTS, agent_key_key(key_hash))
+            item = await self._store.get(ACCOUNTS, agent_key_owner_key(key_hash))
             if item is None:
                 raise Unauthenticated(
                     "this agent key is unknown or revoked", hint="provision the cluster with this key"
@@ -68,27 +68,27 @@ async def put_agent_key(directory: Directory, record: AgentKey, key_hash: str | 
     another cluster, TransactionCancelled when another writer was faster.
     """
     store = directory.store
-    item = await store.get(ACCOUNTS, current_agent_key_key(record.ref))
+    item = await store.get(ACCOUNTS, current_agent_key_hash_key(record.ref))
     current = None if item is None else _CurrentKey.of(item).hash
     if key_hash is not None and key_hash == current:
-        return "changed" if await directory.replace(agent_key_key(key_hash), record) else None
+        return "changed" if await directory.replace(agent_key_owner_key(key_hash), record) else None
     if key_hash == current:
         return None
     writes: list[Write] = []
     if key_hash is not None:
-        known = await store.get(ACCOUNTS, agent_key_key(key_hash))
+        known = await store.get(ACCOUNTS, agent_key_owner_key(key_hash))
         if known is not None:
             raise Conflict(
                 f"the agent key of {record.ref} is already that of {AgentKey.of(known).ref}",
                 hint="make one for each cluster: `python -m clusterra_gateway.provision agent-key`",
             )
-        writes.append(Put(ACCOUNTS, agent_key_key(key_hash), record.attributes(), Absent()))
+        writes.append(Put(ACCOUNTS, agent_key_owner_key(key_hash), record.attributes(), Absent()))
         unchanged = Absent() if item is None else VersionIs(item.version)
         current_key = _CurrentKey(hash=key_hash).attributes()
-        writes.append(Put(ACCOUNTS, current_agent_key_key(record.ref), current_key, unchanged))
+        writes.append(Put(ACCOUNTS, current_agent_key_hash_key(record.ref), current_key, unchanged))
     elif item is not None:
-        writes.append(Delete(ACCOUNTS, current_agent_key_key(record.ref), VersionIs(item.version)))
+        writes.append(Delete(ACCOUNTS, current_agent_key_hash_key(record.ref), VersionIs(item.version)))
     if current is not None:
-        writes.append(Delete(ACCOUNTS, agent_key_key(current)))
+        writes.append(Delete(ACCOUNTS, agent_key_owner_key(current)))
     await store.transact(writes, token=f"agent-key-{secrets.token_hex(16)}")
     return "revoked" if key_hash is None else "set" if current is None else "replaced"

@@ -1,4 +1,4 @@
-"""What agents of other makes are told, whatever they say and whatever is known: nothing of theirs goes by mistake."""
+"""The documented agents' protocol: whatever an agent sends and whatever is known, no worker is removed by mistake."""
 
 import itertools
 from collections import Counter
@@ -31,7 +31,7 @@ SHAPES = [*SPECS, "from-elsewhere"]
 MEMORY = FreeShape(arch="arm64", vcpus=2, mem_gib=14)
 
 
-def state(*targets: ShapeTarget, fence: int = 1, generation: int = 1, opinion: bool = True) -> DesiredState:
+def desired_state(*targets: ShapeTarget, fence: int = 1, generation: int = 1, opinion: bool = True) -> DesiredState:
     return DesiredState(
         generation=generation,
         fence=fence,
@@ -59,11 +59,11 @@ def snapshot(*busy: str, age_seconds: float = 1.0, readable: bool = True) -> Que
     )
 
 
-def central(desired: DesiredState | None = None, seen: QueueSnapshot | None = None) -> CentralState:
-    return CentralState(desired, seen, SPECS, NOW)
+def central_state(desired: DesiredState | None = None, queue: QueueSnapshot | None = None) -> CentralState:
+    return CentralState(desired, queue, SPECS, NOW)
 
 
-def told(
+def heartbeat(
     pods: dict[str, int],
     nodes: tuple[str, ...] | None = (),
     *,
@@ -83,12 +83,13 @@ def told(
     )
 
 
-def counts(answer: AgentHeartbeatReply) -> dict[str, int]:
-    assert answer.scaling_commands is not None
-    return {command.name: command.replicas for command in answer.scaling_commands}
+def replicas(reply: AgentHeartbeatReply) -> dict[str, int]:
+    """The number of workers of each shape in a reply."""
+    assert reply.scaling_commands is not None
+    return {command.name: command.replicas for command in reply.scaling_commands}
 
 
-def own(*workers: str) -> Heartbeat:
+def own_heartbeat(*workers: str) -> Heartbeat:
     return Heartbeat(
         generation=7,
         sent_at=NOW,
@@ -98,7 +99,7 @@ def own(*workers: str) -> Heartbeat:
     )
 
 
-# A documented agent, by its published behaviour: what becomes of its pods when it gets a reply.
+# A model of a documented agent, by its published behaviour.
 
 
 @dataclass(frozen=True)
@@ -107,21 +108,21 @@ class Pod:
     node: str | None
 
 
-def after(pods: list[Pod], answer: AgentHeartbeatReply) -> list[Pod]:
-    """The pods that are left of these."""
-    wanted = counts(answer)
-    protected = set(answer.protected_nodes)
-    left = []
+def pods_kept(pods: list[Pod], reply: AgentHeartbeatReply) -> list[Pod]:
+    """The pods that a documented agent keeps after this reply."""
+    wanted = replicas(reply)
+    protected = set(reply.protected_nodes)
+    kept = []
     for shape in {pod.shape for pod in pods}:
         ours = [pod for pod in pods if pod.shape == shape]
         order = sorted(ours, key=lambda pod: 0 if pod.node is None else 2 if pod.node in protected else 1)
-        left += order[max(0, len(ours) - wanted.get(shape, 0)) :]
-    return left
+        kept += order[max(0, len(ours) - wanted.get(shape, 0)) :]
+    return kept
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Pods on nodes of their own, nodes without a pod that linger, and what each runs."""
+    """Pods on nodes of their own, nodes that remain without a pod, and which of them are busy or drained."""
 
     pods: list[Pod]
     lingering: list[str]
@@ -148,13 +149,13 @@ def fleets(draw: st.DrawFn) -> Fleet:
     return Fleet(pods, lingering, named["busy"], named["drained"] | frozenset(lingering))
 
 
-def request_of(fleet: Fleet, *, version: str = "5.0.0", last: int = 0, nodes: bool = True) -> AgentHeartbeat:
-    return told(fleet.counts, fleet.nodes if nodes else None, version=version, last=last)
+def heartbeat_of(fleet: Fleet, *, version: str = "5.0.0", last: int = 0, nodes: bool = True) -> AgentHeartbeat:
+    return heartbeat(fleet.counts, fleet.nodes if nodes else None, version=version, last=last)
 
 
 @st.composite
-def decided(draw: st.DrawFn, fleet: Fleet) -> DesiredState:
-    """What a scaler can have decided: each shape's count covers what stands of it and is no victim."""
+def decidable_states(draw: st.DrawFn, fleet: Fleet) -> DesiredState:
+    """Desired states that a scaler may decide: a shape's count covers its present workers that are no victims."""
     targets = []
     for shape in draw(st.sets(st.sampled_from(SHAPES))):
         of_shape = {pod.node for pod in fleet.pods if pod.shape == shape and pod.node}
@@ -165,27 +166,30 @@ def decided(draw: st.DrawFn, fleet: Fleet) -> DesiredState:
         )
         replicas = len(of_shape - victims) + draw(st.integers(0, 3))
         targets.append(target(shape, replicas, *sorted(victims)))
-    return state(*targets)
+    return desired_state(*targets)
 
 
 @given(st.data(), fleets())
-def test_only_victims_and_what_has_not_begun_ever_go(data: st.DataObject, fleet: Fleet) -> None:
-    desired = data.draw(decided(fleet))
-    answer = http_reply(request_of(fleet), central(desired, snapshot(*fleet.busy)))
-    gone = {pod.node for pod in fleet.pods} - {pod.node for pod in after(fleet.pods, answer)} - {None}
+def test_only_victims_and_pods_without_a_node_are_removed(data: st.DataObject, fleet: Fleet) -> None:
+    desired = data.draw(decidable_states(fleet))
+
+    answer = http_reply(heartbeat_of(fleet), central_state(desired, snapshot(*fleet.busy)))
+
+    removed = {pod.node for pod in fleet.pods} - {pod.node for pod in pods_kept(fleet.pods, answer)} - {None}
     victims = {name for each in desired.targets or () for name in each.victims}
-    assert gone <= victims
+    assert removed <= victims
     assert fleet.busy <= set(answer.protected_nodes)
 
 
 @given(st.data(), fleets())
-def test_no_opinion_removes_nothing(data: st.DataObject, fleet: Fleet) -> None:
-    newer = data.draw(decided(fleet))
+def test_nothing_is_removed_without_an_opinion(data: st.DataObject, fleet: Fleet) -> None:
+    newer = data.draw(decidable_states(fleet))
     ahead = version_of(newer) + data.draw(st.integers(1, 2**40))
-    seen = data.draw(st.sampled_from([None, snapshot(), snapshot(*fleet.busy), snapshot(readable=False)]))
-    for desired, last in ((None, 0), (state(opinion=False), 0), (state(), 0), (newer, ahead)):
+    queue = data.draw(st.sampled_from([None, snapshot(), snapshot(*fleet.busy), snapshot(readable=False)]))
+
+    for desired, last in ((None, 0), (desired_state(opinion=False), 0), (desired_state(), 0), (newer, ahead)):
         for version in ("5.0.0", "4.2.0"):
-            answer = http_reply(request_of(fleet, version=version, last=last), central(desired, seen))
+            answer = http_reply(heartbeat_of(fleet, version=version, last=last), central_state(desired, queue))
             assert answer.scaling_commands is not None
             shapes = {command.name.removeprefix("slurmd-"): command.replicas for command in answer.scaling_commands}
             assert shapes == fleet.counts
@@ -193,33 +197,41 @@ def test_no_opinion_removes_nothing(data: st.DataObject, fleet: Fleet) -> None:
 
 
 @given(st.data(), fleets())
-def test_nothing_goes_while_it_is_not_known_what_runs(data: st.DataObject, fleet: Fleet) -> None:
-    desired = data.draw(decided(fleet))
+def test_nothing_is_removed_while_the_running_jobs_are_unknown(data: st.DataObject, fleet: Fleet) -> None:
+    desired = data.draw(decidable_states(fleet))
     old = snapshot(*fleet.busy, age_seconds=MAX_SNAPSHOT_AGE_SECONDS + 1)
-    for seen in (None, old, snapshot(readable=False)):
-        answer = http_reply(request_of(fleet), central(desired, seen))
-        assert after(fleet.pods, answer) == after(fleet.pods, http_reply(request_of(fleet), central(None, seen)))
+
+    for queue in (None, old, snapshot(readable=False)):
+        answer = http_reply(heartbeat_of(fleet), central_state(desired, queue))
+        assert pods_kept(fleet.pods, answer) == pods_kept(
+            fleet.pods, http_reply(heartbeat_of(fleet), central_state(None, queue))
+        )
         assert set(fleet.nodes) <= set(answer.protected_nodes)
-    without_nodes = http_reply(request_of(fleet, nodes=False), central(desired, snapshot(*fleet.busy)))
-    assert all(counts(without_nodes)[shape] >= count for shape, count in fleet.counts.items())
+
+    without_nodes = http_reply(heartbeat_of(fleet, nodes=False), central_state(desired, snapshot(*fleet.busy)))
+    assert all(replicas(without_nodes)[shape] >= count for shape, count in fleet.counts.items())
 
 
 @given(st.data(), fleets())
-def test_agents_before_5_are_never_told_less_than_they_have(data: st.DataObject, fleet: Fleet) -> None:
-    desired = data.draw(decided(fleet))
-    answer = http_reply(request_of(fleet, version="4.9.9"), central(desired, snapshot(*fleet.busy)))
+def test_the_numbers_of_agents_before_version_5_never_fall(data: st.DataObject, fleet: Fleet) -> None:
+    desired = data.draw(decidable_states(fleet))
+
+    answer = http_reply(heartbeat_of(fleet, version="4.9.9"), central_state(desired, snapshot(*fleet.busy)))
+
     for command in answer.scaling_commands or ():
         assert command.name == f"slurmd-{command.shape}"
         assert command.replicas >= fleet.counts.get(str(command.shape), 0)
 
 
 @given(st.data(), fleets())
-def test_the_same_question_has_the_same_answer(data: st.DataObject, fleet: Fleet) -> None:
-    known = central(data.draw(decided(fleet)), snapshot(*fleet.busy))
-    first = http_reply(request_of(fleet), known)
-    assert http_reply(request_of(fleet), known) == first
-    again = request_of(fleet, last=first.scaling_commands_version)
-    assert http_reply(again, known).scaling_commands == first.scaling_commands
+def test_the_same_heartbeat_gets_the_same_reply(data: st.DataObject, fleet: Fleet) -> None:
+    central = central_state(data.draw(decidable_states(fleet)), snapshot(*fleet.busy))
+
+    first = http_reply(heartbeat_of(fleet), central)
+    assert http_reply(heartbeat_of(fleet), central) == first
+
+    again = heartbeat_of(fleet, last=first.scaling_commands_version)
+    assert http_reply(again, central).scaling_commands == first.scaling_commands
 
 
 orders = st.tuples(st.integers(0, 2**52), st.integers(1, 2**40))
@@ -229,25 +241,26 @@ FIRST_FENCE = int(NOW.timestamp() * 1_000_000)
 @given(st.lists(st.tuples(st.integers(0, 100_000), st.integers(1, 1000)), min_size=1))
 def test_versions_rise_over_decisions_and_takeovers(steps: list[tuple[int, int]]) -> None:
     fence, generation = FIRST_FENCE, 1
-    last = version_of(state(fence=fence, generation=generation))
+    last = version_of(desired_state(fence=fence, generation=generation))
+
     for takeover, decisions in steps:
         fence, generation = fence + takeover, generation + decisions
-        version = version_of(state(fence=fence, generation=generation))
-        assert last < version < 2**63, "what an agent counts in"
+        version = version_of(desired_state(fence=fence, generation=generation))
+        assert last < version < 2**63, "agents store versions in 63 bits"
         last = version
 
 
 @given(st.integers(1, 1_000_000), st.integers(1, 2**40))
-def test_versions_rise_when_generations_begin_again(takeover: int, generation: int) -> None:
-    before = state(fence=FIRST_FENCE, generation=min(generation, 1024 * takeover))
-    assert version_of(before) < version_of(state(fence=FIRST_FENCE + takeover, generation=1))
+def test_versions_rise_when_generations_start_again(takeover: int, generation: int) -> None:
+    before = desired_state(fence=FIRST_FENCE, generation=min(generation, 1024 * takeover))
+    assert version_of(before) < version_of(desired_state(fence=FIRST_FENCE + takeover, generation=1))
 
 
 @given(st.lists(st.none() | orders), st.integers(0, 2**62))
-def test_an_agent_s_version_never_falls(known: list[tuple[int, int] | None], last: int) -> None:
+def test_the_version_that_an_agent_gets_never_falls(known: list[tuple[int, int] | None], last: int) -> None:
     for order in known:
-        desired = None if order is None else state(fence=order[0], generation=order[1])
-        version = http_reply(told({}, last=last), central(desired)).scaling_commands_version
+        desired = None if order is None else desired_state(fence=order[0], generation=order[1])
+        version = http_reply(heartbeat({}, last=last), central_state(desired)).scaling_commands_version
         assert version >= last
         last = version
 
@@ -256,9 +269,13 @@ def test_an_agent_s_version_never_falls(known: list[tuple[int, int] | None], las
     ("version", "free"),
     [("5.0.0", True), ("5", True), ("v6.1", True), ("12.0", True), ("4.9.9", False), ("v1", False), ("dev", True)],
 )
-def test_the_version_tells_the_generation(version: str, free: bool) -> None:
+def test_the_agents_version_decides_the_form_of_commands(version: str, free: bool) -> None:
     assert takes_free_shapes(version) is free
-    answer = http_reply(told({"compute-xs": 1}, version=version), central(state(target("memory-xs", 2))))
+
+    answer = http_reply(
+        heartbeat({"compute-xs": 1}, version=version), central_state(desired_state(target("memory-xs", 2)))
+    )
+
     assert answer.scaling_commands is not None
     if free:
         assert [(each.name, each.shape) for each in answer.scaling_commands] == [
@@ -272,14 +289,14 @@ def test_the_version_tells_the_generation(version: str, free: bool) -> None:
         ]
 
 
-def test_a_deployment_may_be_counted_by_its_name_or_its_shape() -> None:
+def test_old_agents_may_count_by_deployment_or_by_shape() -> None:
     for name in ("slurmd-compute-xs", "compute-xs"):
-        answer = http_reply(told({name: 3}, version="4.0.0"), central())
-        assert counts(answer) == {"slurmd-compute-xs": 3}
+        answer = http_reply(heartbeat({name: 3}, version="4.0.0"), central_state())
+        assert replicas(answer) == {"slurmd-compute-xs": 3}
 
 
-def test_a_shape_that_nobody_knows_is_kept_and_buys_nothing() -> None:
-    (command,) = http_reply(told({"from-elsewhere": 3}), central(state())).scaling_commands or ()
+def test_workers_of_an_unknown_shape_are_kept_and_ask_for_nothing() -> None:
+    (command,) = http_reply(heartbeat({"from-elsewhere": 3}), central_state(desired_state())).scaling_commands or ()
     assert command.replicas == 3
     assert command.shape == FreeShape(arch="arm64", vcpus=0, mem_gib=0)
 
@@ -287,25 +304,31 @@ def test_a_shape_that_nobody_knows_is_kept_and_buys_nothing() -> None:
 @pytest.mark.parametrize(
     ("gres", "model", "count"), [("gpu:a10g:4", "a10g", 4), ("gpu:2", "", 2), ("gpu", "", 1), ("", "", 0)]
 )
-def test_gpus_are_asked_for_by_model_and_count(gres: str, model: str, count: int) -> None:
+def test_gpus_are_requested_by_model_and_count(gres: str, model: str, count: int) -> None:
     wanted = target("gpu-xs", 1).model_copy(update={"worker": WorkerSpec(cpus=4, memory_mib=8192, gres=gres)})
-    (command,) = http_reply(told({}), central(state(wanted))).scaling_commands or ()
+
+    (command,) = http_reply(heartbeat({}), central_state(desired_state(wanted))).scaling_commands or ()
+
     arch = "amd64" if count else "arm64"
     assert command.shape == FreeShape(arch=arch, vcpus=4, mem_gib=8, gpu_count=count, gpu_model=model)
 
 
-def test_a_node_that_runs_a_job_survives_a_wish_for_none() -> None:
+def test_a_node_with_a_running_job_is_kept_when_none_is_desired() -> None:
     nodes = ("a.ec2.internal", "b.ec2.internal", "c.ec2.internal")
-    fleet = told({"compute-xs": 3}, nodes)
-    wish = state(target("compute-xs", 0, "a", "b"))
-    answer = http_reply(fleet, central(wish, snapshot("a")))
-    assert counts(answer) == {"compute-xs": 2}, "a is busy after all, c was never named"
+    fleet = heartbeat({"compute-xs": 3}, nodes)
+    wish = desired_state(target("compute-xs", 0, "a", "b"))
+
+    answer = http_reply(fleet, central_state(wish, snapshot("a")))
+
+    assert replicas(answer) == {"compute-xs": 2}, "a runs a job, c is no victim"
     assert set(answer.protected_nodes) >= {"a.ec2.internal", "c.ec2.internal"}
     assert "b.ec2.internal" not in answer.protected_nodes
 
 
-def test_nodes_with_running_jobs_are_protected_and_no_others() -> None:
-    answer = http_reply(told({"compute-xs": 2}, ("a", "b")), central(state(target("compute-xs", 2)), snapshot("b")))
+def test_only_nodes_with_running_jobs_are_protected() -> None:
+    answer = http_reply(
+        heartbeat({"compute-xs": 2}, ("a", "b")), central_state(desired_state(target("compute-xs", 2)), snapshot("b"))
+    )
     assert answer.protected_nodes == ("b",)
 
 
@@ -313,11 +336,12 @@ CLAIM = AgentNodeClaim(name="c1", lifecycle="spot", zone="a", node_name="n1", bi
 
 
 @pytest.mark.parametrize(("nodes", "claims"), list(itertools.product([None, (), ("n1",)], [None, (), (CLAIM,)])))
-def test_null_and_empty_stay_what_they_are(
+def test_null_stays_null_and_empty_stays_empty(
     nodes: tuple[str, ...] | None, claims: tuple[AgentNodeClaim, ...] | None
 ) -> None:
     for pods in ({}, {"compute-xs": 0}, {"compute-xs": 1}):
-        beat = bus_heartbeat(told(pods, nodes, claims=claims), central(), 9)
+        beat = bus_heartbeat(heartbeat(pods, nodes, claims=claims), central_state(), 9)
+
         assert beat.node_claims == (
             None if claims is None else tuple(NodeClaim(**{**dict(claim), "lifecycle": "spot"}) for claim in claims)
         )
@@ -326,44 +350,51 @@ def test_null_and_empty_stay_what_they_are(
         assert beat.prices is None
 
 
-def test_prices_and_claims_keep_what_we_have_words_for() -> None:
+def test_unknown_lifecycles_are_left_out() -> None:
     odd = CLAIM.model_copy(update={"lifecycle": "reserved"})
     prices = tuple(
         AgentPrice(instance_type="c7g.large", lifecycle=lifecycle, zone="a", usd_per_hour=0.1)
         for lifecycle in ("spot", "on-demand", "reserved")
     )
-    beat = bus_heartbeat(told({}, claims=(odd,), prices=prices), central(), 9)
+
+    beat = bus_heartbeat(heartbeat({}, claims=(odd,), prices=prices), central_state(), 9)
+
     assert [claim.lifecycle for claim in beat.node_claims or ()] == [None]
     assert [price.lifecycle for price in beat.prices or ()] == ["spot", "on-demand"]
     assert all(isinstance(price, Price) for price in beat.prices or ())
-    assert bus_heartbeat(told({}, prices=()), central(), 9).prices == ()
+    assert bus_heartbeat(heartbeat({}, prices=()), central_state(), 9).prices == ()
 
 
-def test_what_an_agent_has_carried_out_is_acknowledged_by_its_version() -> None:
-    desired = state(fence=3, generation=8)
-    acknowledged = bus_heartbeat(told({}, last=version_of(desired)), central(desired), 9).applied
+def test_the_last_applied_version_acknowledges_the_desired_state() -> None:
+    desired = desired_state(fence=3, generation=8)
+
+    acknowledged = bus_heartbeat(heartbeat({}, last=version_of(desired)), central_state(desired), 9).applied
+
     assert acknowledged is not None
     assert (acknowledged.fence, acknowledged.generation) == (3, 8)
-    assert bus_heartbeat(told({}, last=version_of(desired) - 1), central(desired), 9).applied is None
+    assert bus_heartbeat(heartbeat({}, last=version_of(desired) - 1), central_state(desired), 9).applied is None
 
 
-def test_our_own_agent_is_told_the_desired_state_and_no_counts() -> None:
-    request = AgentHeartbeat(cluster_id="main", agent_version="0.1.0", heartbeat=own("w1", "w2"))
-    desired = state(target("compute-xs", 0))
-    assert bus_heartbeat(request, central(desired), 9) is request.heartbeat
-    answer = http_reply(request, central(desired, snapshot("w2")))
+def test_our_own_agent_gets_the_desired_state_and_no_commands() -> None:
+    request = AgentHeartbeat(cluster_id="main", agent_version="0.1.0", heartbeat=own_heartbeat("w1", "w2"))
+    desired = desired_state(target("compute-xs", 0))
+
+    assert bus_heartbeat(request, central_state(desired), 9) is request.heartbeat
+
+    answer = http_reply(request, central_state(desired, snapshot("w2")))
     assert answer.desired == desired
     assert answer.scaling_commands is None
     assert answer.protected_nodes == ("w2",)
-    assert set(http_reply(request, central(desired)).protected_nodes) == {"w1", "w2"}
-    assert http_reply(request, central()).desired is None
+    assert set(http_reply(request, central_state(desired)).protected_nodes) == {"w1", "w2"}
+    assert http_reply(request, central_state()).desired is None
 
 
-def test_nodes_of_the_queue_are_protected_too_when_nothing_is_known() -> None:
+def test_all_known_nodes_are_protected_while_the_running_jobs_are_unknown() -> None:
     node = NodeState(name="n9", states=("IDLE",), cpus=1, cpus_allocated=0, memory_mib=1, memory_allocated_mib=0)
-    seen = snapshot(readable=False).model_copy(update={"nodes": (node,)})
-    request = told({}, None, claims=(CLAIM,))
-    assert http_reply(request, central(None, seen)).protected_nodes == ("n1", "n9")
+    queue = snapshot(readable=False).model_copy(update={"nodes": (node,)})
+    request = heartbeat({}, None, claims=(CLAIM,))
+
+    assert http_reply(request, central_state(None, queue)).protected_nodes == ("n1", "n9")
 
 
 @pytest.mark.parametrize(
@@ -380,20 +411,22 @@ def test_nodes_of_the_queue_are_protected_too_when_nothing_is_known() -> None:
         '{"cluster_id":"main","agent_version":"5.0.0","capacity_pods":{},"last_applied_version":"7"}',
     ],
 )
-def test_what_is_no_heartbeat_is_refused(body: str) -> None:
+def test_an_invalid_heartbeat_is_rejected(body: str) -> None:
     with pytest.raises(ValidationError):
         AgentHeartbeat.model_validate_json(body)
 
 
-def test_an_agent_of_tomorrow_may_say_more() -> None:
+def test_unknown_fields_of_a_heartbeat_are_ignored() -> None:
     body = '{"cluster_id":"main","agent_version":"5.0.0","capacity_pods":{"a":{"count":1,"x":2}},"more":[1]}'
     assert AgentHeartbeat.model_validate_json(body).capacity_pods == {"a": CapacityPods(count=1)}
 
 
-def test_the_fleet_model_removes_what_a_documented_agent_removes() -> None:
+def test_the_model_agent_removes_every_shape_that_is_not_listed() -> None:
     fleet = Fleet(
         [Pod("compute-xs", None), Pod("compute-xs", "a"), Pod("compute-xs", "b")], [], frozenset("b"), frozenset()
     )
-    answer = http_reply(request_of(fleet), central(None, snapshot("b")))
-    none = replace(fleet, pods=after(fleet.pods, answer.model_copy(update={"scaling_commands": ()})))
+
+    answer = http_reply(heartbeat_of(fleet), central_state(None, snapshot("b")))
+    none = replace(fleet, pods=pods_kept(fleet.pods, answer.model_copy(update={"scaling_commands": ()})))
+
     assert none.pods == []

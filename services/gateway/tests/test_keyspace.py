@@ -1,0 +1,35 @@
+"""Keys of the accounts table. Installations have items under these keys: a change of one would lose them."""
+
+import pytest
+from clusterra_contracts.identity import ClusterRef
+from clusterra_gateway.accounts import keyspace
+from clusterra_runtime.store.item import Key
+
+REF = ClusterRef(tenant="acme", cluster="main")
+
+
+@pytest.mark.parametrize(
+    ("key", "partition", "sort"),
+    [
+        (keyspace.tenant_key("acme"), "tenant#acme", "tenant"),
+        (keyspace.uid_counter_key("acme"), "tenant#acme", "uid"),
+        (keyspace.user_name_key("acme", "ada"), "tenant#acme", "name#ada"),
+        (keyspace.domain_key("ACME.example"), "domain#acme.example", "domain"),
+        (keyspace.invitation_key("Ada@ACME.example"), "email#ada@acme.example", "invitation"),
+        (keyspace.member_key("m1"), "member#m1", "member"),
+        (keyspace.api_token_key("m1", "t1"), "member#m1", "token#t1"),
+        (keyspace.signed_out_key("m1", "s1"), "member#m1", "signed-out#s1"),
+        (keyspace.cluster_key(REF), "clusters", "acme.main"),
+        (keyspace.current_agent_key_hash_key(REF), "cluster#acme.main", "agent-key"),
+        (keyspace.agent_key_owner_key("h1"), "agent-key#h1", "agent-key"),
+    ],
+)
+def test_every_item_keeps_its_key(key: Key, partition: str, sort: str) -> None:
+    assert key == Key(partition, sort)
+
+
+def test_the_id_of_a_token_can_be_read_from_its_key() -> None:
+    key = keyspace.api_token_key("m1", "t1")
+
+    assert keyspace.API_TOKENS.covers(key.sk)
+    assert keyspace.api_token_id(key) == "t1"
