@@ -24,19 +24,24 @@ class Settings(RecordSettings):
     """Settings of the gateway."""
 
     http_host: str = "127.0.0.1"
+    """The address to listen on."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """The TCP port to listen on; 0 for any free port."""
     public_url: str = "http://127.0.0.1:8080"
     """The gateway's address for browsers. `<public_url>/v1/auth/callback` is the redirect URI to register at the
     issuer."""
 
     oidc_issuer: str
+    """The URL of the OpenID Connect issuer that people sign in at."""
     oidc_client_id: str
+    """The client id that the issuer gave to this installation."""
     oidc_client_secret_file: Path | None = None
     """None for a public client, which only PKCE protects."""
 
     session_key_file: Path | None = None
     """32 or more random bytes, a JWK or a JWK set. There is no default: the gateway does not start without a key."""
     session_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 12 * 3600.0
+    """How long a browser stays signed in."""
 
     slurm_timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
     """Timeout of a request to a cluster's Slurm."""
