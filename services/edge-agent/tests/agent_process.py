@@ -1,4 +1,4 @@
-"""The agent as a process of its own."""
+"""Runs the edge-agent as a separate process."""
 
 import sys
 from collections.abc import Mapping
@@ -11,26 +11,26 @@ from clusterra_lab.parts.nats import NatsServer
 
 REF = ClusterRef(tenant="acme", cluster="c1")
 USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
-"""Of its NATS server."""
+"""Users of the test's NATS server."""
 
 
 def shared_dir(folder: Path) -> Path:
-    """What an agent with this folder has for the cluster's shared folder."""
+    """Returns the cluster's shared folder of an agent with this folder, and creates it."""
     shared = folder / "shared"
     shared.mkdir(parents=True, exist_ok=True)
     return shared
 
 
 def state_dir(folder: Path) -> Path:
-    """Where an agent with this folder keeps its state."""
+    """Returns the state folder of an agent with this folder."""
     return folder / "state"
 
 
 async def start_agent(
     nats: NatsServer, folder: Path, environment: Mapping[str, str], *, name: str = "edge-agent"
 ) -> Process:
-    """Start one; its log is `agent.log` in its folder. `environment` wins over what it is told in any case."""
-    told = {
+    """Starts an agent that logs to `agent.log` in its folder. `environment` overrides the default variables."""
+    variables = {
         **nats.environment("edge"),
         "CLUSTERRA_TENANT": REF.tenant,
         "CLUSTERRA_CLUSTER": REF.cluster,
@@ -39,4 +39,4 @@ async def start_agent(
         **environment,
     }
     argv = [sys.executable, "-m", "clusterra_edge_agent"]
-    return await start(name, argv, log=folder / "agent.log", env=told)
+    return await start(name, argv, log=folder / "agent.log", env=variables)

@@ -1,4 +1,4 @@
-"""The agent as a process that comes and goes, and the centre's view of it; real processes stand in for slurmd."""
+"""An agent process that can be restarted, and the central side's view of it. `sleep` processes stand in for slurmd."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -27,7 +27,7 @@ SLEEPS = ("sh", "-c", "exec sleep 1000", "sh")
 
 @dataclass
 class Edge:
-    """One agent that comes and goes, and the centre's view of it."""
+    """One agent that can be restarted, and the central side's view of it."""
 
     folder: Path
     server: NatsServer
@@ -73,25 +73,25 @@ class Edge:
         return state
 
     async def heartbeat(self, condition: Callable[[Heartbeat], object], *, seconds: float = 30.0) -> Heartbeat:
-        """The first heartbeat from now on, the last known one included, for which the condition holds."""
+        """Waits for a heartbeat that fulfils the condition. The last received one counts too."""
         first = max(0, len(self.heartbeats) - 1)
 
-        def look() -> Heartbeat | None:
+        def matching() -> Heartbeat | None:
             return next((beat for beat in self.heartbeats[first:] if condition(beat)), None)
 
-        return await until(look, seconds=seconds, what="the heartbeat", every=0.005, process=self.agent)
+        return await until(matching, seconds=seconds, what="the heartbeat", every=0.005, process=self.agent)
 
     async def applied(self, state: DesiredState) -> Heartbeat:
-        def told(beat: Heartbeat) -> bool:
+        def has_applied(beat: Heartbeat) -> bool:
             return beat.applied is not None and (beat.applied.fence, beat.applied.generation) == state.order
 
-        return await self.heartbeat(told)
+        return await self.heartbeat(has_applied)
 
-    async def has(self, count: int) -> Heartbeat:
+    async def worker_count(self, count: int) -> Heartbeat:
         return await self.heartbeat(lambda beat: beat.workers is not None and len(beat.workers) == count)
 
     def workers(self) -> dict[int, psutil.Process]:
-        """The worker processes that run, as the kernel knows them."""
+        """Returns the running worker processes, as the kernel lists them, by pid."""
         found = {}
         for process in psutil.process_iter():
             try:
@@ -103,7 +103,7 @@ class Edge:
         return found
 
     def records(self) -> dict[int, str]:
-        """The workers that the agent has on record: pid and name."""
+        """Returns the names of the workers that the agent has on record, by pid."""
         found = {}
         for file in (state_dir(self.folder) / "workers").glob("*.json"):
             with suppress(FileNotFoundError):
@@ -136,16 +136,16 @@ class Edge:
 
 @asynccontextmanager
 async def running_edge(folder: Path) -> AsyncIterator[Edge]:
-    """An edge with a NATS server of its own; its agent is not started yet."""
+    """Yields an edge with a NATS server of its own. Its agent is not started yet."""
     async with nats_server(folder / "nats", users=USERS) as server:
         centre = await bus.connect(server.settings("centre"), "centre")
         await topology.apply(centre)
         edge = Edge(folder, server, centre)
 
-        async def note(_about: subjects.Subject, beat: Heartbeat) -> None:
+        async def record(_about: subjects.Subject, beat: Heartbeat) -> None:
             edge.heartbeats.append(beat)
 
-        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, note)
+        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, record)
         try:
             yield edge
         finally:

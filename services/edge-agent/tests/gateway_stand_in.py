@@ -1,4 +1,4 @@
-"""A gateway for agents, as the contract says it answers; in trouble when a test wants it to be."""
+"""A stand-in for the gateway that answers agents as the contract says, with failures that a test can inject."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,9 @@ type Trouble = int | Literal["lose", "hang", "garbage"] | str
 
 @dataclass
 class GatewayStandIn:
-    """Each of `troubles` happens to one request; all others are answered with `desired`."""
+    """Each of `troubles` applies to one request, `always` to those after them. Other requests are answered with
+    `desired`.
+    """
 
     url: str = ""
     desired: DesiredState | None = None
@@ -27,9 +29,9 @@ class GatewayStandIn:
     keys: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        told = AgentHeartbeat.model_validate_json(await request.read())
-        assert told.heartbeat is not None
-        self.heartbeats.append(told.heartbeat)
+        request_body = AgentHeartbeat.model_validate_json(await request.read())
+        assert request_body.heartbeat is not None
+        self.heartbeats.append(request_body.heartbeat)
         self.keys.append(request.headers[KEY_HEADER])
         match self.troubles.pop(0) if self.troubles else self.always:
             case None:

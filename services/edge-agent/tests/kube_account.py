@@ -1,4 +1,4 @@
-"""Someone with a token, who asks a real API server what is allowed."""
+"""Asks a real API server for the permissions of an account."""
 
 import asyncio
 import json
@@ -18,19 +18,19 @@ type Right = tuple[str, str, str]
 """Verb, group and resource."""
 
 LEASE: set[Right] = {("get", "coordination.k8s.io", "leases"), ("patch", "coordination.k8s.io", "leases")}
-"""What any agent may do with its own Lease, and with no other."""
+"""Permissions of any agent for its own Lease and for no other."""
 
 
 @dataclass
 class Account:
-    """Someone with a token, who asks the API server what is allowed."""
+    """An account with a token that asks the API server for its permissions."""
 
     url: str
     http: aiohttp.ClientSession
-    _at_once: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
+    _concurrently: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
 
     async def resources(self) -> set[tuple[str, str]]:
-        """Group and name of all resources and subresources that there are."""
+        """Returns group and name of all resources and subresources."""
         accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
         found = []
         for path in ("/api", "/apis"):
@@ -45,7 +45,9 @@ class Account:
         }
 
     async def may(self, rights: Iterable[Right], namespace: str, name: str = "") -> set[Right]:
-        """Which of these are allowed: in a namespace, or with none everywhere; for objects of any name, or of one."""
+        """Returns which of these rights are granted: in a namespace or cluster-wide (""), for any object or the named
+        one.
+        """
 
         async def allowed(right: Right) -> bool:
             verb, group, whole = right
@@ -57,7 +59,7 @@ class Account:
                 "subresource": subresource,
                 "name": name,
             }
-            async with self._at_once:
+            async with self._concurrently:
                 review = await self._review(
                     "SelfSubjectAccessReview", resourceAttributes=attributes | {"namespace": namespace}
                 )
@@ -68,7 +70,7 @@ class Account:
         return {right for right, answer in zip(asked, answers, strict=True) if answer}
 
     async def rules(self, namespace: str) -> set[Right]:
-        """Group, resource or path, and verbs of all rules for a namespace; the names in brackets where they count."""
+        """Returns group, resource or path, and verbs of all rules for a namespace, with resource names in brackets."""
         found = await self._review("SelfSubjectRulesReview", namespace=namespace)
         return {
             (group, resource + _in_brackets(rule.get("resourceNames", ())), ",".join(sorted(rule["verbs"])))

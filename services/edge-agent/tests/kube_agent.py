@@ -1,4 +1,4 @@
-"""An agent of the `kubernetes` substrate without NATS: it is told what is desired, and its facts are written down."""
+"""An agent of the `kubernetes` substrate without NATS: tests set its desired state and collect its events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -11,7 +11,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.control.desired import LatestDesired
-from clusterra_edge_agent.control.loop import Controller
+from clusterra_edge_agent.control.loop import ControlLoop
 from clusterra_edge_agent.kubernetes.client.api import Api, connected
 from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
@@ -23,18 +23,18 @@ SPEC = WorkerSpec(cpus=2, memory_mib=8192)
 
 
 class Agent:
-    """One run of an agent; `facts` goes on over all runs of a test."""
+    """One run of an agent. `facts` is shared by all runs of a test."""
 
     def __init__(
-        self, substrate: KubernetesSubstrate, controller: Controller, latest: LatestDesired, lease: KubernetesLease
+        self, substrate: KubernetesSubstrate, controller: ControlLoop, latest: LatestDesired, lease: KubernetesLease
     ) -> None:
         self.lease = lease
         self.substrate = substrate
-        self.controller = controller
+        self.control_loop = controller
         self._latest = latest
         self.misclassified: list[MisclassifiedFact] = []
         self.task: asyncio.Task[None] | None = None
-        """What `agent` runs; cancelling it is a kill."""
+        """The task that `agent` runs. Cancelling it simulates a kill."""
 
     def desire(self, generation: int, replicas: int, victims: Collection[str] = (), shape: str = SHAPE) -> bool:
         return self.desire_all(generation, {shape: (replicas, victims)})
@@ -53,14 +53,14 @@ class Agent:
         return self._latest.offer(desired)
 
     async def workers(self) -> dict[str, Worker] | None:
-        """By name; None while they are not known."""
+        """Returns the workers by name, or None while they are unknown."""
         try:
             return {worker.name: worker for worker in await self.substrate.workers()}
         except SubstrateUnavailable:
             return None
 
     async def running(self, number: int, shape: str = SHAPE) -> list[str]:
-        """Wait for exactly so many workers that serve, and no other; their names."""
+        """Waits until exactly this many workers exist and all serve. Returns their names."""
 
         async def reached() -> bool:
             workers = await self.workers()
@@ -71,35 +71,35 @@ class Agent:
         return sorted(name for name, worker in (await self.workers() or {}).items() if worker.shape == shape)
 
     async def applied(self, generation: int) -> None:
-        """Wait until a desired state has been carried out."""
+        """Waits until a desired state is applied."""
 
         def reached() -> bool:
-            applied = self.controller.applied
+            applied = self.control_loop.applied
             return applied is not None and applied.generation == generation
 
         await until(reached, seconds=60, what=f"generation {generation} to be applied")
 
-    async def _tell(self, facts: list[WorkerFact]) -> None:
+    async def _publish_events(self, facts: list[WorkerFact]) -> None:
         changed = asyncio.Event()
-        self.substrate.changes.listen(changed)
-        self.lease.changes.listen(changed)
+        self.substrate.change_signal.listen(changed)
+        self.lease.change_signal.listen(changed)
         while True:
             changed.clear()
-            for news in self.substrate.untold() if self.lease.held else ():
-                if isinstance(news.fact, WorkerFact):
-                    facts.append(news.fact)
+            for event in self.substrate.pending_events() if self.lease.held else ():
+                if isinstance(event.fact, WorkerFact):
+                    facts.append(event.fact)
                 else:
-                    self.misclassified.append(news.fact)
-                await self.substrate.told(news)
+                    self.misclassified.append(event.fact)
+                await self.substrate.mark_published(event)
             await changed.wait()
 
     async def run(self, facts: list[WorkerFact]) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as running:
             running.create_task(self.lease.run())
             running.create_task(self.substrate.run())
-            running.create_task(self.controller.run(self.lease.changes))
-            running.create_task(self._tell(facts))
+            running.create_task(self.control_loop.run(self.lease.change_signal))
+            running.create_task(self._publish_events(facts))
 
 
 @asynccontextmanager
@@ -109,19 +109,19 @@ async def agent(
     folder: Path,
     facts: list[WorkerFact],
     *,
-    through: Callable[[Api], Api] = lambda api: api,
     substrate_of: Callable[[Api, Path], KubernetesSubstrate] = KubernetesSubstrate,
     connected_to_nats: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Agent]:
-    """Run one until the block ends; what it keeps is in `folder`. Its end is as sudden as a kill between two awaits.
+    """Runs an agent until the block ends, with its state in `folder`. It ends as abruptly as by a kill between two
+    awaits.
 
-    The next one of the folder takes the Lease back at once, as a container does that was killed.
+    The next agent with this folder reacquires the Lease immediately, like a container that was killed.
     """
     folder.mkdir(exist_ok=True)
     async with connected(namespace, kubeconfig) as api:
         lease = KubernetesLease(api, identity(folder))
-        substrate, latest = substrate_of(through(api.led_by(lease)), folder), LatestDesired(folder)
-        controller = Controller(latest, substrate, lambda: connected_to_nats() and lease.held)
+        substrate, latest = substrate_of(api.led_by(lease), folder), LatestDesired(folder)
+        controller = ControlLoop(latest, substrate, lambda: connected_to_nats() and lease.held)
         running_agent = Agent(substrate, controller, latest, lease)
         running = asyncio.create_task(running_agent.run(facts))
         running_agent.task = running

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of others, as their releases have them, for tests on a real API server."""
+"""CustomResourceDefinitions of other projects, from their releases, for tests on a real API server."""
 
 import os
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from clusterra_lab.machine.process import until
 FOLDER = Path(
     os.environ.get("CLUSTERRA_CRDS", Path(__file__).parents[3].parent / "shared" / "data" / "crds"),
 )
-"""With a folder for each project."""
+"""Contains a folder for each project."""
 
 
 def definitions(project: str, names: str = "*") -> list[Path]:
-    """The files of a project; the test is skipped when there are none."""
+    """Returns the files of a project. Skips the test when there are none."""
     found = sorted((FOLDER / project).glob(f"{names}.yaml"))
     if not found:
         pytest.skip(f"no CustomResourceDefinitions in {FOLDER / project}: name the folder above it in CLUSTERRA_CRDS")
@@ -23,7 +23,7 @@ def definitions(project: str, names: str = "*") -> list[Path]:
 
 
 async def define(kubernetes: Kubernetes, files: Iterable[Path]) -> None:
-    """Create them, and wait until objects of theirs can be made."""
+    """Creates the definitions, and waits until objects of them can be created."""
     named = [f"--filename={path}" for path in files]
     await kubernetes.kubectl("create", *named)
 
@@ -31,7 +31,7 @@ async def define(kubernetes: Kubernetes, files: Iterable[Path]) -> None:
         try:
             await kubernetes.kubectl("wait", "--for=condition=Established", *named, "--timeout=60s")
         except KubectlFailed as error:
-            # kubectl does not wait for a definition that has no status at all yet.
+            # kubectl fails instead of waiting while a definition has no status at all.
             if "accessor error" in str(error):
                 return False
             raise

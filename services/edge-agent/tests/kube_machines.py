@@ -1,4 +1,4 @@
-"""Machines as Karpenter and kubelet make them, on a real API server with Karpenter's own definitions, for tests."""
+"""Creates machines as Karpenter and kubelet do, on a real API server with Karpenter's definitions."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ def provider_id(name: str) -> str:
 
 
 def claim_labels(family: str) -> dict[str, str]:
-    """As Karpenter gives them to a NodeClaim that has been launched, and others that nobody asks for."""
+    """Returns the labels that Karpenter puts on a launched NodeClaim, including some that the agent does not read."""
     return {
         "karpenter.sh/nodepool": f"slurmd-{family}",
         "clusterra.io/family": family,
@@ -26,12 +26,12 @@ def claim_labels(family: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class KubeMachines:
-    """Makes and changes them as an administrator."""
+    """Creates and changes machines as an administrator."""
 
     kubernetes: Kubernetes
 
     async def claim(self, name: str, family: str = "general", **status: Any) -> None:
-        """A NodeClaim of a family's NodePool."""
+        """Creates a NodeClaim of a family's NodePool."""
         manifest = {
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodeClaim",
@@ -46,7 +46,7 @@ class KubeMachines:
             await self.set_status("nodeclaim", name, **status)
 
     async def node(self, name: str, family: str = "general") -> None:
-        """A node, not ready yet; without a family it is for something else than workers."""
+        """Creates a node that is not ready yet. Without a family it is not for workers."""
         labels = {"clusterra.io/family": family} if family else {}
         manifest = {
             "apiVersion": "v1",
@@ -66,7 +66,7 @@ class KubeMachines:
 
 
 def condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> dict[str, str]:
-    """One of a NodeClaim, changed at the begin of 2026."""
+    """Returns a condition of a NodeClaim that changed at the beginning of 2026."""
     return {
         "type": type_,
         "status": status,

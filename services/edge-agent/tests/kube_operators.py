@@ -1,8 +1,8 @@
-"""Stand-ins for two operators, in tests on a real API server with their real CustomResourceDefinitions.
+"""Stand-ins for two operators, for tests on a real API server with their real CustomResourceDefinitions.
 
-Neither operator itself runs here: these do what their sources do with the pods of a NodeSet, and nothing else. There
-is no Slurm, so that every node counts as drained; Slinky's operator would wait for that before it deletes a pod. KWOK
-plays kubelet's part.
+The operators themselves do not run here. The stand-ins do what the operators' sources do with the pods of a NodeSet,
+and nothing else. There is no Slurm, so every node counts as drained; Slinky's operator would wait for that before it
+deletes a pod. KWOK plays the part of kubelet.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from clusterra_edge_agent.kubernetes.client.resources import Pod
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-LOOK_AGAIN_SECONDS = 0.05
+POLL_SECONDS = 0.05
 PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 SLINKY = "nodeset.slinky.slurm.net"
 
@@ -30,15 +30,15 @@ type Operator = Callable[[Api], "NodeSetOperator"]
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class OperatorsPodMetadata(SlinkyPodMetadata):
-    """All of it."""
+    """Metadata with all annotations."""
 
     annotations: dict[str, str] = Field(default_factory=dict)
 
 
 class NodeSetOperator(ABC):
-    """Looks again and again at all NodeSets of a namespace and their pods.
+    """Reconciles all NodeSets of a namespace with their pods, again and again.
 
-    A NodeSet's annotations, which the operators do not read, say on which nodes its pods may run.
+    The annotations of a NodeSet, which the real operators do not read, become the node selector of its pods.
     """
 
     group: str
@@ -47,27 +47,27 @@ class NodeSetOperator(ABC):
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.turn = asyncio.Lock()
-        """Whoever holds it keeps the operator from doing anything."""
+        self.lock = asyncio.Lock()
+        """While a test holds it, the operator does nothing."""
         self.nodesets = f"/apis/{self.group}/namespaces/{api.namespace}/nodesets"
         self._pods = Collection.pods(api.namespace, "").path
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
             with suppress(Conflict, NotFound, Throttled):
-                async with self.turn:
-                    await self.look()
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                async with self.lock:
+                    await self.sync_all()
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def look(self) -> None:
-        """At all NodeSets, once."""
+    async def sync_all(self) -> None:
+        """Reconciles all NodeSets once."""
         for nodeset in await self.items(self.nodesets):
             await self.sync(nodeset)
 
     @abstractmethod
     async def sync(self, nodeset: dict[str, Any]) -> None:
-        """Make the pods of a NodeSet what it asks for."""
+        """Makes the pods of a NodeSet match its spec."""
 
     async def items(self, path: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = json.loads(await self.api._call("GET", path))["items"]
@@ -78,7 +78,7 @@ class NodeSetOperator(ABC):
         found, _ = await self.api.list(Collection(self._pods, selector, self.pod))
         return found
 
-    async def make(self, nodeset: dict[str, Any], ordinal: int, labels: dict[str, str]) -> None:
+    async def create_pod(self, nodeset: dict[str, Any], ordinal: int, labels: dict[str, str]) -> None:
         metadata = nodeset["metadata"]
         owner = {"apiVersion": self.group, "kind": "NodeSet", "name": metadata["name"], "uid": metadata["uid"]}
         name = f"{metadata['name']}-{ordinal}"
@@ -113,17 +113,17 @@ class NodeSetOperator(ABC):
 
 
 class OperatorsPod(SlinkyPod):
-    """With the annotations that only the operator reads."""
+    """A pod with the annotations that only the operator reads."""
 
     metadata: OperatorsPodMetadata
 
 
 class SlinkyOperator(NodeSetOperator):
-    """As `internal/controller/nodeset` of slurm-operator 1.2 in StatefulSet mode.
+    """Acts like `internal/controller/nodeset` of slurm-operator 1.2 in StatefulSet mode.
 
-    It compares its replicas with all pods that exist, terminating ones too. Missing ones get the lowest free ordinals.
-    Of too many, those are deleted that come first in the order of `utils/sort.go`. At the right count, failed pods are
-    deleted. The status follows.
+    It compares its replicas with all existing pods, including terminating ones. Missing pods get the lowest free
+    ordinals. Surplus pods are deleted in the order of `utils/sort.go`. At the right count, failed pods are deleted.
+    Finally it updates the status.
     """
 
     group = "slinky.slurm.net/v1beta1"
@@ -139,12 +139,12 @@ class SlinkyOperator(NodeSetOperator):
             free = next(number for number in range(1000) if number not in used)
             used.add(free)
             identity = {f"{SLINKY}/pod-name": f"{name}-{free}", f"{SLINKY}/pod-hostname": f"{name}-{free}"}
-            await self.make(nodeset, free, labels | identity)
+            await self.create_pod(nodeset, free, labels | identity)
         for pod in sorted(pods, key=self._order)[: max(len(pods) - replicas, 0)]:
             await self.delete(pod)
         if len(pods) == replicas:
             for pod in pods:
-                if pod.over:
+                if pod.ended:
                     await self.delete(pod)
         pods = await self.pods(nodeset)
         await self.set_status(
@@ -172,10 +172,11 @@ class SlinkyOperator(NodeSetOperator):
 
 
 class Soperator(NodeSetOperator):
-    """As `internal/controller/nodesetcontroller` of Soperator 5 for ephemeral NodeSets, with OpenKruise's StatefulSet.
+    """Acts like `internal/controller/nodesetcontroller` of Soperator 5 for ephemeral NodeSets, with OpenKruise's
+    StatefulSet.
 
-    It makes a NodeSetPowerState of the NodeSet's name with the first active nodes. Each active ordinal gets a pod once
-    the one before has gone, all other pods are deleted, and so are failed ones.
+    It creates a NodeSetPowerState with the NodeSet's name and the initial active nodes. Each active ordinal gets a pod
+    once its previous pod is gone. All other pods are deleted, and so are failed ones.
     """
 
     group = "slurm.nebius.ai/v1alpha1"
@@ -190,19 +191,19 @@ class Soperator(NodeSetOperator):
         found = [each for each in await self.items(self.power_states) if each["metadata"]["name"] == name]
         if not found:
             active = list(range(spec["initialNumberEphemeralNodes"]))
-            await self._make_power_state(name, active)
+            await self._create_power_state(name, active)
             return
         (power_state,) = found
         active = power_state["spec"].get("activeNodes", [])
         pods = {ordinal(pod): pod for pod in await self.pods(nodeset)}
         for number in set(active) - pods.keys():
-            await self.make(nodeset, number, {"slurm.nebius.ai/worker": "true", self.nodeset_label: name})
+            await self.create_pod(nodeset, number, {"slurm.nebius.ai/worker": "true", self.nodeset_label: name})
         for number, pod in pods.items():
-            if number not in active or pod.over:
+            if number not in active or pod.ended:
                 await self.delete(pod)
         await self.set_status(self.power_states, power_state, activeCount=len(active))
 
-    async def _make_power_state(self, name: str, active: list[int]) -> None:
+    async def _create_power_state(self, name: str, active: list[int]) -> None:
         power_state = {
             "apiVersion": self.group,
             "kind": "NodeSetPowerState",
@@ -218,7 +219,7 @@ def ordinal(pod: Pod) -> int:
 
 @asynccontextmanager
 async def operator(of: Operator, kubeconfig: Path, namespace: str) -> AsyncIterator[NodeSetOperator]:
-    """Run one for a namespace until the block ends. Raises what has ended it before."""
+    """Runs an operator for a namespace until the block ends. Raises the error that ended it earlier."""
     async with connected(namespace, kubeconfig) as api:
         started = of(api)
         running = asyncio.create_task(started.run())

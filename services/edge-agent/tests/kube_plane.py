@@ -1,4 +1,4 @@
-"""The control plane of Kubernetes that a file's tests share."""
+"""The Kubernetes control plane that the tests of a file share."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,9 @@ RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yam
 
 @asynccontextmanager
 async def plane_or_skip(folders: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    """A new one until the block ends. Skips when its programs, or those that the block wants, cannot be had."""
+    """Yields a new control plane until the block ends. Skips when its binaries, or those that the block needs, are
+    missing.
+    """
     try:
         async with control_plane(folders.mktemp("kubernetes")) as plane:
             yield plane
@@ -22,7 +24,7 @@ async def plane_or_skip(folders: pytest.TempPathFactory) -> AsyncIterator[Contro
 
 
 async def agent_environment(plane: ControlPlane) -> dict[str, str]:
-    """What tells an agent that its workers are pods here; it has its rights in the namespace, which is there."""
+    """Returns the settings of an agent whose workers are pods here. Grants its permissions in the namespace."""
     await plane.kubectl("apply", f"--filename={RIGHTS}")
     return {
         "CLUSTERRA_SUBSTRATE": "kubernetes",

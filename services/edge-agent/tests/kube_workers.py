@@ -1,4 +1,4 @@
-"""Deployments of workers in a namespace of a real API server, for tests."""
+"""Creates Deployments of workers in a namespace of a real API server."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SHAPE = "general-xs"
 
 @dataclass(frozen=True)
 class Workers:
-    """The workers of one namespace, seen and changed as its administrator does, not as the agent."""
+    """The workers of one namespace, observed and changed as its administrator, not as the agent."""
 
     kubernetes: Kubernetes
     namespace: str
@@ -22,7 +22,7 @@ class Workers:
         return await self.kubernetes.kubectl(*argv, f"--namespace={self.namespace}", input=stdin)
 
     async def deploy(self, shape: str = SHAPE, replicas: int = 0, **pod_spec: Any) -> str:
-        """Make the Deployment of a shape; its name."""
+        """Creates the Deployment of a shape. Returns its name."""
         name, labels = f"slurmd-{shape}", {SHAPE_LABEL: shape}
         container = {"name": "slurmd", "image": "slurmd", "imagePullPolicy": "Never"}
         spec = {"containers": [container], "terminationGracePeriodSeconds": 1, **pod_spec}
@@ -47,7 +47,7 @@ class Workers:
         return int(await self.kubectl("get", "deployment", f"slurmd-{shape}", "--output=jsonpath={.spec.replicas}"))
 
     async def set_status(self, pod: str, phase: str, *, ready: bool, **container: Any) -> None:
-        """As its kubelet would; `container` is its state and last state."""
+        """Sets the pod's status as its kubelet would. `container` is the container's state and last state."""
         status: dict[str, Any] = {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]}
         if container:
             own = {"name": "slurmd", "image": "slurmd", "imageID": "", "ready": ready, "restartCount": 1}

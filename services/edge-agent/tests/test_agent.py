@@ -1,4 +1,4 @@
-"""The agent as a process, with a real NATS server and its own permissions there; real processes stand in for slurmd."""
+"""The agent process, with a real NATS server and the agent's own permissions. `sleep` processes stand in for slurmd."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ async def edge(tmp_path: Path) -> AsyncIterator[Edge]:
         yield edge
 
 
-async def test_workers_become_as_desired_and_everything_is_told_once(edge: Edge) -> None:
+async def test_workers_match_the_desired_state_and_each_event_is_published_once(edge: Edge) -> None:
     await edge.start()
     up = await edge.desire(3)
     beat = await edge.applied(up)
@@ -39,9 +39,9 @@ async def test_workers_become_as_desired_and_everything_is_told_once(edge: Edge)
     victim = min(names)
     down = await edge.desire(2, victims=(victim,))
     await edge.applied(down)
-    left = await edge.has(2)
+    left = await edge.worker_count(2)
     assert {worker.name for worker in left.workers or ()} == names - {victim}
-    await until(lambda: len(edge.records()) == 2, seconds=30, what="the victim forgotten")
+    await until(lambda: len(edge.records()) == 2, seconds=30, what="the victim's record to be deleted")
     assert edge.workers().keys() == edge.records().keys()
     assert sorted(await edge.events()) == sorted(
         [("worker.started", name) for name in names] + [("worker.stopped", victim)]
@@ -59,27 +59,33 @@ async def test_only_victims_are_ever_removed(edge: Edge) -> None:
     assert edge.workers().keys() == edge.records().keys()
 
 
-async def test_older_states_are_ignored_also_after_a_restart(edge: Edge) -> None:
+async def test_older_states_are_ignored_even_after_a_restart(edge: Edge) -> None:
     agent = await edge.start()
     await edge.applied(await edge.desire(1, fence=7, generation=10))
     await edge.desire(5, fence=6, generation=11)
     await edge.desire(5, fence=7, generation=9)
     marker = await edge.desire(2, fence=7, generation=12)
     beat = await edge.applied(marker)
+
     assert len(beat.workers or ()) == 2
+
     agent.kill()
     await agent.wait()
     await edge.desire(5, fence=6, generation=99)
     agent = await edge.start()
     await until(
-        lambda: "older_desired_state_ignored" in agent.tail(50), seconds=30, what="the old state", process=agent
+        lambda: "older_desired_state_ignored" in agent.tail(50),
+        seconds=30,
+        what="the older state to be ignored",
+        process=agent,
     )
     await edge.heartbeat(lambda beat: beat.applied is None and len(beat.workers or ()) == 2)
     await edge.applied(await edge.desire(3, fence=8, generation=1))
+
     assert len(edge.workers()) == 3
 
 
-async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(edge: Edge) -> None:
+async def test_invalid_messages_become_dead_letters_and_change_nothing(edge: Edge) -> None:
     await edge.start()
     await edge.applied(await edge.desire(2))
     garbage = [
@@ -98,10 +104,10 @@ async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(edge: Edge) 
     )
     assert json.loads(answer.data)["error"]["kind"] == "invalid"
 
-    async def all_kept() -> bool:
+    async def all_stored() -> bool:
         return set(garbage) <= set(await edge.dead_letters())
 
-    await until(all_kept, seconds=30, what="all garbage in the dead letters", process=edge.agent)
+    await until(all_stored, seconds=30, what="all invalid messages in the dead letters", process=edge.agent)
     assert len(edge.workers()) == 2
     await edge.applied(await edge.desire(3))
 
@@ -111,50 +117,56 @@ async def test_workers_outlive_the_agent_and_the_next_one_adopts_them(edge: Edge
     state = await edge.desire(3)
     await edge.applied(state)
     before = set(edge.workers())
+
     assert await agent.stop(grace_seconds=15) == 0
     assert set(edge.workers()) == before
+
     edge.heartbeats.clear()
     await edge.start()
     beat = await edge.applied(state)
+
     assert len(beat.workers or ()) == 3
     assert set(edge.workers()) == before == set(edge.records())
 
 
-async def test_without_nats_nothing_changes_and_afterwards_all_is_made_good(edge: Edge) -> None:
+async def test_nothing_changes_without_nats_and_the_agent_catches_up_afterwards(edge: Edge) -> None:
     agent = await edge.start()
     await edge.applied(await edge.desire(3))
     before = edge.workers()
     await edge.server.kill()
-    await until(lambda: "nats_disconnected" in agent.tail(50), seconds=30, what="the loss", process=agent)
+    await until(lambda: "nats_disconnected" in agent.tail(50), seconds=30, what="the loss of NATS", process=agent)
     victim = min(before)
     before[victim].kill()
-    await until(lambda: "worker_ended" in agent.tail(50), seconds=30, what="the end seen", process=agent)
-    assert set(edge.workers()) == set(before) - {victim}, "nothing is started without an answer"
+    await until(lambda: "worker_ended" in agent.tail(50), seconds=30, what="the end to be observed", process=agent)
+
+    assert set(edge.workers()) == set(before) - {victim}, "nothing is started while disconnected"
+
     await edge.server.restart()
     await until(lambda: len(edge.workers()) == 3, seconds=30, what="the replacement", process=agent)
     await edge.applied(await edge.desire(4))
     kinds = [kind for kind, _ in await edge.events()]
+
     assert kinds.count("worker.failed") == 1
 
 
-async def test_a_new_state_that_was_published_while_nobody_listened_is_found(edge: Edge) -> None:
+async def test_a_state_published_before_the_agent_started_is_applied(edge: Edge) -> None:
     state = await edge.desire(2)
     await edge.start()
     await edge.applied(state)
     await until(lambda: len(edge.workers()) == 2, seconds=30, what="both processes")
 
 
-async def test_a_crash_loop_is_slowed_down_and_each_failure_told(edge: Edge) -> None:
+async def test_a_crash_loop_backs_off_and_publishes_each_failure(edge: Edge) -> None:
     edge.launcher = FAILS
     await edge.start()
     started = time.monotonic()
     await edge.desire(1)
 
-    async def failures() -> list[str] | None:
+    async def three_failures() -> list[str] | None:
         failed = [name for kind, name in await edge.events() if kind == "worker.failed"]
         return failed if len(failed) >= 3 else None
 
-    failed = await until(failures, seconds=30, what="three failures", process=edge.agent)
+    failed = await until(three_failures, seconds=30, what="three failures", process=edge.agent)
     assert len(failed) == len(set(failed)) == 3
     assert time.monotonic() - started >= 3, "1 s after the first, 2 s after the second"
 
@@ -167,7 +179,9 @@ async def test_job_output_is_served_and_followed(edge: Edge) -> None:
     uid = output.stat().st_uid
     log = subjects.edge(REF, "log")
     chunk = await rpc.call(edge.centre, log, ReadLog(job_id="42", uid=uid), LogChunk)
+
     assert (chunk.data, chunk.size) == (b"first\n", 6)
+
     following = asyncio.create_task(
         rpc.call(
             edge.centre, log, ReadLog(job_id="42", uid=uid, offset=6, wait_seconds=20), LogChunk, timeout_seconds=25
@@ -181,7 +195,7 @@ async def test_job_output_is_served_and_followed(edge: Edge) -> None:
     assert failed.value.error.kind == "not_found"
 
 
-async def test_a_stop_answers_those_who_wait_and_does_not_wait_for_them(edge: Edge) -> None:
+async def test_shutdown_answers_waiting_readers_immediately(edge: Edge) -> None:
     agent = await edge.start()
     await edge.applied(await edge.desire(0))
     output = edge.shared_dir / "job_42.out"
@@ -189,12 +203,14 @@ async def test_a_stop_answers_those_who_wait_and_does_not_wait_for_them(edge: Ed
     request = ReadLog(job_id="42", uid=output.stat().st_uid, wait_seconds=30)
     log = subjects.edge(REF, "log")
     waiting = asyncio.create_task(rpc.call(edge.centre, log, request, LogChunk, timeout_seconds=40))
+
     await rpc.call(edge.centre, log, request.model_copy(update={"wait_seconds": 0.0}), LogChunk)
+
     assert await agent.stop(grace_seconds=10) == 0
     assert (await waiting).data == b""
 
 
-async def test_an_agent_that_is_killed_at_any_moment_leaves_no_orphan_and_starts_nothing_twice(edge: Edge) -> None:
+async def test_a_killed_agent_leaves_no_orphan_and_starts_no_worker_twice(edge: Edge) -> None:
     chance = random.Random(20)
     replicas = 0
     for _ in range(4):
@@ -210,12 +226,16 @@ async def test_an_agent_that_is_killed_at_any_moment_leaves_no_orphan_and_starts
     await edge.start()
     beat = await edge.applied(await edge.desire(replicas))
     assert {worker.name for worker in beat.workers or () if worker.phase != "failed"} <= set(edge.records().values())
-    await until(lambda: len(edge.workers()) == len(edge.records()) == replicas, seconds=30, what="one each")
+    await until(
+        lambda: len(edge.workers()) == len(edge.records()) == replicas,
+        seconds=30,
+        what="one process and one record per worker",
+    )
     assert edge.workers().keys() == edge.records().keys()
 
     victims = tuple(sorted(edge.records().values()))
     await edge.applied(await edge.desire(0, victims=victims))
-    await until(lambda: not edge.workers() and not edge.records(), seconds=30, what="none left")
-    told = await edge.events()
-    assert len(told) == len(set(told))
-    assert {name for kind, name in told if kind == "worker.stopped"} == set(victims)
+    await until(lambda: not edge.workers() and not edge.records(), seconds=30, what="no worker left")
+    events = await edge.events()
+    assert len(events) == len(set(events))
+    assert {name for kind, name in events if kind == "worker.stopped"} == set(victims)

@@ -36,7 +36,7 @@ RIGHTS: dict[str, set[Right]] = {
         ("patch", "slurm.nebius.ai", "nodesetpowerstates"),
     },
 }
-"""All that the agent may, in its own namespace."""
+"""All permissions of the agent in its own namespace."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
 
 
 async def site(plane: ControlPlane, target: str, folder: Path) -> list[dict[str, Any]]:
-    """As the README puts the agent into the namespace of an existing cluster."""
+    """Builds the README's overlay, which adds the agent to the namespace of an existing cluster."""
     overlay = (EDGE / "README.md").read_text().split("```yaml\n")[2].split("```")[0]
     base = os.path.relpath(EDGE / target, folder)
     overlay = overlay.replace("../clusterra/k8s/edge/slinky", base).replace("acme-slurm", target)
@@ -59,14 +59,14 @@ async def site(plane: ControlPlane, target: str, folder: Path) -> list[dict[str,
 
 
 @pytest.mark.parametrize("target", TARGETS)
-async def test_a_site_s_manifests_are_accepted_and_give_the_agent_its_rights_and_no_others(
+async def test_a_sites_manifests_are_accepted_and_grant_exactly_the_agents_permissions(
     plane: ControlPlane, target: str, tmp_path: Path
 ) -> None:
     await plane.kubectl("create", "namespace", target)
     manifests = await site(plane, target, tmp_path)
     kinds = {manifest["kind"] for manifest in manifests}
     assert kinds >= {"ServiceAccount", "Role", "RoleBinding", "Deployment", "ConfigMap", "NetworkPolicy"}
-    assert not kinds & {"Namespace", "NodePool", "ValidatingAdmissionPolicy"}, "what is there is the site's own"
+    assert not kinds & {"Namespace", "NodePool", "ValidatingAdmissionPolicy"}, "existing objects belong to the site"
     assert {manifest["metadata"].get("namespace") for manifest in manifests} == {target, None}
     assert [each["metadata"]["name"] for each in manifests if each["kind"] == "Deployment"] == ["edge-agent"]
     how = ("apply", "--server-side", "--validate=strict", "--filename=-")
@@ -92,13 +92,14 @@ async def test_a_site_s_manifests_are_accepted_and_give_the_agent_its_rights_and
 
 
 @pytest.mark.parametrize("target", TARGETS)
-async def test_the_agent_is_told_what_it_scales(
+async def test_the_agents_settings_name_its_target(
     plane: ControlPlane, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifests = await site(plane, target, tmp_path)
-    (told,) = (manifest["data"] for manifest in manifests if manifest["kind"] == "ConfigMap")
-    assert {name.removeprefix("CLUSTERRA_").lower() for name in told} <= Settings.model_fields.keys()
-    for name, value in told.items():
+    (variables,) = (manifest["data"] for manifest in manifests if manifest["kind"] == "ConfigMap")
+    assert {name.removeprefix("CLUSTERRA_").lower() for name in variables} <= Settings.model_fields.keys()
+
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     settings = Settings()
     assert (settings.substrate, settings.kubernetes_target) == ("kubernetes", target)

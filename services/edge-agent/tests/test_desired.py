@@ -1,4 +1,4 @@
-"""Which desired states are obeyed, whatever order they come in and however often the agent restarts."""
+"""Which desired states are accepted, in any order and across restarts of the agent."""
 
 import tempfile
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ restart = st.none()
 
 
 @given(st.lists(offers | restart, max_size=20))
-def test_the_obeyed_order_never_falls_also_over_restarts(steps: list[tuple[int, int] | None]) -> None:
+def test_the_accepted_order_never_decreases_even_across_restarts(steps: list[tuple[int, int] | None]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         latest, highest = LatestDesired(Path(folder)), (0, 0)
         for step in steps:
@@ -38,7 +38,7 @@ def test_the_obeyed_order_never_falls_also_over_restarts(steps: list[tuple[int, 
                 assert latest.current.order == highest
 
 
-def test_the_same_state_is_obeyed_again_after_a_restart(tmp_path: Path) -> None:
+def test_the_same_state_is_accepted_again_after_a_restart(tmp_path: Path) -> None:
     assert LatestDesired(tmp_path).offer(state(7, 3))
     restarted = LatestDesired(tmp_path)
     assert restarted.current is None
@@ -52,11 +52,13 @@ def test_a_lower_fence_is_ignored_whatever_its_generation(tmp_path: Path) -> Non
     assert latest.offer(state(8, 1))
 
 
-def test_a_state_that_cannot_be_kept_is_not_obeyed(tmp_path: Path) -> None:
+def test_a_state_whose_order_cannot_be_stored_is_not_accepted(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
     latest = LatestDesired(folder)
+
     folder.rmdir()
+
     with pytest.raises(FileNotFoundError):
         latest.offer(state(1, 1))
     assert latest.current is None

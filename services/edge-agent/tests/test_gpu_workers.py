@@ -1,4 +1,4 @@
-"""Workers with GPUs as k8s/edge has them: a real API server and scheduler, and KWOK's nodes with and without GPUs."""
+"""Workers with GPUs as k8s/edge defines them: a real API server and scheduler, and KWOK nodes with and without GPUs."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,13 +27,13 @@ MACHINE = {FAMILY_LABEL: "l4", CPU_LABEL: "48", "kubernetes.io/arch": "amd64"}
 TAINTS = (WORKER_TAINT, GPU_TAINT)
 
 
-def generated(shape: str) -> Any:
-    return yaml.safe_load((EDGE / "generated" / f"slurmd-{shape}.yaml").read_text())
+def generated_deployment(family: str, shape: str) -> Any:
+    return yaml.safe_load((EDGE / "generated" / family / f"slurmd-{shape}.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    """With a machine of the shape, and one on which the device plugin does not serve."""
+    """A control plane with a machine of the shape, and one whose device plugin does not advertise GPUs."""
     machines = partial(kwok_nodes, cpus=48, memory_gib=192, labels=MACHINE, taints=TAINTS)
     async with (
         plane_or_skip(tmp_path_factory) as plane,
@@ -53,42 +53,45 @@ async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
     await workers.kubectl("delete", "deployments", "--all", "--cascade=foreground")
 
 
-async def lack(agent: Agent) -> str:
-    """Why workers of the shape lack a machine, once they do."""
+async def capacity_message(agent: Agent) -> str:
+    """Waits until workers of the shape lack a machine. Returns why."""
 
-    def told() -> str:
+    def message() -> str:
         lines = stuck(agent.substrate.pods(), agent.substrate.deployments(), None)
         return next((line.message for line in lines if line.cause == "insufficient_capacity"), "")
 
-    return await until(told, seconds=60, what="a worker without a machine", every=0.05)
+    return await until(message, seconds=60, what="a worker without a machine", every=0.05)
 
 
-async def test_a_worker_gets_to_a_machine_whose_gpus_are_offered_and_has_them_alone(
-    workers: Workers, tmp_path: Path
-) -> None:
-    await workers.kubectl("create", "--filename=-", stdin=json.dumps(generated(SHAPE)))
+async def test_a_gpu_worker_runs_alone_on_a_machine_that_advertises_its_gpus(workers: Workers, tmp_path: Path) -> None:
+    await workers.kubectl("create", "--filename=-", stdin=json.dumps(generated_deployment("l4", SHAPE)))
     facts: list[WorkerFact] = []
     async with agent(workers.kubernetes.kubeconfig, SLURM, tmp_path / "agent", facts) as running:
         running.desire(1, 1, shape=SHAPE)
         (first,) = await running.running(1, SHAPE)
         running.desire(2, 2, shape=SHAPE)
-        assert "Insufficient nvidia.com/gpu" in await lack(running)
+
+        assert "Insufficient nvidia.com/gpu" in await capacity_message(running)
+
         places = {pod.name: pod.spec.node_name for pod in await workers.pods()}
         assert places.pop(first) == "seeing-0"
         assert list(places.values()) == [""]
+
         running.desire(3, 1, shape=SHAPE)
         assert await running.running(1, SHAPE) == [first]
+
         running.desire(4, 0, [first], SHAPE)
         assert await running.running(0, SHAPE) == []
+
     assert {fact.kind for fact in facts} == {"worker.started", "worker.stopped"}
 
 
-async def test_a_worker_without_gpus_gets_to_no_machine_with_gpus(workers: Workers, tmp_path: Path) -> None:
-    """Not even if it asks for it: the taint of all workers' machines is not enough."""
-    manifest = generated("general-small")
+async def test_a_worker_without_gpus_cannot_run_on_a_gpu_machine(workers: Workers, tmp_path: Path) -> None:
+    """Not even if it selects such a node: the taint of all worker machines would not be enough."""
+    manifest = generated_deployment("general", "general-small")
     manifest["spec"]["template"]["spec"]["nodeSelector"] = MACHINE
     await workers.kubectl("create", "--filename=-", stdin=json.dumps(manifest))
     async with agent(workers.kubernetes.kubeconfig, SLURM, tmp_path / "agent", []) as running:
         running.desire(1, 1, shape="general-small")
         await running.applied(1)
-        assert "2 node(s) had untolerated taint" in await lack(running)
+        assert "2 node(s) had untolerated taint" in await capacity_message(running)

@@ -1,4 +1,4 @@
-"""How often heartbeats are sent when a lot changes at once, to a real NATS server."""
+"""The rate of heartbeats when much changes at once, on a real NATS server."""
 
 import asyncio
 import time
@@ -13,9 +13,10 @@ from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState
+from clusterra_edge_agent.heartbeat.builder import HeartbeatBuilder
 from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
-from clusterra_edge_agent.substrate.changes import Changes
-from clusterra_edge_agent.substrate.port import News
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
+from clusterra_edge_agent.substrate.port import WorkerEvent
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus
@@ -24,22 +25,22 @@ from nats.aio.msg import Msg
 
 BURST_SECONDS = 2.0
 BURST_CHANGES = 100
-"""A burst lasts for both at least."""
+"""A burst lasts for at least this many changes and this many seconds."""
 
 
-class Many:
-    """So many workers that a heartbeat takes its time; the last one changes."""
+class ManyWorkers:
+    """A substrate with so many workers that building a heartbeat takes time. Only the last worker changes."""
 
     kind: Literal["process", "kubernetes"] = "kubernetes"
 
     def __init__(self, count: int) -> None:
-        self.changes = Changes()
+        self.change_signal = ChangeSignal()
         self._others = tuple(self._worker(f"other-{number}") for number in range(count))
         self.changed = 0
 
     def change(self) -> None:
         self.changed += 1
-        self.changes.tell()
+        self.change_signal.notify()
 
     async def workers(self) -> tuple[Worker, ...]:
         return (*self._others, self._worker(f"changed-{self.changed}"))
@@ -53,47 +54,52 @@ class Many:
     async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
         return None
 
-    def untold(self) -> tuple[News, ...]:
+    def pending_events(self) -> tuple[WorkerEvent, ...]:
         return ()
 
-    async def told(self, news: News) -> None:
+    async def mark_published(self, event: WorkerEvent) -> None:
         pass
 
 
-def told(message: Msg) -> str:
-    """The worker that changed last."""
+def changed_worker(message: Msg) -> str:
+    """Returns the name of the worker that changed last."""
     workers = decode(Heartbeat, message.data, message.headers).workers
     assert workers is not None
     return workers[-1].name
 
 
-async def test_changes_of_thousands_of_workers_are_gathered_and_the_last_is_told(tmp_path: Path) -> None:
-    seen: list[Msg] = []
+async def test_changes_of_thousands_of_workers_are_merged_and_the_last_is_reported(tmp_path: Path) -> None:
+    received: list[Msg] = []
 
     async def take(message: Msg) -> None:
-        # Not read before the end: that takes longer than a change, and is not what is measured here.
-        seen.append(message)
+        # Decoded only at the end, because decoding takes longer than a change and is not measured here.
+        received.append(message)
 
     async with nats_server(tmp_path / "nats", users=USERS) as server:
         centre = await bus.connect(server.settings("centre"), "test")
         edge = await bus.connect(server.settings("edge"), "test")
-        substrate = Many(20_000)
+        substrate = ManyWorkers(20_000)
         await centre.subscribe(subjects.heartbeat(REF), cb=take)
-        heartbeats = Heartbeats(edge, REF, substrate, lambda: None, "1")
-        sending = asyncio.create_task(heartbeats.run(substrate.changes))
+        heartbeats = Heartbeats(edge, REF, HeartbeatBuilder(substrate, lambda: None, "1").build)
+        sending = asyncio.create_task(heartbeats.run(substrate.change_signal))
         try:
-            await until(lambda: seen, seconds=60, what="the first heartbeat")
+            await until(lambda: received, seconds=60, what="the first heartbeat")
             began = time.monotonic()
             while time.monotonic() < began + BURST_SECONDS or substrate.changed < BURST_CHANGES:
                 substrate.change()
                 await asyncio.sleep(0.001)
             seconds = time.monotonic() - began
             last = f"changed-{substrate.changed}"
-            await until(lambda: told(seen[-1]) == last, seconds=60, what="the last change to be told", every=0.5)
+            await until(
+                lambda: changed_worker(received[-1]) == last,
+                seconds=60,
+                what="the last change to be reported",
+                every=0.5,
+            )
         finally:
             sending.cancel()
             with suppress(asyncio.CancelledError):
                 await sending
             await bus.close(edge)
             await bus.close(centre)
-    assert len(seen) < min(substrate.changed / 5, 8 * seconds)
+    assert len(received) < min(substrate.changed / 5, 8 * seconds)

@@ -1,4 +1,4 @@
-"""Whose files are read as job output, and from where. Root is needed to make files of other users."""
+"""Which files are read as job output. Creating files of other users needs root."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_edge_agent.logs import job_output
-from clusterra_edge_agent.logs.job_output import NoSuchOutput, Place
+from clusterra_edge_agent.logs.job_output import NoSuchOutput, OutputLocation
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -30,14 +30,16 @@ def text(shared: Path, job_id: str = "7", uid: int = ME) -> str:
     return job_output.read(shared, place, uid, 0, 1000)[0].decode()
 
 
-def test_the_places_in_their_order(shared: Path) -> None:
+def test_locations_are_searched_in_order(shared: Path) -> None:
     (shared / "alice").mkdir()
     places = [Path("job_7.out"), Path("slurm-7.out"), Path("alice/job_7.out"), Path("alice/slurm-7.out")]
     for place in reversed(places):
         (shared / place).write_text(str(place))
         assert text(shared) == str(place)
+
     (shared / "slurm-7.err").write_text("error")
-    assert job_output.find(shared, "7", "stderr", ME) == Place(None, "slurm-7.err")
+
+    assert job_output.find(shared, "7", "stderr", ME) == OutputLocation(None, "slurm-7.err")
 
 
 def test_an_array_task_has_a_file_of_its_own(shared: Path) -> None:
@@ -47,7 +49,7 @@ def test_an_array_task_has_a_file_of_its_own(shared: Path) -> None:
         text(shared, "7")
 
 
-def test_two_folders_down_is_too_deep(shared: Path) -> None:
+def test_deeper_subfolders_are_not_searched(shared: Path) -> None:
     (shared / "a" / "b").mkdir(parents=True)
     (shared / "a" / "b" / "job_7.out").write_text("deep")
     with pytest.raises(NoSuchOutput):
@@ -55,12 +57,14 @@ def test_two_folders_down_is_too_deep(shared: Path) -> None:
 
 
 @needs_root
-def test_files_of_others_are_passed_over(shared: Path) -> None:
+def test_files_of_other_users_are_skipped(shared: Path) -> None:
     (shared / "alice").mkdir()
     (shared / "job_7.out").write_text("planted")
     os.chown(shared / "job_7.out", STRANGER, STRANGER)
+
     with pytest.raises(NoSuchOutput):
         text(shared)
+
     (shared / "alice" / "job_7.out").write_text("mine")
     assert text(shared) == "mine"
     assert text(shared, uid=STRANGER) == "planted"
@@ -90,14 +94,16 @@ def test_links_to_folders_are_not_followed(shared: Path, tmp_path: Path) -> None
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "job_7.out").write_text("secret")
     (shared / "link").symlink_to(tmp_path / "elsewhere")
+
     (shared / "up").symlink_to("..")
+
     with pytest.raises(NoSuchOutput):
         text(shared)
     with pytest.raises(NoSuchOutput):
-        job_output.read(shared, Place("link", "job_7.out"), ME, 0, 10)
+        job_output.read(shared, OutputLocation("link", "job_7.out"), ME, 0, 10)
 
 
-def test_a_file_that_becomes_a_link_is_gone(shared: Path) -> None:
+def test_a_file_replaced_by_a_link_is_not_found(shared: Path) -> None:
     (shared / "job_7.out").write_text("mine")
     place = job_output.find(shared, "7", "stdout", ME)
     (shared / "job_7.out").unlink()
@@ -106,7 +112,7 @@ def test_a_file_that_becomes_a_link_is_gone(shared: Path) -> None:
         job_output.read(shared, place, ME, 0, 10)
 
 
-def test_a_shared_folder_that_is_not_there_is_no_missing_output(shared: Path) -> None:
+def test_a_missing_shared_folder_is_an_os_error(shared: Path) -> None:
     with pytest.raises(FileNotFoundError):
         text(shared / "unmounted")
 
@@ -119,13 +125,13 @@ TRAVERSALS = [
 
 
 @pytest.mark.parametrize("job_id", TRAVERSALS)
-def test_no_id_that_could_lead_elsewhere_is_a_request(job_id: str) -> None:
+def test_job_ids_that_could_escape_the_folder_are_rejected(job_id: str) -> None:
     with pytest.raises(ValidationError):
         ReadLog(job_id=job_id, uid=ME)
 
 
 @given(st.text())
-def test_every_id_that_passes_is_digits_and_at_most_one_underscore(job_id: str) -> None:
+def test_valid_job_ids_are_digits_with_at_most_one_underscore(job_id: str) -> None:
     try:
         request = ReadLog(job_id=job_id, uid=ME)
     except ValidationError:
@@ -136,7 +142,9 @@ def test_every_id_that_passes_is_digits_and_at_most_one_underscore(job_id: str) 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60), offset=st.integers(0, 80) | st.just(2**70), limit=st.integers(1, 80))
-def test_any_part_of_the_file_and_nothing_beyond_its_end(shared: Path, content: bytes, offset: int, limit: int) -> None:
+def test_reads_any_part_of_the_file_and_nothing_beyond_its_end(
+    shared: Path, content: bytes, offset: int, limit: int
+) -> None:
     (shared / "job_7.out").write_bytes(content)
-    data, size = job_output.read(shared, Place(None, "job_7.out"), ME, offset, limit)
+    data, size = job_output.read(shared, OutputLocation(None, "job_7.out"), ME, offset, limit)
     assert (data, size) == (content[offset : offset + limit], len(content))

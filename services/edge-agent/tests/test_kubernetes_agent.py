@@ -1,4 +1,4 @@
-"""The agent as a process on Kubernetes: its own rights there and on a real NATS server, as k8s/edge gives them."""
+"""The agent process on Kubernetes, with the permissions that k8s/edge grants, and on a real NATS server."""
 
 import asyncio
 import json
@@ -29,25 +29,27 @@ from kube_plane import agent_environment, plane_or_skip
 from kube_workers import SHAPE, Workers
 
 NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm"}})
-REFUSED = '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
-TOLD_SECONDS = 2.0
-"""What is wanted; a busy machine may take some times as long."""
+MISCLASSIFIED = (
+    '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
+)
+REPORT_SECONDS = 2.0
+"""The target. A busy machine may take several times as long."""
 
 
 class Edge:
-    """An agent, and the centre's view of it."""
+    """An agent, and the central side's view of it."""
 
     def __init__(self, centre: Client, agent: Process, workers: Workers) -> None:
         self.agent = agent
         self.workers = workers
         self.heartbeats: list[Heartbeat] = []
         self.came_at: list[float] = []
-        """Of each heartbeat, by a monotonic clock."""
+        """Arrival time of each heartbeat, on a monotonic clock."""
         self._centre = centre
         self._generation = 0
 
     async def desire(self, replicas: int, *victims: str) -> int:
-        """The generation of what is published."""
+        """Publishes a desired state. Returns its generation."""
         self._generation += 1
         spec = WorkerSpec(cpus=2, memory_mib=8192)
         target = ShapeTarget(shape=SHAPE, worker=spec, replicas=replicas, victims=victims)
@@ -63,7 +65,7 @@ class Edge:
         self.heartbeats.append(heartbeat)
 
     async def running(self, number: int, generation: int) -> list[str]:
-        """The workers of the first heartbeat that says so; their names."""
+        """Waits for a heartbeat with exactly this many running workers. Returns their names."""
 
         def fits(beat: Heartbeat) -> bool:
             workers = beat.workers or ()
@@ -102,22 +104,23 @@ async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
     await workers.kubectl("delete", "deployments", "--all")
 
 
-async def test_a_desired_state_becomes_pods_and_they_are_told(edge: Edge) -> None:
+async def test_a_desired_state_becomes_pods_that_are_reported(edge: Edge) -> None:
     names = await edge.running(4, await edge.desire(4))
     left = await edge.running(3, await edge.desire(3, names[0]))
+
     assert set(left) == set(names) - {names[0]}
     assert edge.heartbeats[-1].substrate == "kubernetes"
     assert {pod.name for pod in await edge.workers.pods() if pod.active} == set(left)
     assert await edge.running(0, await edge.desire(0, *left)) == []
-    assert "403: " not in edge.agent.log.read_text(), "a right is missing"
+    assert "403: " not in edge.agent.log.read_text(), "a permission is missing"
     assert await edge.agent.stop(20) == 0
 
 
-async def test_why_workers_do_not_start_is_told_within_two_seconds(edge: Edge) -> None:
-    """From the moment that Kubernetes knows it to the heartbeat that has come, by cause."""
+async def test_stuck_workers_are_reported_within_two_seconds(edge: Edge) -> None:
+    """Measured from the moment at which Kubernetes knows the cause until the heartbeat has arrived."""
     workers, seconds = edge.workers, dict[str, float]()
 
-    async def told(cause: str, shape: str, since: float) -> Stuck:
+    async def reported(cause: str, shape: str, since: float) -> Stuck:
         def reached() -> tuple[float, Stuck] | None:
             for came_at, beat in zip(edge.came_at, edge.heartbeats, strict=True):
                 for line in beat.stuck or ():
@@ -136,53 +139,53 @@ async def test_why_workers_do_not_start_is_told_within_two_seconds(edge: Edge) -
         process=edge.agent,
     )
     began = await unschedulable_at(workers, "compute-xs")
-    line = await told("insufficient_capacity", "compute-xs", began)
+    line = await reported("insufficient_capacity", "compute-xs", began)
     assert "node affinity" in line.message
-    # Without a scheduler they stay as they are made, and this says what kubelet would.
+    # Without a scheduler the pods keep their initial state, and the test sets the status as kubelet would.
     await workers.deploy("memory-xs", 2, schedulerName="nobody")
-    image, refused = sorted(pod.name for pod in await made(workers, "memory-xs", 2))
+    image, misclassified = sorted(pod.name for pod in await until_created(workers, "memory-xs", 2))
     for cause, name, state in (
         ("image_pull", image, {"waiting": {"reason": "ImagePullBackOff", "message": "no such tag"}}),
-        ("misclassified", refused, {"terminated": {"exitCode": 78, "message": REFUSED}}),
+        ("misclassified", misclassified, {"terminated": {"exitCode": 78, "message": MISCLASSIFIED}}),
     ):
         began = time.monotonic()
         await workers.set_status(name, "Running", ready=False, state=state)
-        line = await told(cause, "memory-xs", began)
+        line = await reported(cause, "memory-xs", began)
         assert line.workers == 1
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "4"}}}
     await workers.kubectl("create", "--filename=-", stdin=json.dumps(quota))
     began = time.monotonic()
     await edge.desire(1)
-    line = await told("quota", SHAPE, began)
+    line = await reported("quota", SHAPE, began)
     assert (line.workers, "exceeded quota: q" in line.message) == (0, True)
     await workers.kubectl("delete", "resourcequota", "q")
-    print({cause: round(taken, 2) for cause, taken in seconds.items()}, f"of {TOLD_SECONDS} s", file=sys.stderr)
-    assert max(seconds.values()) < 5 * TOLD_SECONDS
+    print({cause: round(taken, 2) for cause, taken in seconds.items()}, f"of {REPORT_SECONDS} s", file=sys.stderr)
+    assert max(seconds.values()) < 5 * REPORT_SECONDS
 
 
 async def unschedulable_at(workers: Workers, shape: str) -> float:
-    """Make two workers that no node is for; when the scheduler had said so of the first, as its API server shows it."""
-    seen = list[float]()
+    """Creates two workers that fit no node. Returns when the API server showed the first as unschedulable."""
+    scheduled_at = list[float]()
 
     def changed(_old: Pod | None, new: Pod | None) -> None:
         if new is not None and new.reason.startswith("Unschedulable"):
-            seen.append(time.monotonic())
+            scheduled_at.append(time.monotonic())
 
     async with connected(workers.namespace, workers.kubernetes.kubeconfig) as api:
         pods = Reflector(api, Collection.pods(api.namespace, f"{SHAPE_LABEL}={shape}"), changed, lambda: None)
         watching = asyncio.create_task(pods.run())
         try:
-            await until(lambda: pods.following, seconds=60, what="a view of the pods")
+            await until(lambda: pods.following, seconds=60, what="the reflector to follow")
             await workers.deploy(shape, 2, nodeSelector={"size": "none"})
-            await until(lambda: seen, seconds=60, what="the scheduler", every=0.01)
+            await until(lambda: scheduled_at, seconds=60, what="the scheduler's verdict", every=0.01)
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
-    return seen[0]
+    return scheduled_at[0]
 
 
-async def made(workers: Workers, shape: str, number: int) -> list[Pod]:
+async def until_created(workers: Workers, shape: str, number: int) -> list[Pod]:
     async def pods() -> list[Pod]:
         found = [pod for pod in await workers.pods() if pod.shape == shape]
         return found if len(found) == number else []

@@ -1,4 +1,4 @@
-"""The calls to a real API server, and a copy of its objects that survives what becomes of it. There is no node."""
+"""Calls to a real API server, and a reflector that survives its failures. There is no node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ async def deployment(api: Api) -> Deployment:
     return found
 
 
-async def some_pods(api: Api, number: int) -> list[Pod]:
+async def until_pods(api: Api, number: int) -> list[Pod]:
     async def made() -> list[Pod]:
         pods, _ = await api.list(Collection.pods(api.namespace, SHAPE_LABEL))
         return pods if len(pods) == number else []
@@ -52,40 +52,45 @@ async def some_pods(api: Api, number: int) -> list[Pod]:
     return await until(made, seconds=60, what=f"{number} pods", every=0.05)
 
 
-async def test_replicas_are_set_and_lowered_only_as_long_as_nothing_changed(api: Api, workers: Workers) -> None:
+async def test_replicas_are_lowered_only_if_the_deployment_is_unchanged(api: Api, workers: Workers) -> None:
     name = await workers.deploy()
-    seen = await deployment(api)
-    assert (seen.name, seen.shape, seen.spec.replicas) == (name, "general-xs", 0)
+    found = await deployment(api)
+    assert (found.name, found.shape, found.spec.replicas) == (name, "general-xs", 0)
+
     scaled = await api.scale(name, 3)
     assert scaled.spec.replicas == await workers.replicas() == 3
     with pytest.raises(Conflict):
-        await api.scale(name, 1, version=seen.metadata.resource_version)
-    await until(lambda: _settled(api), seconds=60, what="the controllers", every=0.05)
+        await api.scale(name, 1, version=found.metadata.resource_version)
+
+    await until(lambda: _has_three_replicas(api), seconds=60, what="the controllers", every=0.05)
     await api.scale(name, 1, version=(await deployment(api)).metadata.resource_version)
     assert await workers.replicas() == 1
     with pytest.raises(NotFound):
         await api.scale("slurmd-none", 1)
 
 
-async def _settled(api: Api) -> bool:
+async def _has_three_replicas(api: Api) -> bool:
     return (await deployment(api)).status.replicas == 3
 
 
 async def test_a_pod_is_marked_and_deleted_by_its_uid(api: Api, workers: Workers) -> None:
     await workers.deploy(replicas=1)
-    (pod,) = await some_pods(api, 1)
+    (pod,) = await until_pods(api, 1)
     assert not pod.started
     assert not pod.ready
+
     marked = await api.set_deletion_cost(pod, -5)
     assert (marked.cost, marked.metadata.uid) == (-5, pod.metadata.uid)
     assert (await api.set_deletion_cost(marked, 0)).metadata.annotations == {}
+
     stranger = pod.model_copy(update={"metadata": replace(pod.metadata, uid="another")})
     with pytest.raises(Invalid):
         await api.set_deletion_cost(stranger, 1)
     with pytest.raises(Conflict):
         await api.delete(stranger)
     assert (await api.delete(pod)).terminating
-    (successor,) = await some_pods(api, 1)
+
+    (successor,) = await until_pods(api, 1)
     assert successor.metadata.uid != pod.metadata.uid
     with pytest.raises(NotFound):
         await api.delete(pod)
@@ -93,61 +98,69 @@ async def test_a_pod_is_marked_and_deleted_by_its_uid(api: Api, workers: Workers
 
 @asynccontextmanager
 async def followed(api: Api) -> AsyncIterator[tuple[Reflector[Pod], list[str]]]:
-    """The pods of the namespace, and what was told of them."""
-    told: list[str] = []
+    """Yields a reflector of the namespace's pods, and the kinds of changes that it reported."""
+    changes: list[str] = []
 
     def changed(old: Pod | None, new: Pod | None) -> None:
-        told.append("came" if old is None else "went" if new is None else "changed")
+        changes.append("came" if old is None else "went" if new is None else "changed")
 
     reflector = Reflector(api, Collection.pods(api.namespace, SHAPE_LABEL), changed, lambda: None)
     running = asyncio.create_task(reflector.run())
     try:
         await until(lambda: reflector.following, seconds=60, what="the first list")
-        yield reflector, told
+        yield reflector, changes
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
 
 
-async def test_a_copy_follows_each_change(api: Api, workers: Workers) -> None:
+async def test_a_reflector_follows_each_change(api: Api, workers: Workers) -> None:
     name = await workers.deploy(replicas=2)
-    async with followed(api) as (pods, told):
+    async with followed(api) as (pods, changes):
         await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
         await api.scale(name, 0)
         await until(lambda: not pods.objects, seconds=60, what="no pod")
-    assert told.count("came") == told.count("went") == 2
+    assert changes.count("came") == changes.count("went") == 2
 
 
-async def test_a_copy_is_right_again_after_the_api_server_was_killed(
+async def test_a_reflector_recovers_after_the_api_server_was_killed(
     plane: ControlPlane, api: Api, workers: Workers
 ) -> None:
     name = await workers.deploy(replicas=2)
-    async with followed(api) as (pods, told):
+    async with followed(api) as (pods, changes):
         await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
         await plane.kill_api_server()
-        await until(lambda: not pods.following, seconds=60, what="the loss seen")
-        assert len(pods.objects) == 2, "not known to be gone"
+
+        await until(lambda: not pods.following, seconds=60, what="the reflector to lose the server")
+
+        assert len(pods.objects) == 2, "they may still exist"
         with pytest.raises(Unavailable):
             await api.scale(name, 1)
+
         await plane.start_api_server()
         await api.scale(name, 3)
         await until(lambda: pods.following and len(pods.objects) == 3, seconds=60, what="three pods")
-    assert told.count("came") == 3
-    assert told.count("went") == 0
+
+    assert changes.count("came") == 3
+    assert changes.count("went") == 0
 
 
-async def test_a_copy_lists_anew_when_its_version_has_expired(plane: ControlPlane, api: Api, workers: Workers) -> None:
+async def test_a_reflector_lists_again_when_its_version_has_expired(
+    plane: ControlPlane, api: Api, workers: Workers
+) -> None:
     name = await workers.deploy(replicas=2)
-    async with followed(api) as (pods, told):
+    async with followed(api) as (pods, changes):
         await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
     await api.scale(name, 1)
-    await some_pods(api, 1)
-    # A new API server remembers nothing that was before it.
+    await until_pods(api, 1)
+    # A new API server has no history from before its start.
     await plane.kill_api_server()
     await plane.start_api_server()
+
     with pytest.raises(Expired):
         await watched(api, "1")
+
     pods._version = "1"
     running = asyncio.create_task(pods.run())
     try:
@@ -156,7 +169,8 @@ async def test_a_copy_lists_anew_when_its_version_has_expired(plane: ControlPlan
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    assert told.count("went") == 1
+
+    assert changes.count("went") == 1
 
 
 async def watched(api: Api, version: str) -> None:
@@ -165,22 +179,26 @@ async def watched(api: Api, version: str) -> None:
             pass
 
 
-async def test_what_was_answered_is_taken_unless_the_watch_was_faster(api: Api, workers: Workers) -> None:
+async def test_an_answer_is_applied_unless_the_watch_was_faster(api: Api, workers: Workers) -> None:
     await workers.deploy(replicas=1)
     async with followed(api) as (pods, _):
         (pod,) = await until(lambda: list(pods.objects.values()), seconds=60, what="a pod")
         marked = await api.set_deletion_cost(pod, -5)
         pods.put(marked)
+
         assert pods.objects[pod.name].cost == -5
+
         pods.put(pod)
         assert pods.objects[pod.name].cost == -5
+
         await api.delete(marked)
-        await until(lambda: pod.name not in pods.objects, seconds=60, what="its end")
+        await until(lambda: pod.name not in pods.objects, seconds=60, what="its removal")
         pods.put(marked)
+
         assert pod.name not in pods.objects
 
 
-async def test_without_a_way_to_the_server_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ApiError, match="no way to the API server"):
+async def test_a_missing_kubeconfig_is_an_api_error(tmp_path: Path) -> None:
+    with pytest.raises(ApiError, match="cannot connect to the API server"):
         async with connected("slurm", tmp_path / "none"):
             pass

@@ -1,4 +1,4 @@
-"""Random trouble on a real API server: whatever happens, no busy worker is deleted, and all ends as desired."""
+"""Random failures on a real API server: no busy worker is ever deleted, and the desired state is finally reached."""
 
 import asyncio
 import os
@@ -18,7 +18,8 @@ from clusterra_edge_agent.kubernetes.client.errors import Throttled, Unavailable
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
 from clusterra_edge_agent.kubernetes.workers.replicas import VICTIM_COST
-from clusterra_edge_agent.kubernetes.workers.stale_cache import LONGEST_CALM_SECONDS
+from clusterra_edge_agent.kubernetes.workers.stale_cache import MAX_GUARD_SECONDS
+from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.machine.process import until
@@ -28,18 +29,18 @@ from kube_workers import SHAPE, Workers
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 STEPS = int(os.environ.get("CHAOS_STEPS", "200"))
-"""How many there are; `make test-chaos` goes 500."""
-ROOM = 8
-"""Pods that find a node; more wait for one."""
-MOST = 12
+"""Number of steps; `make test-chaos` runs 500."""
+SCHEDULABLE_PODS = 8
+"""Number of pods that fit the node. Further pods stay pending."""
+MAX_DESIRED = 12
 POLICY = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "worker-policy.yaml"
 NAMESPACE = "slurm"
-"""Where the policy is in force."""
+"""The namespace in which the policy is in force."""
 
 
 @pytest.fixture(scope="module")
 async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1, cpus=ROOM):
+    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1, cpus=SCHEDULABLE_PODS):
         await plane.kubectl("create", "namespace", NAMESPACE)
         await plane.kubectl("create", f"--filename={POLICY}")
         await in_force(Workers(plane, NAMESPACE))
@@ -47,24 +48,26 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
 
 
 async def in_force(workers: Workers) -> None:
-    """Wait until the policy keeps a worker."""
+    """Waits until the policy protects a worker."""
     await workers.kubectl("run", "probe", "--image=slurmd", f"--labels={SHAPE_LABEL}=probe")
     await workers.set_status("probe", "Running", ready=True)
 
-    async def refused() -> bool:
+    async def denied() -> bool:
         try:
             await workers.kubectl("delete", "pod", "probe", "--dry-run=server")
         except KubectlFailed as error:
             return "was not marked for deletion" in str(error)
         return False
 
-    await until(refused, seconds=60, what="the policy to be in force", every=0.1)
+    await until(denied, seconds=60, what="the policy to be in force", every=0.1)
     await workers.kubectl("annotate", "pod", "probe", f"{DELETION_COST}={VICTIM_COST}")
     await workers.kubectl("delete", "pod", "probe", "--force")
 
 
 class Trouble(Api):
-    """Calls are throttled, their replies are lost, and before and after each its caller may be killed."""
+    """An API client whose calls are throttled or lose their replies, and whose caller may be killed before and after
+    each.
+    """
 
     def __init__(self, api: Api, chaos: "Chaos") -> None:
         super().__init__(api._client, api.namespace, api.leadership)
@@ -101,18 +104,20 @@ class Trouble(Api):
 
 
 class Chaos:
-    """A namespace, its agent, a scheduler that gives workers jobs, and a scaler that only names drained idle ones."""
+    """A namespace, its agent, a scheduler that assigns jobs, and a scaler that names only drained idle workers as
+    victims.
+    """
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.rng = random.Random(SEED)
         self.counts: Counter[str] = Counter()
-        self.calm = False
+        self.trouble_over = False
         self.plane = plane
         self.workers = Workers(plane, NAMESPACE)
         self.facts: list[WorkerFact] = []
         self.busy: set[str] = set()
         self.named: set[str] = set()
-        """Drained, idle since, and so victims for good: none of them is given a job again."""
+        """Victims for good: they are drained and idle, and get no more jobs."""
         self.killed_busy: list[str] = []
         self.generation = 1
         self.desired = 0
@@ -122,14 +127,14 @@ class Chaos:
         self._runs = AsyncExitStack()
 
     def happens(self, what: str, probability: float) -> bool:
-        """Whether this trouble comes now; it is counted."""
-        if self.calm or self.rng.random() >= probability:
+        """Whether this failure occurs now. Counts it."""
+        if self.trouble_over or self.rng.random() >= probability:
             return False
         self.counts[what] += 1
         return True
 
     async def start_agent(self) -> None:
-        """The next run, after the end of the last one."""
+        """Ends the last run of the agent and starts the next."""
         await self._runs.aclose()
         self.agent = await self._runs.enter_async_context(
             agent(
@@ -137,51 +142,51 @@ class Chaos:
                 self.workers.namespace,
                 self._folder,
                 self.facts,
-                through=lambda api: Trouble(api, self),
+                substrate_of=lambda api, folder: KubernetesSubstrate(Trouble(api, self), folder),
                 connected_to_nats=lambda: self.nats,
             )
         )
-        self.tell()
+        self.publish_desired()
 
     async def stop_agent(self) -> None:
-        """End the last run."""
+        """Ends the last run."""
         await self._runs.aclose()
 
-    async def watches(self) -> bool:
-        """Whether there is an agent that sees all that happens from now on."""
+    async def is_watched(self) -> bool:
+        """Whether an agent observes everything that happens from now on."""
         task = self.agent.task
         if task is not None and task.done():
             await self.start_agent()
         return task is not None and not task.cancelling() and await self.agent.workers() is not None
 
-    def tell(self) -> None:
-        """Publish what is desired, as the scaler or the stored state does."""
+    def publish_desired(self) -> None:
+        """Sets the desired state, as the scaler or the stored state does."""
         self.agent.desire(self.generation, self.desired, self.named)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """What an observer of its own sees."""
-        gone = new is None or (new.terminating and not (old and old.terminating))
+        """Called for each change by the test's own reflector."""
+        deleted = new is None or (new.terminating and not (old and old.terminating))
         pod = new or old
         assert pod is not None
-        if gone and pod.name in self.busy:
+        if deleted and pod.name in self.busy:
             self.killed_busy.append(pod.name)
 
     def decide(self, change: int) -> None:
-        """More workers, or some idle ones named."""
+        """Desires more workers, or names some idle ones as victims."""
         serving = [pod.name for pod in self.observed.objects.values() if pod.active and pod.ready]
         if change > 0:
-            self.desired = min(self.desired + change, MOST)
+            self.desired = min(self.desired + change, MAX_DESIRED)
         else:
             idle = sorted(set(serving) - self.busy - self.named)[:-change]
             self.named |= set(idle)
             self.desired = max(self.desired - len(idle), 0)
         self.generation += 1
-        self.tell()
+        self.publish_desired()
 
     observed: Reflector[Pod]
 
     async def step(self) -> None:
-        """One random thing."""
+        """Does one random step."""
         serving = sorted(pod.name for pod in self.observed.objects.values() if pod.active and pod.ready)
         free = [name for name in serving if name not in self.busy | self.named]
         match self.rng.choices(
@@ -205,8 +210,8 @@ class Chaos:
                 await self.workers.kubectl("scale", "deployment", f"slurmd-{SHAPE}", f"--replicas={replicas}")
             case "api":
                 self.counts["API server killed"] += 1
-                # An agent that was away all the while cannot know that there may be pods which their controller missed.
-                await until(self.watches, seconds=60, what="an agent that sees the API server go")
+                # An agent that was away the whole time cannot know of pods that their controller missed.
+                await until(self.is_watched, seconds=60, what="an agent that observes the outage")
                 await self.plane.kill_api_server()
                 await self.plane.start_api_server()
             case "nats":
@@ -214,7 +219,7 @@ class Chaos:
                 self.nats = False
                 await asyncio.sleep(0.1)
                 self.nats = True
-                self.tell()
+                self.publish_desired()
             case "restart":
                 await self.start_agent()
             case _:
@@ -224,7 +229,7 @@ class Chaos:
         await asyncio.sleep(0)
 
 
-async def test_no_busy_worker_is_deleted_and_all_ends_as_desired(plane: ControlPlane, tmp_path: Path) -> None:
+async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane: ControlPlane, tmp_path: Path) -> None:
     chaos = Chaos(plane, tmp_path / "agent")
     one_cpu = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
     await chaos.workers.deploy(containers=[one_cpu])
@@ -237,29 +242,31 @@ async def test_no_busy_worker_is_deleted_and_all_ends_as_desired(plane: ControlP
                 await chaos.step()
                 assert not chaos.killed_busy
             quiet_at = time.monotonic()
-            await settled(chaos)
+            await reach_desired_state(chaos)
             settled_seconds = time.monotonic() - quiet_at
         finally:
             await chaos.stop_agent()
             observing.cancel()
             with suppress(asyncio.CancelledError):
                 await observing
-    told = Counter((fact.worker, fact.kind) for fact in chaos.facts)
+    events = Counter((fact.worker, fact.kind) for fact in chaos.facts)
     kinds = Counter(fact.kind for fact in chaos.facts)
+
     print(
         f"seed {SEED}, {STEPS} steps: {dict(chaos.counts)}; facts: {dict(kinds)}; "
         f"as desired {settled_seconds:.1f} s after the last trouble",
         file=sys.stderr,
     )
+
     assert not chaos.killed_busy
-    assert set(told.values()) == {1}, "a fact was told twice"
-    assert not kinds["worker.lost"], "a worker went that nobody had named"
+    assert set(events.values()) == {1}, "an event was published twice"
+    assert not kinds["worker.lost"], "a worker was lost that was no victim"
     assert not kinds["worker.failed"]
 
 
-async def settled(chaos: Chaos) -> None:
-    """No more trouble: all named go, then the scaler names what is left over from others' edits."""
-    chaos.calm = True
+async def reach_desired_state(chaos: Chaos) -> None:
+    """Ends all failures and waits: all victims are removed, then the scaler names the surplus from foreign edits."""
+    chaos.trouble_over = True
     await chaos.start_agent()
 
     def active() -> set[str]:
@@ -269,18 +276,21 @@ async def settled(chaos: Chaos) -> None:
         return not active() & chaos.named and len(active()) >= chaos.desired
 
     try:
-        # As long as the controllers may need for their lists and the agent waits for them, and then a minute for a
-        # ReplicaSet's own pauses. Short of the five that its controller waits for a pod that it is never to see.
-        seconds = LONGEST_CALM_SECONDS + 60
-        await until(quiet, seconds=seconds, what="the named workers to go and the others to be made")
+        # The time that the controllers may need for their lists and that the agent waits for them, plus a minute for a
+        # ReplicaSet's own pauses. Less than the five minutes that its controller waits for a pod that it will never
+        # see.
+        seconds = MAX_GUARD_SECONDS + 60
+        await until(quiet, seconds=seconds, what="the victims to be removed and the others to be created")
     except TimeoutError as error:
         there = {pod.name for pod in await chaos.workers.pods()}
-        raise AssertionError(f"{error}: {chaos.desired} are desired, {active()} seen, {there} there") from error
+        raise AssertionError(
+            f"{error}: {chaos.desired} workers are desired, the watch shows {active()}, the API server {there}"
+        ) from error
     await until(lambda: no_surplus(chaos), seconds=60, what="as many workers as desired", every=0.2)
 
 
 async def no_surplus(chaos: Chaos) -> bool:
-    """Name what is left over; whether everything is as desired."""
+    """Names surplus workers as victims. Returns whether everything is as desired."""
     active = [pod for pod in chaos.observed.objects.values() if pod.active]
     surplus = len(active) - chaos.desired
     if surplus > 0:
@@ -289,7 +299,7 @@ async def no_surplus(chaos: Chaos) -> bool:
             chaos.busy.pop()
         chaos.named |= set(idle[:surplus])
         chaos.generation += 1
-        chaos.tell()
-    # A watch lags behind: it counts only where a list says the same.
+        chaos.publish_desired()
+    # A watch lags behind, so its state counts only if a list agrees.
     pods = {pod.name for pod in await chaos.workers.pods()}
     return pods == chaos.observed.objects.keys() and len(pods) == await chaos.workers.replicas() == chaos.desired

@@ -1,9 +1,10 @@
-"""Workers as pods: a real API server and its controllers, and KWOK's nodes, whose pods run at once."""
+"""Workers as pods: a real API server and its controllers, and KWOK nodes, whose pods run immediately."""
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 NAMES = count()
-REFUSED = (
+MISCLASSIFIED = (
     '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 14000}, "actual": {"cpus": 2, "memory_mib": 7000}}}\n'
 )
 ONE_CPU = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
@@ -34,7 +35,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
 
 
 class Edge:
-    """A namespace with the runs of its agent."""
+    """A namespace, and the runs of its agent."""
 
     def __init__(self, plane: ControlPlane, namespace: str, folder: Path) -> None:
         self.workers = Workers(plane, namespace)
@@ -44,18 +45,18 @@ class Edge:
     def agent(self) -> AbstractAsyncContextManager[Agent]:
         return agent(self.workers.kubernetes.kubeconfig, self.workers.namespace, self._folder, self.facts)
 
-    async def big(self, shape: str = SHAPE) -> None:
+    async def deploy_on_big_node(self, shape: str = SHAPE) -> None:
         await self.workers.deploy(shape, nodeSelector={"size": "big"})
 
-    async def little(self, shape: str = SHAPE) -> None:
-        """On a node with room for three."""
+    async def deploy_on_little_node(self, shape: str = SHAPE) -> None:
+        """On a node that fits three workers."""
         await self.workers.deploy(shape, nodeSelector={"size": "little"}, containers=[ONE_CPU])
 
-    def told(self, *names: str) -> dict[str, list[str]]:
-        """The kinds of facts of these workers, in order."""
+    def fact_kinds(self, *names: str) -> dict[str, list[str]]:
+        """Returns the kinds of facts published for these workers, in order."""
         return {name: [fact.kind for fact in self.facts if fact.worker == name] for name in names}
 
-    async def until_told(self, kind: str, *names: str) -> None:
+    async def until_published(self, kind: str, *names: str) -> None:
         await until(
             lambda: {fact.worker for fact in self.facts if fact.kind == kind} >= set(names),
             seconds=60,
@@ -69,7 +70,7 @@ async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
     await plane.kubectl("create", "namespace", namespace)
     edge = Edge(plane, namespace, tmp_path / "agent")
     yield edge
-    # The next test needs the room.
+    # The next test needs the capacity.
     await edge.workers.kubectl("delete", "deployments", "--all")
     await until(lambda: _empty(edge), seconds=60, what="the end of the workers", every=0.1)
 
@@ -78,34 +79,39 @@ async def _empty(edge: Edge) -> bool:
     return not await edge.workers.pods()
 
 
-async def test_from_no_worker_to_three_and_back(edge: Edge) -> None:
-    await edge.big()
+async def test_scaling_from_zero_to_three_and_back(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire(1, 3)
         names = await agent.running(3)
         await agent.applied(1)
         agent.desire(2, 0, names)
         await agent.running(0)
-        await edge.until_told("worker.stopped", *names)
-    assert edge.told(*names) == {key: ["worker.started", "worker.stopped"] for key in names}
+        await edge.until_published("worker.stopped", *names)
+
+    assert edge.fact_kinds(*names) == {key: ["worker.started", "worker.stopped"] for key in names}
     assert await edge.workers.replicas() == 0
 
 
-async def test_only_the_victims_go(edge: Edge) -> None:
-    await edge.big()
+async def test_only_victims_are_removed(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire(1, 8)
         names = await agent.running(8)
         victims, others = names[1::3], sorted(set(names) - set(names[1::3]))
+
         agent.desire(2, 8 - len(victims), victims)
+
         assert await agent.running(len(others)) == others
-        await edge.until_told("worker.stopped", *victims)
+
+        await edge.until_published("worker.stopped", *victims)
+
     assert Counter(fact.kind for fact in edge.facts) == {"worker.started": 8, "worker.stopped": len(victims)}
     assert all(pod.cost == 0 for pod in await edge.workers.pods())
 
 
-async def test_a_victim_goes_though_another_pod_is_pending_and_another_not_ready(edge: Edge) -> None:
-    await edge.little()
+async def test_a_victim_is_removed_despite_a_pending_and_an_unready_pod(edge: Edge) -> None:
+    await edge.deploy_on_little_node()
     async with edge.agent() as agent:
         agent.desire(1, 3)
         names = await agent.running(3)
@@ -123,16 +129,16 @@ async def test_a_victim_goes_though_another_pod_is_pending_and_another_not_ready
             workers = await agent.workers() or {}
             return victim not in workers and len(workers) == 3 and workers[busy].phase == "running"
 
-        await until(victim_gone, seconds=60, what="the victim alone to go", every=0.05)
+        await until(victim_gone, seconds=60, what="only the victim to be removed", every=0.05)
         assert {unready, busy} <= (await agent.workers() or {}).keys()
-        await edge.until_told("worker.stopped", victim)
+        await edge.until_published("worker.stopped", victim)
         await agent.applied(3)
     assert await edge.workers.replicas() == 3
-    assert edge.told(unready, busy) == {key: ["worker.started"] for key in (unready, busy)}
+    assert edge.fact_kinds(unready, busy) == {key: ["worker.started"] for key in (unready, busy)}
 
 
-async def test_what_waits_for_a_node_and_is_not_wanted_any_more_goes(edge: Edge) -> None:
-    await edge.little()
+async def test_pending_pods_that_are_no_longer_desired_are_removed(edge: Edge) -> None:
+    await edge.deploy_on_little_node()
     async with edge.agent() as agent:
         agent.desire(1, 6)
 
@@ -143,19 +149,21 @@ async def test_what_waits_for_a_node_and_is_not_wanted_any_more_goes(edge: Edge)
         await until(three_wait, seconds=60, what="three pods without a node", every=0.05)
         agent.desire(2, 3)
         names = await agent.running(3)
-    assert edge.told(*names) == {key: ["worker.started"] for key in names}
+    assert edge.fact_kinds(*names) == {key: ["worker.started"] for key in names}
 
 
-async def test_a_victim_that_is_wanted_again_stays(edge: Edge) -> None:
-    await edge.big()
+async def test_a_victim_that_is_desired_again_stays(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire(1, 2)
         names = await agent.running(2)
         await edge.workers.kubectl("annotate", "pod", names[0], "controller.kubernetes.io/pod-deletion-cost=-1000")
-        # As an agent leaves it that was killed after it had marked a victim.
+        # The state left by an agent that was killed after it had marked a victim.
         agent.desire(2, 2)
-        await until(lambda: _unmarked(edge), seconds=60, what="the mark to go", every=0.05)
+        await until(lambda: _unmarked(edge), seconds=60, what="the mark to be removed", every=0.05)
+
         agent.desire(3, 1, [names[1]])
+
         assert await agent.running(1) == [names[0]]
 
 
@@ -163,15 +171,16 @@ async def _unmarked(edge: Edge) -> bool:
     return all(pod.cost == 0 for pod in await edge.workers.pods())
 
 
-async def test_replicas_that_others_set_are_set_back_and_a_worker_lost_by_it_is_told(edge: Edge) -> None:
-    await edge.big()
+async def test_replicas_set_by_others_are_reset_and_the_lost_worker_is_reported(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire(1, 3)
         names = await agent.running(3)
         await edge.workers.kubectl("scale", "deployment", f"slurmd-{SHAPE}", "--replicas=2")
-        await until(lambda: _lost(edge), seconds=60, what="the loss to be told")
+        await until(lambda: _lost(edge), seconds=60, what="the lost worker to be reported")
         await agent.running(3)
     assert await edge.workers.replicas() == 3
+
     (lost,) = _lost(edge)
     assert lost in names
 
@@ -180,32 +189,36 @@ def _lost(edge: Edge) -> list[str]:
     return [fact.worker for fact in edge.facts if fact.kind == "worker.lost"]
 
 
-async def test_a_pod_that_failed_is_told_replaced_and_removed(edge: Edge) -> None:
-    await edge.big()
+async def test_a_failed_pod_is_reported_replaced_and_removed(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire(1, 1)
         (name,) = await agent.running(1)
         await edge.workers.set_status(name, "Failed", ready=False)
-        await edge.until_told("worker.failed", name)
+        await edge.until_published("worker.failed", name)
         (successor,) = await agent.running(1)
+
     assert successor != name
-    assert edge.told(name) == {name: ["worker.started", "worker.failed"]}
+    assert edge.fact_kinds(name) == {name: ["worker.started", "worker.failed"]}
 
 
-async def test_a_misclassified_node_is_told_once_for_each_pod(edge: Edge) -> None:
-    await edge.big()
-    refused = {"exitCode": 78, "message": REFUSED}
+async def test_a_misclassified_node_is_reported_once_per_pod(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
+    termination = {"exitCode": 78, "message": MISCLASSIFIED}
     async with edge.agent() as agent:
         agent.desire(1, 1)
         (name,) = await agent.running(1)
         for state in (
-            {"state": {"terminated": refused}},
-            {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": refused}},
+            {"state": {"terminated": termination}},
+            {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": termination}},
         ):
             await edge.workers.set_status(name, "Running", ready=False, **state)
             restarted = "lastState" in state
-            await until(lambda r=restarted: _refused(agent, name, restarted=r), seconds=60, what="the refusal")  # type: ignore[misc]
+            observed = partial(_is_misclassified, agent, name, restarted=restarted)
+            await until(observed, seconds=60, what="the misclassification")
+
         await until(lambda: agent.misclassified, seconds=60, what="the fact")
+
         assert agent.misclassified == [
             MisclassifiedFact(
                 node="big-0",
@@ -215,63 +228,74 @@ async def test_a_misclassified_node_is_told_once_for_each_pod(edge: Edge) -> Non
             )
         ]
     async with edge.agent() as agent:
-        await until(lambda: _refused(agent, name, restarted=True), seconds=60, what="the refusal to be seen again")
+        await until(
+            lambda: _is_misclassified(agent, name, restarted=True),
+            seconds=60,
+            what="the misclassification to be observed again",
+        )
         await edge.workers.kubectl("delete", "pod", name, "--wait=true")
-        await edge.until_told("worker.lost", name)
-        assert agent.misclassified == [], "the last agent has told it"
-    assert edge.told(name) == {name: ["worker.started", "worker.lost"]}
+
+        await edge.until_published("worker.lost", name)
+
+        assert agent.misclassified == [], "the last agent has published it"
+
+    assert edge.fact_kinds(name) == {name: ["worker.started", "worker.lost"]}
 
 
-async def _refused(agent: Agent, name: str, *, restarted: bool) -> bool:
+async def _is_misclassified(agent: Agent, name: str, *, restarted: bool) -> bool:
     worker = (await agent.workers() or {}).get(name)
-    if worker is None or not worker.reason.startswith("Misclassified: its machine has 2 CPUs"):
+    if worker is None or not worker.reason.startswith("Misclassified: the machine has 2 CPUs"):
         return False
     (container,) = agent.substrate.pods()[SHAPE][name].status.container_statuses
     return (container.last_state is not None) == restarted
 
 
-async def test_the_next_agent_goes_on_and_tells_what_happened_meanwhile(edge: Edge) -> None:
-    await edge.big()
+async def test_the_next_agent_reports_what_happened_in_between(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire(2, 3)
         names = await agent.running(3)
-        await edge.until_told("worker.started", *names)
+        await edge.until_published("worker.started", *names)
     await edge.workers.kubectl("delete", "pod", names[0], "--wait=true")
     async with edge.agent() as agent:
         await agent.running(3)
-        await edge.until_told("worker.lost", names[0])
-        assert not agent.desire(1, 0), "older than what was obeyed"
-        await edge.until_told("worker.started", *(await agent.workers() or {}))
-    told = Counter((fact.worker, fact.kind) for fact in edge.facts)
-    assert set(told.values()) == {1}
+        await edge.until_published("worker.lost", names[0])
+        assert not agent.desire(1, 0), "older than the accepted state"
+        await edge.until_published("worker.started", *(await agent.workers() or {}))
+
+    events = Counter((fact.worker, fact.kind) for fact in edge.facts)
+
+    assert set(events.values()) == {1}
 
 
-async def test_a_shape_without_a_deployment_leaves_the_others_alone(edge: Edge) -> None:
-    await edge.big()
+async def test_a_shape_without_a_deployment_does_not_affect_others(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire_all(1, {"memory-xs": (1, ()), SHAPE: (1, ()), "compute-xs": (0, ())})
         await agent.running(1)
-        assert agent.controller.applied is None, "one worker is missing"
-        await edge.big("memory-xs")
+
+        assert agent.control_loop.applied is None, "one worker is missing"
+
+        await edge.deploy_on_big_node("memory-xs")
         await agent.running(1, "memory-xs")
         await agent.applied(1)
 
 
-async def test_two_agents_in_one_process_need_two_namespaces(edge: Edge, plane: ControlPlane) -> None:
-    await edge.big()
+async def test_two_agents_work_in_two_namespaces(edge: Edge, plane: ControlPlane) -> None:
+    await edge.deploy_on_big_node()
     other = Edge(plane, "another", edge._folder.with_name("another"))
     await plane.kubectl("create", "namespace", "another")
-    await other.big()
+    await other.deploy_on_big_node()
     async with edge.agent() as first, other.agent() as second:
         first.desire(1, 1)
         second.desire(1, 2)
         await asyncio.gather(first.running(1), second.running(2))
 
 
-async def test_without_the_api_server_nothing_is_known_and_afterwards_all_is_made_good(
+async def test_workers_are_unknown_without_the_api_server_and_the_agent_catches_up(
     edge: Edge, plane: ControlPlane
 ) -> None:
-    await edge.big()
+    await edge.deploy_on_big_node()
     async with edge.agent() as agent:
         agent.desire(1, 2)
         names = await agent.running(2)
@@ -279,10 +303,13 @@ async def test_without_the_api_server_nothing_is_known_and_afterwards_all_is_mad
         agent.desire(2, 3)
         await until(lambda: _unknown(agent), seconds=60, what="the loss of the API server", every=0.05)
         await plane.start_api_server()
-        # KWOK may take a minute to find the server again: the pods are its own matter.
+
+        # KWOK may take a minute to find the server again; the pods are not what is tested.
         await agent.applied(2)
+
         assert await edge.workers.replicas() == 3
         assert set(names) <= (await agent.workers() or {}).keys()
+
     assert {fact.kind for fact in edge.facts} == {"worker.started"}
 
 

@@ -55,7 +55,7 @@ async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
     await workers.kubectl("delete", "deployments", "--all")
 
 
-async def holds(agent: Agent) -> None:
+async def until_held(agent: Agent) -> None:
     await until(lambda: agent.lease.held, seconds=60, what="the agent to hold the Lease", every=0.02)
 
 
@@ -63,53 +63,66 @@ async def holder(workers: Workers) -> str:
     return await workers.kubectl("get", "lease", NAME, "--output=jsonpath={.spec.holderIdentity}")
 
 
-async def edit(workers: Workers, holder_identity: str) -> None:
+async def set_holder(workers: Workers, holder_identity: str) -> None:
     patch = json.dumps({"spec": {"holderIdentity": holder_identity}})
     await workers.kubectl("patch", "lease", NAME, "--type=merge", f"--patch={patch}")
 
 
-async def test_the_other_acts_when_the_holder_is_killed_and_tells_nothing_twice(
+async def test_the_standby_agent_takes_over_from_a_killed_holder_without_repeating_events(
     workers: Workers, tmp_path: Path
 ) -> None:
     kubeconfig, namespace = workers.kubernetes.kubeconfig, workers.namespace
-    told_first, told_second = list[WorkerFact](), list[WorkerFact]()
+    facts_of_first, facts_of_second = list[WorkerFact](), list[WorkerFact]()
     async with (
-        agent(kubeconfig, namespace, tmp_path / "second", told_second) as second,
-        agent(kubeconfig, namespace, tmp_path / "first", told_first) as first,
+        agent(kubeconfig, namespace, tmp_path / "second", facts_of_second) as second,
+        agent(kubeconfig, namespace, tmp_path / "first", facts_of_first) as first,
     ):
         await until(lambda: first.lease.held or second.lease.held, seconds=60, what="a holder")
         if second.lease.held:
             first, second = second, first
-            told_first, told_second = told_second, told_first
+            facts_of_first, facts_of_second = facts_of_second, facts_of_first
         for each in (first, second):
             each.desire(1, 2)
         names = await first.running(2)
         await second.running(2)
-        await until(lambda: second.lease.another_acts, seconds=60, what="the other to be seen")
-        assert second.controller.applied is None
-        assert not second.lease.speaks
+        await until(lambda: second.lease.another_acts, seconds=60, what="the other agent to be observed")
+
+        assert second.control_loop.applied is None
+        assert not second.lease.may_report
+
         for each in (first, second):
             each.desire(2, 1, [names[0]])
         await first.running(1)
         await second.running(1)
         await first.applied(2)
-        await until(lambda: any(fact.kind == "worker.stopped" for fact in told_first), seconds=60, what="its end told")
+        await until(
+            lambda: any(fact.kind == "worker.stopped" for fact in facts_of_first),
+            seconds=60,
+            what="the end to be published",
+        )
+
         assert first.lease.held
         assert not second.lease.held
         assert first.task is not None
+
         killed_at = time.monotonic()
         first.task.cancel()
-        await holds(second)
+        await until_held(second)
         print(f"the next one holds after {time.monotonic() - killed_at:.1f} s", file=sys.stderr)
+
         assert time.monotonic() - killed_at > LEASE_SECONDS - HOLD_SECONDS
+
         await second.applied(2)
         second.desire(3, 3)
         await second.running(3)
-    assert {fact.kind for fact in told_first} == {"worker.started", "worker.stopped"}
-    assert {fact.kind for fact in told_second} == {"worker.started"}, "the end of the victim was not its to tell"
+
+    assert {fact.kind for fact in facts_of_first} == {"worker.started", "worker.stopped"}
+    assert {fact.kind for fact in facts_of_second} == {"worker.started"}, (
+        "the end of the victim was the first agent's to report"
+    )
 
 
-async def test_a_lease_that_is_released_is_taken_at_once(workers: Workers, tmp_path: Path) -> None:
+async def test_a_released_lease_is_acquired_immediately(workers: Workers, tmp_path: Path) -> None:
     async with connected(workers.namespace, workers.kubernetes.kubeconfig) as api:
         taken: list[float] = []
         for name in ("first", "second", "third"):
@@ -117,7 +130,7 @@ async def test_a_lease_that_is_released_is_taken_at_once(workers: Workers, tmp_p
             lease = KubernetesLease(api, identity(tmp_path / name))
             began = time.monotonic()
             running = asyncio.create_task(lease.run())
-            await until(lambda lease=lease: lease.held, seconds=60, what=f"the {name} to hold")  # type: ignore[misc]
+            await until(lambda lease=lease: lease.held, seconds=60, what=f"the {name} agent to hold the Lease")  # type: ignore[misc]
             taken.append(time.monotonic() - began)
             assert await holder(workers) == identity(tmp_path / name)
             running.cancel()
@@ -127,47 +140,53 @@ async def test_a_lease_that_is_released_is_taken_at_once(workers: Workers, tmp_p
             assert not lease.held
             assert await holder(workers) == ""
         assert max(taken) < LEASE_SECONDS
+
         transitions = await workers.kubectl("get", "lease", NAME, "--output=jsonpath={.spec.leaseTransitions}")
         assert transitions == "3"
 
 
-async def test_an_agent_that_is_killed_takes_its_own_lease_back_at_once(workers: Workers, tmp_path: Path) -> None:
+async def test_a_killed_agent_reacquires_its_own_lease_immediately(workers: Workers, tmp_path: Path) -> None:
     facts: list[WorkerFact] = []
     async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as first:
-        await holds(first)
+        await until_held(first)
     began = time.monotonic()
     async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as again:
-        await holds(again)
+        await until_held(again)
         assert time.monotonic() - began < LEASE_SECONDS
 
 
-async def test_who_is_edited_out_stops_and_gets_it_back(workers: Workers, tmp_path: Path) -> None:
+async def test_a_holder_that_is_edited_out_stops_and_reacquires_the_lease(workers: Workers, tmp_path: Path) -> None:
     facts: list[WorkerFact] = []
     async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as one:
         one.desire(1, 1)
         await one.applied(1)
-        await edit(workers, "somebody")
+        await set_holder(workers, "somebody")
         await until(lambda: not one.lease.held, seconds=60, what="the agent to stop", every=0.02)
         edited_at = time.monotonic()
-        await until(lambda: not one.lease.speaks, seconds=60, what="the agent to be silent", every=0.02)
+        await until(lambda: not one.lease.may_report, seconds=60, what="the agent to be silent", every=0.02)
         one.desire(2, 2)
-        # What was decided before is stopped as well, at each call.
+        # Whatever was decided before is stopped as well, at each call.
         api = one.substrate._api
+
         with pytest.raises(NotHolder):
             await api.scale(f"slurmd-{SHAPE}", 2)
+
         (pod,), _ = await api.list(Collection.pods(workers.namespace, SHAPE_LABEL))
         with pytest.raises(NotHolder):
             await api.set_deletion_cost(pod, -1000)
         with pytest.raises(NotHolder):
             await api.delete(pod)
         assert await workers.replicas() == 1
-        await holds(one)
-        assert time.monotonic() - edited_at > HOLD_SECONDS, "somebody's time was not waited for"
+
+        await until_held(one)
+        assert time.monotonic() - edited_at > HOLD_SECONDS, "it did not wait for the other holder's expiry"
+
         await one.applied(2)
         assert await workers.replicas() == 2
+
         await workers.kubectl("delete", "lease", NAME)
-        await until(lambda: _is_ours(workers, tmp_path / "one"), seconds=60, what="the Lease to be made again")
-        await holds(one)
+        await until(lambda: _is_ours(workers, tmp_path / "one"), seconds=60, what="the Lease to be created again")
+        await until_held(one)
 
 
 async def _is_ours(workers: Workers, folder: Path) -> bool:
@@ -175,7 +194,7 @@ async def _is_ours(workers: Workers, folder: Path) -> bool:
     return found == identity(folder)
 
 
-async def test_without_the_api_server_it_stops_and_afterwards_acts_again(
+async def test_a_holder_stops_without_the_api_server_and_resumes_afterwards(
     workers: Workers, plane: ControlPlane, tmp_path: Path
 ) -> None:
     facts: list[WorkerFact] = []
@@ -187,24 +206,29 @@ async def test_without_the_api_server_it_stops_and_afterwards_acts_again(
         try:
             await until(lambda: not one.lease.held, seconds=60, what="the agent to stop", every=0.02)
             seconds = time.monotonic() - killed_at
-            assert one.lease.speaks, "that nothing can be seen is worth telling"
+            assert one.lease.may_report, "it still reports that the substrate is unavailable"
             one.desire(2, 2)
         finally:
             await plane.start_api_server()
         print(f"stopped {seconds:.1f} s after the API server", file=sys.stderr)
-        await holds(one)
+        await until_held(one)
+
         await one.applied(2)
+
         assert await workers.replicas() == 2
 
 
-async def test_agents_without_the_right_do_not_act_and_say_so(workers: Workers, tmp_path: Path) -> None:
+async def test_an_agent_without_permission_does_not_act(workers: Workers, tmp_path: Path) -> None:
     await workers.kubectl("create", "serviceaccount", "nobody")
     kubeconfig = await workers.kubernetes.service_account(workers.namespace, "nobody")
     async with connected(workers.namespace, kubeconfig) as api:
         lease = KubernetesLease(api, "nobody")
         running = asyncio.create_task(lease.run())
-        await until(lambda: lease.speaks, seconds=60, what="the first answer")
+
+        await until(lambda: lease.may_report, seconds=60, what="the first answer")
+
         assert not lease.held
+
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
@@ -228,13 +252,13 @@ class Member:
         except aiohttp.ClientError:
             return False
 
-    async def holds(self) -> bool:
+    async def holds_lease(self) -> bool:
         async with aiohttp.ClientSession() as http, http.get(f"{self._health}/metrics") as answer:
             return "\nclusterra_edge_lease_held 1.0\n" in await answer.text()
 
 
 class Pair:
-    """Two agents of one cluster, and the centre's view of them."""
+    """Two agents of one cluster, and the central side's view of them."""
 
     def __init__(self, nats: NatsServer, centre: Client, environment: Mapping[str, str], folder: Path) -> None:
         self.heartbeats: list[Heartbeat] = []
@@ -246,7 +270,7 @@ class Pair:
         self._generation = 0
 
     async def start(self, name: str) -> Member:
-        """With a shared folder of its own, in which a job's output is the agent's name."""
+        """Starts an agent with a shared folder of its own, in which a job's output is the agent's name."""
         folder, port = self._folder / name, free_port()
         (shared_dir(folder) / "job_1.out").write_text(name)
         environment = {**self._environment, "CLUSTERRA_HEALTH_PORT": str(port)}
@@ -265,18 +289,18 @@ class Pair:
         return self._generation
 
     async def applied(self, generation: int) -> None:
-        def told() -> bool:
+        def reported() -> bool:
             return any(beat.applied is not None and beat.applied.generation == generation for beat in self.heartbeats)
 
-        await until(told, seconds=60, what=f"generation {generation} to be applied")
+        await until(reported, seconds=60, what=f"generation {generation} to be applied")
 
     async def next_heartbeats(self, number: int) -> list[Heartbeat]:
         first = len(self.heartbeats)
         await until(lambda: len(self.heartbeats) >= first + number, seconds=60, what="heartbeats")
         return self.heartbeats[first:]
 
-    async def answering(self, name: str) -> None:
-        """Wait until log reads are answered by this one, and see that they are by no other."""
+    async def until_answering(self, name: str) -> None:
+        """Waits until this agent answers log reads, and checks that no other one does."""
 
         async def output() -> str:
             read = ReadLog(job_id="1", uid=os.getuid())
@@ -309,24 +333,33 @@ async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pair]:
         await bus.close(centre)
 
 
-async def test_of_two_agents_one_acts_and_speaks_and_the_other_follows_it_at_once(pair: Pair) -> None:
+async def test_one_of_two_agents_acts_and_reports_and_the_other_takes_over(pair: Pair) -> None:
     first = await pair.start("first")
     await pair.applied(await pair.desire(1))
     second = await pair.start("second")
-    assert (await first.holds(), await second.holds()) == (True, False)
-    await pair.answering("first")
-    assert all(beat.applied is not None for beat in await pair.next_heartbeats(3)), "another spoke"
+
+    assert (await first.holds_lease(), await second.holds_lease()) == (True, False)
+
+    await pair.until_answering("first")
+    assert all(beat.applied is not None for beat in await pair.next_heartbeats(3)), "another agent reported"
     assert await first.process.stop(20) == 0
+
     began = time.monotonic()
-    await until(second.holds, seconds=60, what="the second to hold", every=0.05, process=second.process)
+    await until(
+        second.holds_lease, seconds=60, what="the second agent to hold the Lease", every=0.05, process=second.process
+    )
     seconds = time.monotonic() - began
     print(f"after an orderly end the next one holds within {seconds:.1f} s", file=sys.stderr)
-    assert seconds < HOLD_SECONDS, "it waited for a Lease that had been released"
+
+    assert seconds < HOLD_SECONDS, "it waited although the Lease had been released"
+
     await pair.applied(await pair.desire(2))
-    await pair.answering("second")
+    await pair.until_answering("second")
     third = await pair.start("third")
     second.process.kill()
     await second.process.wait()
-    assert not await third.holds()
+
+    assert not await third.holds_lease()
+
     await pair.applied(await pair.desire(3))
-    await pair.answering("third")
+    await pair.until_answering("third")

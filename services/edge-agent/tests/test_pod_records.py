@@ -1,4 +1,4 @@
-"""What is told of a pod, whatever happens to it and however often its agent starts anew."""
+"""Which events are published for a pod, for any history and across restarts of the agent."""
 
 import tempfile
 from collections import Counter
@@ -14,37 +14,39 @@ from hypothesis import strategies as st
 
 NAME, SHAPE = "slurmd-general-xs-1", "general-xs"
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
-REFUSED = '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
+MISCLASSIFIED = (
+    '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
+)
 
-LOOKS = ("pending", "running", "refused", "failed", "cancelled", "terminating", "ending")
-"""`cancelled`: its deletion is accepted and it has not started; `ending`: its containers have ended, but it is still
-there."""
+STATES = ("pending", "running", "misclassified", "failed", "cancelled", "terminating", "ending")
+"""`cancelled`: its deletion is accepted and it has not started; `ending`: its containers have ended, but it still
+exists."""
 DELETED = ("cancelled", "terminating", "ending")
 
 
-def pod(look: str) -> Pod:
+def pod(state: str) -> Pod:
     metadata: dict[str, Any] = {"name": NAME, "uid": "uid-1", "creationTimestamp": BIRTH}
-    if look in DELETED:
+    if state in DELETED:
         metadata["deletionTimestamp"] = BIRTH
-    phase = {"pending": "Pending", "cancelled": "Pending", "failed": "Failed", "ending": "Failed"}.get(look, "Running")
-    ended = {"state": {"terminated": {"exitCode": 78, "message": REFUSED}}}
-    status = {"phase": phase, "containerStatuses": [ended] if look == "refused" else []}
+    phase = {"pending": "Pending", "cancelled": "Pending", "failed": "Failed", "ending": "Failed"}.get(state, "Running")
+    ended = {"state": {"terminated": {"exitCode": 78, "message": MISCLASSIFIED}}}
+    status = {"phase": phase, "containerStatuses": [ended] if state == "misclassified" else []}
     return Pod.model_validate({"metadata": metadata, "spec": {"nodeName": "node-1"}, "status": status})
 
 
-steps = st.one_of(st.sampled_from(LOOKS), st.sampled_from(("restart", "tell one", "named")))
+steps = st.one_of(st.sampled_from(STATES), st.sampled_from(("restart", "publish one", "named")))
 
 
 @given(st.lists(steps, max_size=12))
-def test_each_fact_of_a_pod_is_told_once_and_its_end_last(history: list[str]) -> None:
-    told = list[Any]()
+def test_each_event_of_a_pod_is_published_once_and_its_end_last(history: list[str]) -> None:
+    published = list[Any]()
     with tempfile.TemporaryDirectory() as folder:
         records, present, named = PodRecords(Path(folder)), None, False
-        seen = list[str]()
+        history_of_states = list[str]()
 
-        def tell(news: Any) -> None:
-            told.append(news)
-            records.told(news)
+        def publish(event: Any) -> None:
+            published.append(event)
+            records.mark_published(event)
 
         for step in history:
             match step:
@@ -52,52 +54,60 @@ def test_each_fact_of_a_pod_is_told_once_and_its_end_last(history: list[str]) ->
                     records = PodRecords(Path(folder))
                     if present:
                         records.observe(None, present, SHAPE)
-                case "tell one":
-                    for news in records.untold()[:1]:
-                        tell(news)
+                case "publish one":
+                    for event in records.pending_events()[:1]:
+                        publish(event)
                 case "named":
-                    if present and not present.terminating and "running" in seen:
+                    if present and not present.terminating and "running" in history_of_states:
                         named = True
-                        records.expect_to_go([present], {NAME})
-                case look if not {*DELETED, "failed"} & set(seen) or (
-                    {look, seen[-1]} < set(DELETED) and DELETED.index(look) > DELETED.index(seen[-1])
+                        records.mark_removing([present], {NAME})
+                case state if not {*DELETED, "failed"} & set(history_of_states) or (
+                    {state, history_of_states[-1]} < set(DELETED)
+                    and DELETED.index(state) > DELETED.index(history_of_states[-1])
                 ):
-                    seen.append(look)
-                    present, old = pod(look), present
+                    history_of_states.append(state)
+                    present, old = pod(state), present
                     records.observe(old, present, SHAPE)
                 case _:
                     pass
-        while records.untold():
-            tell(records.untold()[0])
+        while records.pending_events():
+            publish(records.pending_events()[0])
         if present:
             records.observe(present, None, SHAPE)
-        while records.untold():
-            tell(records.untold()[0])
-        assert records.untold() == PodRecords(Path(folder)).untold() == ()
-        assert not list(Path(folder).iterdir()), "it is forgotten"
-    kinds = [news.fact.kind for news in told]
+        while records.pending_events():
+            publish(records.pending_events()[0])
+        assert records.pending_events() == PodRecords(Path(folder)).pending_events() == ()
+        assert not list(Path(folder).iterdir()), "its record is deleted"
+    kinds = [event.fact.kind for event in published]
     assert set(Counter(kinds).values()) <= {1}
-    assert ("node.misclassified" in kinds) == ("refused" in seen)
-    for news in told:
-        if isinstance(news.fact, MisclassifiedFact):
-            assert (news.fact.node, news.version) == ("node-1", "uid-1")
-    if seen:
-        # Its containers may start though it has been deleted: nobody loses a worker by that.
-        began = set(seen[: seen.index("cancelled")] if "cancelled" in seen else seen) - {"pending"}
+    assert ("node.misclassified" in kinds) == ("misclassified" in history_of_states)
+    for event in published:
+        if isinstance(event.fact, MisclassifiedFact):
+            assert (event.fact.node, event.version) == ("node-1", "uid-1")
+    if history_of_states:
+        # Its containers may start although it has been deleted: that loses no worker.
+        began = set(
+            history_of_states[: history_of_states.index("cancelled")]
+            if "cancelled" in history_of_states
+            else history_of_states
+        ) - {"pending"}
         end = "worker.stopped" if named or not began else "worker.lost"
-        assert kinds[-1] == ("worker.failed" if "failed" in seen else end)
+        assert kinds[-1] == ("worker.failed" if "failed" in history_of_states else end)
 
 
-def test_a_worker_is_lost_from_the_moment_that_its_deletion_is_seen() -> None:
+def test_a_worker_is_lost_once_its_deletion_is_observed() -> None:
     with tempfile.TemporaryDirectory() as folder:
         records = PodRecords(Path(folder))
         records.observe(None, pod("running"), SHAPE)
         records.observe(pod("running"), pod("terminating"), SHAPE)
-        assert [news.fact.kind for news in records.untold()] == ["worker.started", "worker.lost"]
-        for news in records.untold():
-            records.told(news)
+
+        assert [event.fact.kind for event in records.pending_events()] == ["worker.started", "worker.lost"]
+
+        for event in records.pending_events():
+            records.mark_published(event)
         records.observe(pod("terminating"), pod("terminating"), SHAPE)
-        assert records.untold() == ()
+        assert records.pending_events() == ()
+
         records.observe(pod("terminating"), None, SHAPE)
-        assert records.untold() == ()
+        assert records.pending_events() == ()
         assert not list(Path(folder).iterdir())

@@ -1,4 +1,4 @@
-"""Prices in Prometheus' text format, and from an endpoint that is not always well."""
+"""Prices in Prometheus' text format, and from an endpoint that sometimes fails."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from clusterra_contracts.heartbeat import Price
 from clusterra_edge_agent.kubernetes.machines.karpenter import INSTANCE_FAMILIES
-from clusterra_edge_agent.kubernetes.machines.prices import METRIC, Prices, prices_of
+from clusterra_edge_agent.kubernetes.machines.prices import METRIC, Prices, parse_prices
 from clusterra_lab.machine.process import until
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ offerings = st.dictionaries(
 
 
 def exposition(prices: dict[tuple[str, str, str], float]) -> bytes:
-    """As a real client library writes it, with a neighbour whose name begins the same."""
+    """Returns metrics as a real client library writes them, with another metric whose name has the same prefix."""
     registry = CollectorRegistry()
     gauge = Gauge(METRIC, "What an offering costs", LABELS, registry=registry)
     other = Gauge(f"{METRIC}_old", "Something else", LABELS, registry=registry)
@@ -42,10 +42,10 @@ def exposition(prices: dict[tuple[str, str, str], float]) -> bytes:
 
 
 @given(offerings)
-def test_the_prices_of_our_families_are_read_and_no_others(prices: dict[tuple[str, str, str], float]) -> None:
+def test_only_prices_of_our_families_are_parsed(prices: dict[tuple[str, str, str], float]) -> None:
     found = {
         (price.lifecycle, price.instance_type, price.zone): price.usd_per_hour
-        for price in prices_of(exposition(prices).splitlines(keepends=True))
+        for price in parse_prices(exposition(prices).splitlines(keepends=True))
     }
     assert found == {
         (kind, instance_type, zone): value
@@ -58,14 +58,14 @@ def test_the_prices_of_our_families_are_read_and_no_others(prices: dict[tuple[st
 
 
 @given(st.one_of(st.text(), st.text(alphabet='{}",=\\# 0123456789.eE+-nNaAiIfFzone\n')))
-def test_what_is_no_metric_is_refused_as_such(text: str) -> None:
+def test_a_malformed_line_raises_at_most_a_value_error(text: str) -> None:
     line = f'{METRIC}{{instance_type="m7g.large"{text}\n'.encode()
     with suppress(ValueError):
-        assert all(price.usd_per_hour > 0 for price in prices_of([line]))
+        assert all(price.usd_per_hour > 0 for price in parse_prices([line]))
 
 
 class Karpenter:
-    """Serves metrics as it is told to; anything but text is a fault."""
+    """Serves the given metrics; None is an error status."""
 
     def __init__(self) -> None:
         self.answer: bytes | None = b""
@@ -117,11 +117,11 @@ async def test_a_price_is_known_as_long_as_scrapes_succeed(karpenter: tuple[Karp
         endpoint.answer = priced(0.05)
         await known("the new price", 0.05)
         endpoint.answer = None
-        await unknown("the failure")
+        await unknown("the failed scrape")
         endpoint.answer = exposition({})
-        await known("no price, which is an answer")
+        await known("the empty list of prices")
         endpoint.answer = METRIC.encode() + b'{instance_type="m7g.large",zone=\n'
-        await unknown("what is no metric")
+        await unknown("the malformed line")
         endpoint.answer = priced(0.03)
         await known("the price again", 0.03)
         scrapes = endpoint.scrapes
@@ -130,10 +130,10 @@ async def test_a_price_is_known_as_long_as_scrapes_succeed(karpenter: tuple[Karp
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    assert len(changes) == 6, "each change is told once, and nothing else"
+    assert len(changes) == 6, "each change is notified once, and nothing else"
 
 
-async def test_an_old_price_is_not_told(karpenter: tuple[Karpenter, str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_expired_price_is_unknown(karpenter: tuple[Karpenter, str], monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, url = karpenter
     endpoint.answer = priced(0.03)
     prices = Prices(url, lambda: None)
@@ -148,15 +148,17 @@ async def test_an_old_price_is_not_told(karpenter: tuple[Karpenter, str], monkey
             await running
 
 
-async def test_nobody_there_is_no_price() -> None:
-    told: list[None] = []
-    prices = Prices("http://127.0.0.1:9/metrics", lambda: told.append(None), every_seconds=0.01)
+async def test_an_unreachable_endpoint_gives_no_price() -> None:
+    notified: list[None] = []
+    prices = Prices("http://127.0.0.1:9/metrics", lambda: notified.append(None), every_seconds=0.01)
     running = asyncio.create_task(prices.run())
+
     try:
         await until(lambda: prices._failing, seconds=60, what="a failed scrape")
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
     assert prices.current is None
-    assert not told
+    assert not notified

@@ -1,4 +1,4 @@
-"""The process substrate; real processes stand in for slurmd: they listen on the port they are given, or fail."""
+"""The process substrate. Real processes stand in for slurmd: they listen on the port they are given, or fail."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ import psutil
 import pytest
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_edge_agent.process.one_by_one import StartRefused
+from clusterra_edge_agent.process.one_by_one import StartFailed
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import Slurmd
 from clusterra_edge_agent.process.substrate import ProcessSubstrate
@@ -44,14 +44,14 @@ DEAF = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done", "s
 
 
 def free_ports(count: int) -> range:
-    """So many in a row that nobody listens on at this moment."""
+    """Returns a range of ports on which nobody listens at this moment."""
     while not all(map(is_free, ports := range(first := free_port(), first + count))):
         pass
     return ports
 
 
 class Host:
-    """A folder and ports for the substrates of one test, which come and go as agents do."""
+    """A folder and ports for the substrates of one test, which start and stop as agents do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -73,7 +73,7 @@ class Host:
             substrate.close()
 
     def processes(self) -> list[psutil.Process]:
-        """All that this test's substrates started and that still run."""
+        """Returns all running processes that this test's substrates started."""
         ours = []
         for process in psutil.process_iter():
             try:
@@ -98,12 +98,14 @@ async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await host.kill_all()
 
 
-async def reached(substrate: ProcessSubstrate, condition: Callable[[tuple[Worker, ...]], object]) -> tuple[Worker, ...]:
-    async def look() -> tuple[Worker, ...] | None:
+async def until_workers(
+    substrate: ProcessSubstrate, condition: Callable[[tuple[Worker, ...]], object]
+) -> tuple[Worker, ...]:
+    async def matching() -> tuple[Worker, ...] | None:
         workers = await substrate.workers()
         return (workers or (),) if condition(workers) else None  # type: ignore[return-value]
 
-    await until(look, seconds=30, what="the workers", every=0.01)
+    await until(matching, seconds=30, what="the workers", every=0.01)
     return await substrate.workers()
 
 
@@ -111,68 +113,78 @@ def phases(*expected: WorkerPhase) -> Callable[[tuple[Worker, ...]], bool]:
     return lambda workers: sorted(worker.phase for worker in workers) == sorted(expected)
 
 
-async def tell(substrate: ProcessSubstrate) -> list[str]:
-    told = []
-    while untold := substrate.untold():
-        told.append(f"{untold[0].fact.kind} {untold[0].worker}")
-        await substrate.told(untold[0])
-    return told
+async def publish_all(substrate: ProcessSubstrate) -> list[str]:
+    published = []
+    while pending_events := substrate.pending_events():
+        published.append(f"{pending_events[0].fact.kind} {pending_events[0].worker}")
+        await substrate.mark_published(pending_events[0])
+    return published
 
 
 async def test_workers_boot_and_run_each_on_a_port_of_its_own(host: Host) -> None:
     async with host.substrate(LISTENS) as substrate:
         names = {await substrate.start("compute-xs", SPEC) for _ in range(3)}
         assert {worker.phase for worker in await substrate.workers()} == {"booting"}
-        workers = await reached(substrate, phases("running", "running", "running"))
+
+        workers = await until_workers(substrate, phases("running", "running", "running"))
         assert {worker.name for worker in workers} == names
         assert all(name.startswith("compute-xs-") and len(name) == len("compute-xs-") + 5 for name in names)
-        assert sorted(await tell(substrate)) == sorted(f"worker.started {name}" for name in names)
+        assert sorted(await publish_all(substrate)) == sorted(f"worker.started {name}" for name in names)
 
 
-async def test_a_removed_worker_is_asked_to_end_and_leaves_nothing_behind(host: Host) -> None:
+async def test_a_removed_worker_is_terminated_and_leaves_nothing_behind(host: Host) -> None:
     async with host.substrate(LISTENS) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         other = await substrate.start("compute-xs", SPEC)
         (host.folder / f"spool-{name}" / "deep").mkdir(parents=True)
-        await reached(substrate, phases("running", "running"))
+        await until_workers(substrate, phases("running", "running"))
         await substrate.remove(name)
         await substrate.remove(name)
-        workers = await reached(substrate, lambda workers: len(workers) == 1)
+
+        workers = await until_workers(substrate, lambda workers: len(workers) == 1)
+
         assert workers[0].name == other
-        assert await tell(substrate) == [f"worker.started {name}", f"worker.stopped {name}", f"worker.started {other}"]
+        assert await publish_all(substrate) == [
+            f"worker.started {name}",
+            f"worker.stopped {name}",
+            f"worker.started {other}",
+        ]
         assert not (host.folder / f"spool-{name}").exists()
         assert [file.name for file in (host.folder / "workers").iterdir()] == [f"{other}.json"]
         assert [file.name for file in (host.folder / "logs").iterdir()] == [f"{other}.log"]
         assert len(host.processes()) == 1
 
 
-async def test_one_that_does_not_end_is_killed_after_the_grace_time(host: Host) -> None:
+async def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace_time(host: Host) -> None:
     async with host.substrate(DEAF, grace_seconds=0.2) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         log = host.folder / "logs" / f"{name}.log"
         await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap")
         await substrate.remove(name)
+
         assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
-        await reached(substrate, phases())
-        assert await tell(substrate) == [f"worker.started {name}", f"worker.stopped {name}"]
+
+        await until_workers(substrate, phases())
+        assert await publish_all(substrate) == [f"worker.started {name}", f"worker.stopped {name}"]
 
 
-async def test_a_worker_that_ends_by_itself_is_failed_until_that_is_told_and_its_shape_waits(host: Host) -> None:
+async def test_a_worker_that_ends_by_itself_is_failed_and_its_shape_backs_off(host: Host) -> None:
     async with host.substrate(FAILS) as substrate:
         name = await substrate.start("compute-xs", SPEC)
-        workers = await reached(substrate, phases("failed"))
+        workers = await until_workers(substrate, phases("failed"))
+
         assert workers[0].reason == "it ended by itself with exit code 3"
-        with pytest.raises(StartRefused, match="failed 1 times in a row") as refused:
+        with pytest.raises(StartFailed, match="failed 1 times in a row") as failed:
             await substrate.start("compute-xs", SPEC)
-        assert 0 < refused.value.retry_after_seconds <= 1
-        assert await tell(substrate) == [f"worker.started {name}", f"worker.failed {name}"]
+        assert 0 < failed.value.retry_after_seconds <= 1
+        assert await publish_all(substrate) == [f"worker.started {name}", f"worker.failed {name}"]
         assert await substrate.workers() == ()
         assert (host.folder / "logs" / "compute-xs.failed.log").read_text() == "no key\n"
-        assert await substrate.start("general-xs", SPEC), "another shape does not wait"
+        assert await substrate.start("general-xs", SPEC), "another shape has no back-off"
 
 
 @pytest.mark.parametrize("victim", ["launcher", "slurmd"])
-async def test_the_steps_of_a_worker_do_not_outlive_it(host: Host, victim: str) -> None:
+async def test_job_steps_do_not_outlive_their_worker(host: Host, victim: str) -> None:
     async with host.substrate(STEPS) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         await substrate.start("compute-xs", SPEC)
@@ -180,35 +192,41 @@ async def test_the_steps_of_a_worker_do_not_outlive_it(host: Host, victim: str) 
         leader = next(record.process.pid for record in records(host) if record.name == name)
         session = [process for process in host.processes() if os.getsid(process.pid) == leader]
         next(process for process in session if (process.pid == leader) == (victim == "launcher")).kill()
-        await reached(substrate, phases("failed", "booting"))
-        assert len(host.processes()) == 5, "those of the other worker"
+
+        await until_workers(substrate, phases("failed", "booting"))
+
+        assert len(host.processes()) == 5, "the processes of the other worker"
 
 
-async def test_the_next_agent_adopts_what_runs_and_sees_its_end(host: Host) -> None:
+async def test_the_next_agent_adopts_running_workers_and_notices_their_end(host: Host) -> None:
     async with host.substrate(SLEEPS) as substrate:
         names = [await substrate.start("compute-xs", SPEC) for _ in range(3)]
-        await tell(substrate)
+        await publish_all(substrate)
         pids = {process.pid for process in host.processes()}
-    assert {process.pid for process in host.processes()} == pids, "they outlive their substrate"
+
+    assert {process.pid for process in host.processes()} == pids, "the workers outlive their substrate"
+
     async with host.substrate(SLEEPS) as substrate:
         assert sorted(worker.name for worker in await substrate.workers()) == sorted(names)
-        assert substrate.untold() == ()
+        assert substrate.pending_events() == ()
+
         host.processes()[0].kill()
-        workers = await reached(substrate, phases("booting", "booting", "failed"))
+        workers = await until_workers(substrate, phases("booting", "booting", "failed"))
         failed = next(worker for worker in workers if worker.phase == "failed")
-        assert await tell(substrate) == [f"worker.failed {failed.name}"]
+
+        assert await publish_all(substrate) == [f"worker.failed {failed.name}"]
 
 
-async def test_what_ended_while_no_agent_watched_is_told_by_the_next(host: Host) -> None:
+async def test_a_worker_that_ended_without_an_agent_is_reported_by_the_next(host: Host) -> None:
     async with host.substrate(SLEEPS) as substrate:
         name = await substrate.start("compute-xs", SPEC)
     await host.kill_all()
     async with host.substrate(SLEEPS) as substrate:
-        await reached(substrate, phases("failed"))
+        await until_workers(substrate, phases("failed"))
     async with host.substrate(SLEEPS) as substrate:
-        assert await tell(substrate) == [f"worker.started {name}", f"worker.failed {name}"]
+        assert await publish_all(substrate) == [f"worker.started {name}", f"worker.failed {name}"]
     async with host.substrate(SLEEPS) as substrate:
-        assert substrate.untold() == ()
+        assert substrate.pending_events() == ()
 
 
 async def test_a_removal_is_finished_by_the_next_agent(host: Host) -> None:
@@ -219,8 +237,8 @@ async def test_a_removal_is_finished_by_the_next_agent(host: Host) -> None:
         await substrate.remove(name)
     async with host.substrate(DEAF, grace_seconds=0.1) as substrate:
         assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
-        await reached(substrate, phases())
-        assert await tell(substrate) == [f"worker.started {name}", f"worker.stopped {name}"]
+        await until_workers(substrate, phases())
+        assert await publish_all(substrate) == [f"worker.started {name}", f"worker.stopped {name}"]
 
 
 KILLED_AGENTS = """
@@ -241,19 +259,19 @@ async def agent(ready):
 
 chance = random.Random(3)
 for _ in range(60):
-    seen, ready = os.pipe()
+    waiting, ready = os.pipe()
     if (pid := os.fork()) == 0:
         asyncio.run(agent(ready))
-    os.read(seen, 1)
+    os.read(waiting, 1)
     # A start takes 2 to 5 ms, so this is at any point of one of the first.
     time.sleep(chance.uniform(0, 0.02))
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    os.close(seen), os.close(ready)
+    os.close(waiting), os.close(ready)
 """
 
 
-async def test_whenever_a_starting_agent_is_killed_there_is_one_record_for_each_process(host: Host) -> None:
+async def test_each_process_has_one_record_whenever_the_agent_is_killed(host: Host) -> None:
     command = [sys.executable, "-c", KILLED_AGENTS, str(host.folder), str(host.ports.start)]
     agents = await asyncio.create_subprocess_exec(*command)
     async with asyncio.timeout(60):
@@ -262,9 +280,11 @@ async def test_whenever_a_starting_agent_is_killed_there_is_one_record_for_each_
         before = len(records(host))
         await until(lambda: {p.pid for p in host.processes()} == on_record(host), seconds=30, what="one record each")
         phases = [worker.phase for worker in await substrate.workers()]
+
         assert before > 10
         assert phases.count("booting") == len(host.processes())
         assert phases.count("failed") < 20, "killed between the record and the release"
+
         ports = [record.port for record in records(host)]
         assert len(ports) == len(set(ports))
 
@@ -282,32 +302,34 @@ def on_record(host: Host) -> set[int]:
     return {record.process.pid for record in records(host)}
 
 
-async def test_ports_that_others_listen_on_are_passed_over_until_there_is_none(host: Host) -> None:
+async def test_occupied_ports_are_skipped(host: Host) -> None:
     with socket.create_server(("127.0.0.1", host.ports[2])):
         async with host.substrate(SLEEPS) as substrate:
             for _ in range(len(host.ports) - 1):
                 await substrate.start("compute-xs", SPEC)
-            with pytest.raises(StartRefused, match="CLUSTERRA_SLURMD_PORTS"):
+            with pytest.raises(StartFailed, match="CLUSTERRA_SLURMD_PORTS"):
                 await substrate.start("compute-xs", SPEC)
         records = [file.read_text() for file in (host.folder / "workers").iterdir()]
+
         assert not any(f'"port":{host.ports[2]},' in record for record in records)
 
 
-async def test_a_port_is_not_given_again_by_the_next_agent_before_all_others(host: Host) -> None:
+async def test_ports_are_assigned_in_turn_across_agents(host: Host) -> None:
     given = []
     for _ in range(len(host.ports)):
         async with host.substrate(FAILS) as substrate:
             await substrate.start("compute-xs", SPEC)
-            await reached(substrate, phases("failed"))
+            await until_workers(substrate, phases("failed"))
             given += [record.port for record in all_records(host)]
-            await tell(substrate)
+            await publish_all(substrate)
+
     assert given == list(host.ports)
 
 
 async def test_without_a_record_nothing_is_started(host: Host) -> None:
     async with host.substrate(SLEEPS) as substrate:
         (host.folder / "workers").rmdir()
-        with pytest.raises(StartRefused, match="no record of"):
+        with pytest.raises(StartFailed, match=r"the record of .* cannot be written"):
             await substrate.start("compute-xs", SPEC)
         assert await substrate.workers() == ()
         assert host.processes() == []

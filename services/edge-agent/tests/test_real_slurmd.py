@@ -30,7 +30,7 @@ JOB_SECONDS = 30.0
 
 
 class Site:
-    """One cluster, and the folder of the agents that come and go."""
+    """One cluster, and the folder of the agents that start and stop."""
 
     def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
         self.cluster = cluster
@@ -50,7 +50,7 @@ class Site:
             boots.cancel()
             substrate.close()
 
-    def leader(self, name: WorkerName) -> int:
+    def launcher_pid(self, name: WorkerName) -> int:
         file = self.folder / "workers" / f"{name}.json"
         record = TypeAdapter(ProcessRecord).validate_json(file.read_text())
         return record.process.pid
@@ -59,8 +59,8 @@ class Site:
         shown = await self.cluster.run("squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T %N")
         return shown.stdout.strip()
 
-    async def runs(self, job_id: str) -> WorkerName:
-        """The worker that a job runs on."""
+    async def until_running(self, job_id: str) -> WorkerName:
+        """Waits until a job runs. Returns its worker."""
 
         async def where() -> str | None:
             state, _, node = (await self.squeue(job_id)).partition(" ")
@@ -68,7 +68,7 @@ class Site:
 
         return await until(where, seconds=JOB_SECONDS, what=f"job {job_id} to run", every=0.05)
 
-    async def registered(self, *names: WorkerName) -> None:
+    async def until_registered(self, *names: WorkerName) -> None:
         async def known() -> bool:
             shown = await self.cluster.run("sinfo", "--noheader", "--Node", "--format=%N %T")
             return {f"{name} idle" for name in names} <= set(shown.stdout.splitlines())
@@ -91,16 +91,18 @@ async def site(cluster: SlurmCluster, tmp_path: Path) -> AsyncIterator[Site]:
     async with site.substrate() as substrate:
         for worker in await substrate.workers():
             await substrate.remove(worker.name)
-        await reached(substrate, lambda workers: all(worker.phase == "failed" for worker in workers))
+        await until_workers(substrate, lambda workers: all(worker.phase == "failed" for worker in workers))
     for node in (await cluster.run("sinfo", "--noheader", "--Node", "--format=%N")).stdout.split():
         await cluster.run("scontrol", "delete", f"nodename={node}")
 
 
-async def reached(substrate: ProcessSubstrate, condition: Callable[[tuple[Worker, ...]], bool]) -> tuple[Worker, ...]:
-    async def look() -> bool:
+async def until_workers(
+    substrate: ProcessSubstrate, condition: Callable[[tuple[Worker, ...]], bool]
+) -> tuple[Worker, ...]:
+    async def matching() -> bool:
         return condition(await substrate.workers())
 
-    await until(look, seconds=30, what="the workers", every=0.01)
+    await until(matching, seconds=30, what="the workers", every=0.01)
     return await substrate.workers()
 
 
@@ -116,31 +118,33 @@ def steps(job_id: str) -> list[str]:
     ]
 
 
-async def test_workers_register_with_their_shape_on_a_small_machine_and_leave_nothing(site: Site) -> None:
+async def test_workers_register_with_their_shapes_resources_and_leave_nothing_behind(site: Site) -> None:
     async with site.substrate() as substrate:
         names = [await substrate.start("memory-large", SPEC) for _ in range(3)]
-        await reached(substrate, lambda workers: all(worker.phase == "running" for worker in workers))
-        await site.registered(*names)
+        await until_workers(substrate, lambda workers: all(worker.phase == "running" for worker in workers))
+        await site.until_registered(*names)
         node = (await site.cluster.run("scontrol", "show", "node", names[0])).stdout
+
         assert "CPUTot=16" in node
         assert "RealMemory=131072" in node
         assert "ActiveFeatures=memory,memory-large" in node
         assert (site.cluster.spool_dir / names[0]).is_dir()
+
         for name in names:
             await substrate.remove(name)
-        await reached(substrate, lambda workers: not workers)
-        assert [news.fact.kind for news in substrate.untold()] == ["worker.started", "worker.stopped"] * 3
+        await until_workers(substrate, lambda workers: not workers)
+        assert [event.fact.kind for event in substrate.pending_events()] == ["worker.started", "worker.stopped"] * 3
         assert not any((site.cluster.spool_dir / name).exists() for name in names)
 
 
-async def test_a_job_goes_on_while_its_agent_is_replaced(site: Site) -> None:
+async def test_a_job_keeps_running_while_its_agent_is_replaced(site: Site) -> None:
     script = f"#!/bin/bash\nid -u; until [ -e {site.cluster.shared_path}/goal ]; do sleep 0.1; done; echo done\n"
     async with site.substrate() as substrate:
         name = await substrate.start("memory-large", SPEC)
         job_id = await site.cluster.sbatch(ALICE, script, "--output=job_%j.out", "--constraint=memory-large")
-        assert await site.runs(job_id) == name
+        assert await site.until_running(job_id) == name
     async with site.substrate() as substrate:
-        workers = await reached(substrate, lambda workers: [worker.phase for worker in workers] == ["running"])
+        workers = await until_workers(substrate, lambda workers: [worker.phase for worker in workers] == ["running"])
         assert workers[0].name == name
         (site.cluster.shared_dir / "goal").touch()
 
@@ -155,16 +159,18 @@ async def test_a_job_goes_on_while_its_agent_is_replaced(site: Site) -> None:
 
 
 @pytest.mark.parametrize("victim", ["launcher", "slurmd"])
-async def test_a_worker_that_dies_takes_its_job_steps_with_it(site: Site, victim: str) -> None:
+async def test_job_steps_end_with_their_worker(site: Site, victim: str) -> None:
     async with site.substrate() as substrate:
         name = await substrate.start("memory-large", SPEC)
         job_id = await site.cluster.sbatch(ALICE, "#!/bin/bash\necho up; sleep 600\n", "--output=job_%j.out")
-        assert await site.runs(job_id) == name
+        assert await site.until_running(job_id) == name
         assert steps(job_id)
-        launcher = psutil.Process(site.leader(name))
+
+        launcher = psutil.Process(site.launcher_pid(name))
         chosen = launcher if victim == "launcher" else launcher.children()[0]
         chosen.send_signal(signal.SIGKILL)
-        workers = await reached(substrate, lambda workers: [worker.phase for worker in workers] == ["failed"])
+        workers = await until_workers(substrate, lambda workers: [worker.phase for worker in workers] == ["failed"])
+
         assert workers[0].name == name
         assert steps(job_id) == []
         assert not (site.cluster.spool_dir / name).exists()

@@ -1,4 +1,4 @@
-"""What reconcile may and may not do, whatever is desired and whatever there is."""
+"""Properties of reconcile, for any desired state and any workers."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -69,32 +69,33 @@ def test_only_present_victims_of_their_own_shape_are_removed(
         if worker.shape == target.shape and worker.name in target.victims and worker.phase in PRESENT
     }
     removed = [action.name for action in reconcile(desired(wanted), fleet) if isinstance(action, Remove)]
+
     assert sorted(removed) == sorted(allowed)
 
 
 @given(fleets(), targets)
-def test_afterwards_each_listed_shape_has_at_least_its_replicas_and_none_more_than_it_kept(
+def test_each_listed_shape_reaches_its_replicas_unless_it_keeps_more(
     fleet: tuple[Worker, ...], wanted: tuple[ShapeTarget, ...]
 ) -> None:
     state = desired(wanted)
     after = Counter(worker.shape for worker in carried_out(fleet, state) if worker.phase in PRESENT)
     for target in wanted:
-        kept = sum(
+        remaining = sum(
             worker.shape == target.shape and worker.phase in PRESENT and worker.name not in target.victims
             for worker in fleet
         )
-        assert after[target.shape] == max(kept, target.replicas)
+        assert after[target.shape] == max(remaining, target.replicas)
 
 
 @given(fleets(), targets)
-def test_shapes_that_are_not_listed_are_left_alone(fleet: tuple[Worker, ...], wanted: tuple[ShapeTarget, ...]) -> None:
+def test_unlisted_shapes_are_left_unchanged(fleet: tuple[Worker, ...], wanted: tuple[ShapeTarget, ...]) -> None:
     listed = {target.shape for target in wanted}
     after = carried_out(fleet, desired(wanted))
     assert [w for w in after if w.shape not in listed] == [w for w in fleet if w.shape not in listed]
 
 
 @given(fleets(), targets)
-def test_doing_it_again_changes_nothing(fleet: tuple[Worker, ...], wanted: tuple[ShapeTarget, ...]) -> None:
+def test_a_second_reconciliation_changes_nothing(fleet: tuple[Worker, ...], wanted: tuple[ShapeTarget, ...]) -> None:
     state = desired(wanted)
     assert reconcile(state, carried_out(fleet, state)) == ()
 

@@ -1,4 +1,4 @@
-"""What the environment may say."""
+"""Valid and invalid settings."""
 
 import pytest
 import structlog
@@ -20,7 +20,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_the_least_that_is_needed() -> None:
+def test_minimal_settings() -> None:
     settings = Settings()
     assert settings.ref.key == "acme.c1"
     assert settings.worker_launcher == ()
@@ -36,13 +36,13 @@ def test_the_launcher_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "value", "hint"),
     [
         ("CLUSTERRA_SLURMD_CONF_SERVER", "10.0.0.5:6817", "exactly one of"),
-        ("CLUSTERRA_SLURMD_SPOOL", "/var/spool/slurmd", "must hold {worker}"),
-        ("CLUSTERRA_SLURMD_FIRST_PORT", "65000", "beyond port 65535"),
+        ("CLUSTERRA_SLURMD_SPOOL", "/var/spool/slurmd", "must contain {worker}"),
+        ("CLUSTERRA_SLURMD_FIRST_PORT", "65000", "exceed port 65535"),
         ("CLUSTERRA_TENANT", "*", "tenant"),
         ("CLUSTERRA_CLUSTER", "c1.>", "cluster"),
     ],
 )
-def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str, hint: str) -> None:
+def test_invalid_settings_are_rejected(monkeypatch: pytest.MonkeyPatch, name: str, value: str, hint: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ValidationError, match=hint):
         Settings()
@@ -51,14 +51,14 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, v
 @pytest.mark.parametrize(
     ("given", "taken"), [("59.9", 480.0), ("0", 480.0), ("-1", 480.0), ("60", 60.0), ("900", 900.0)]
 )
-def test_a_time_too_short_for_ghosts_is_a_mistake(monkeypatch: pytest.MonkeyPatch, given: str, taken: float) -> None:
+def test_a_ghost_time_that_is_too_short_is_replaced(monkeypatch: pytest.MonkeyPatch, given: str, taken: float) -> None:
     monkeypatch.setenv("CLUSTERRA_GHOST_SECONDS", given)
     with structlog.testing.capture_logs() as logs:
         assert Settings().ghost_seconds == taken
     assert [line["event"] for line in logs] == ["ghost_seconds_too_short"] * (float(given) != taken)
 
 
-def test_where_the_configuration_comes_from_must_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_of_slurms_configuration_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLUSTERRA_SLURMD_CONF")
     with pytest.raises(ValidationError, match="exactly one of"):
         Settings()
@@ -82,7 +82,7 @@ def test_where_the_configuration_comes_from_must_be_told(monkeypatch: pytest.Mon
         ("https://gateway.example.com?key=1", False, False),
     ],
 )
-def test_a_key_goes_to_another_machine_by_tls(
+def test_a_key_is_sent_to_other_machines_only_over_tls(
     monkeypatch: pytest.MonkeyPatch, url: str, plain: bool, allowed: bool
 ) -> None:
     monkeypatch.setenv("CLUSTERRA_GATEWAY_URL", url)

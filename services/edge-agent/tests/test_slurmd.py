@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 SPEC = WorkerSpec(cpus=4, memory_mib=7680, features=("compute", "compute-medium"), gres="gpu:h100:2", weight=8)
 
 
-def test_a_dynamic_node_in_the_foreground_through_the_launcher() -> None:
+def test_slurmd_starts_a_dynamic_node_in_the_foreground_through_the_launcher() -> None:
     slurmd = Slurmd(("chroot", "/srv/slurm"), "/usr/sbin/slurmd", "/etc/slurm/slurm.conf", None)
     assert slurmd.argv("compute-medium-ab2cd", 17001, SPEC) == [
         *("chroot", "/srv/slurm", "/usr/sbin/slurmd", "-D", "-Z", "-N", "compute-medium-ab2cd"),
@@ -42,6 +42,6 @@ def test_no_feature_or_gres_can_add_another_setting(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a b", "a\nPort=1", "a=b", "a;b", "$(id)", "é"])
-def test_what_is_no_single_value_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSpec, match="cannot be a feature"):
+def test_values_with_special_characters_are_rejected(text: str) -> None:
+    with pytest.raises(InvalidSpec, match="is not valid as a feature"):
         node_conf(9, WorkerSpec(cpus=1, memory_mib=1, features=(text,)))

@@ -1,4 +1,4 @@
-"""Why workers do not start, from every state of a pod and with any machines on their way."""
+"""Why workers do not start, for every state of a pod and with any booting machines."""
 
 import json
 from collections import Counter
@@ -15,7 +15,9 @@ from kube_machines import INITIALIZED, LAUNCHED, NO_CAPACITY, claim_labels
 
 SHAPE = "general-xs"
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
-REFUSED = '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
+MISCLASSIFIED = (
+    '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
+)
 
 SERVES: dict[str, Any] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 BOOTS: dict[str, Any] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
@@ -38,17 +40,17 @@ def ended(code: int, message: str) -> dict[str, Any]:
 CAUSES = {
     "insufficient_capacity": [unscheduled("Unschedulable")],
     "image_pull": [waiting("ErrImagePull"), waiting("ImagePullBackOff"), waiting("ErrImageNeverPull")],
-    "misclassified": [waiting("CrashLoopBackOff", ended(78, REFUSED))],
+    "misclassified": [waiting("CrashLoopBackOff", ended(78, MISCLASSIFIED))],
     "other": [
         waiting("CrashLoopBackOff", ended(1, "")),
-        waiting("CrashLoopBackOff", ended(1, REFUSED)),
+        waiting("CrashLoopBackOff", ended(1, MISCLASSIFIED)),
         waiting("CrashLoopBackOff", ended(78, "no JSON")),
         waiting("CreateContainerConfigError"),
         unscheduled("SchedulingGated"),
     ],
     "": [SERVES, BOOTS, waiting("ContainerCreating"), {"phase": "Failed", "reason": "Evicted"}],
 }
-"""What pods can look like, by what they are stuck because of."""
+"""Statuses of pods, by the cause that blocks them."""
 
 
 def pod(name: str, status: dict[str, Any]) -> Pod:
@@ -73,65 +75,70 @@ def claim(*conditions: dict[str, str], family: str = "general", going: bool = Fa
 
 
 @given(st.lists(st.sampled_from([(cause, status) for cause, some in CAUSES.items() for status in some]), max_size=12))
-def test_each_worker_that_does_not_start_counts_once_for_its_cause(looks: list[tuple[str, dict[str, Any]]]) -> None:
-    pods = {f"p-{number}": pod(f"p-{number}", status) for number, (_, status) in enumerate(looks)}
-    told = list(stuck({SHAPE: pods}, [deployment()], None))
-    assert {line.cause: line.workers for line in told} == Counter(cause for cause, _ in looks if cause)
-    assert all(line.shape == SHAPE and line.message for line in told)
-    assert len({line.cause for line in told}) == len(told)
+def test_each_worker_that_does_not_start_counts_once_for_its_cause(statuses: list[tuple[str, dict[str, Any]]]) -> None:
+    pods = {f"p-{number}": pod(f"p-{number}", status) for number, (_, status) in enumerate(statuses)}
+    lines = list(stuck({SHAPE: pods}, [deployment()], None))
+    assert {line.cause: line.workers for line in lines} == Counter(cause for cause, _ in statuses if cause)
+    assert all(line.shape == SHAPE and line.message for line in lines)
+    assert len({line.cause for line in lines}) == len(lines)
 
 
 @given(
     waiting=st.integers(0, 6),
     bought=st.integers(0, 6),
     serving=st.integers(0, 2),
-    refused=st.integers(0, 2),
+    unavailable=st.integers(0, 2),
     going=st.integers(0, 2),
     others=st.integers(0, 2),
 )
-def test_a_worker_whose_machine_has_been_bought_only_boots(
-    waiting: int, bought: int, serving: int, refused: int, going: int, others: int
+def test_a_worker_with_a_bought_machine_is_not_stuck(
+    waiting: int, bought: int, serving: int, unavailable: int, going: int, others: int
 ) -> None:
     pods = {f"p-{number}": pod(f"p-{number}", unscheduled("Unschedulable")) for number in range(waiting)}
     claims = [
         *[claim(LAUNCHED)] * bought,
         *[claim(LAUNCHED, INITIALIZED)] * serving,
-        *[claim(NO_CAPACITY)] * refused,
+        *[claim(NO_CAPACITY)] * unavailable,
         *[claim(LAUNCHED, going=True)] * going,
         *[claim(LAUNCHED, family="memory")] * others,
     ]
     selector = {"clusterra.io/family": "general", "karpenter.k8s.aws/instance-cpu": "2", "kubernetes.io/arch": "arm64"}
-    told = list(stuck({SHAPE: pods}, [deployment(selector)], claims))
-    assert [line.workers for line in told] == [waiting - bought] * (waiting > bought)
-    for line in told:
+
+    lines = list(stuck({SHAPE: pods}, [deployment(selector)], claims))
+
+    assert [line.workers for line in lines] == [waiting - bought] * (waiting > bought)
+
+    for line in lines:
         assert line.cause == "insufficient_capacity"
         assert line.message == (
-            "InsufficientCapacity: no m7g.large in eu-west-1a" if refused else "Unschedulable: 0/3 nodes"
+            "InsufficientCapacity: no m7g.large in eu-west-1a" if unavailable else "Unschedulable: 0/3 nodes"
         )
 
 
-def test_a_machine_of_another_size_serves_nobody() -> None:
+def test_a_machine_of_another_size_does_not_count() -> None:
     pods = {"p": pod("p", unscheduled("Unschedulable"))}
     selector = {"karpenter.k8s.aws/instance-cpu": "16"}
     assert [line.workers for line in stuck({SHAPE: pods}, [deployment(selector)], [claim(LAUNCHED)])] == [1]
 
 
-def test_pods_that_may_not_be_made_are_told_though_there_are_none() -> None:
+def test_pods_that_cannot_be_created_are_reported() -> None:
     quota = deployment(type="ReplicaFailure", status="True", reason="FailedCreate", message="exceeded quota: pods")
     (line,) = stuck({}, [quota], ())
     assert (line.shape, line.cause, line.workers) == (SHAPE, "quota", 0)
     assert line.message == "FailedCreate: exceeded quota: pods"
+
     policy = deployment(type="ReplicaFailure", status="True", reason="FailedCreate", message="denied by policy")
     assert [line.cause for line in stuck({}, [policy], ())] == ["other"]
+
     over = deployment(type="ReplicaFailure", status="False", reason="FailedCreate", message="exceeded quota: pods")
     assert list(stuck({}, [over], ())) == []
 
 
-def test_a_refusal_says_what_the_machine_has() -> None:
-    refused = pod("p", waiting("CrashLoopBackOff", ended(78, REFUSED + "\n")))
-    (line,) = stuck({SHAPE: {"p": refused}}, [], ())
+def test_a_misclassification_names_the_machines_resources() -> None:
+    misclassified = pod("p", waiting("CrashLoopBackOff", ended(78, MISCLASSIFIED + "\n")))
+    (line,) = stuck({SHAPE: {"p": misclassified}}, [], ())
     assert (
-        line.message == "Misclassified: its machine has 2 CPUs and 800 MiB, and its shape promises 4 CPUs and 900 MiB"
+        line.message == "Misclassified: the machine has 2 CPUs and 800 MiB, but the shape promises 4 CPUs and 900 MiB"
     )
 
 
@@ -139,13 +146,15 @@ def test_a_refusal_says_what_the_machine_has() -> None:
     ("actual", "said"),
     [({"gpus": 1, "gpu_model": "NVIDIA L40S"}, "1 GPUs (NVIDIA L40S)"), ({"gpus": 0, "gpu_model": ""}, "0 GPUs")],
 )
-def test_a_refusal_says_which_gpus_the_machine_has(actual: dict[str, object], said: str) -> None:
+def test_a_misclassification_names_the_machines_gpus(actual: dict[str, object], said: str) -> None:
     size = {"cpus": 4, "memory_mib": 900}
     expected = {**size, "gpus": 1, "gpu_model": "l4"}
     message = json.dumps({"misclassified": {"expected": expected, "actual": size | actual}})
-    refused = pod("p", waiting("CrashLoopBackOff", ended(78, message)))
-    (line,) = stuck({SHAPE: {"p": refused}}, [], ())
+    misclassified = pod("p", waiting("CrashLoopBackOff", ended(78, message)))
+
+    (line,) = stuck({SHAPE: {"p": misclassified}}, [], ())
+
     assert line.cause == "misclassified"
     assert line.message.endswith(
-        f"has 4 CPUs, 900 MiB and {said}, and its shape promises 4 CPUs, 900 MiB and 1 GPUs (l4)"
+        f"has 4 CPUs, 900 MiB and {said}, but the shape promises 4 CPUs, 900 MiB and 1 GPUs (l4)"
     )

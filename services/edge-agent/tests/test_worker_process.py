@@ -1,4 +1,4 @@
-"""Processes that outlive whoever started them, with real ones."""
+"""Real processes that outlive the process that started them."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ def held(argv: list[str], output: Path) -> WorkerProcess:
 
 
 def running(pid: int) -> bool:
-    """Also an orphan that nobody reaps has ended."""
+    """Whether the process runs. A zombie has ended, even if nobody reaps it."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -40,22 +40,26 @@ async def test_a_held_process_runs_nothing_before_its_release(tmp_path: Path) ->
     mark = tmp_path / "mark"
     process = held(["sh", "-c", f"echo ran; touch {mark}; exit 7"], tmp_path / "log")
     pid = process.identity.pid
+
     assert psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     assert os.getsid(pid) == pid
     assert not mark.exists()
+
     process.release()
     assert await ended(process) == 7
     assert mark.exists()
     assert (tmp_path / "log").read_text() == "ran\n"
 
 
-async def test_a_held_process_ends_without_its_program_when_its_starter_is_gone(tmp_path: Path) -> None:
+async def test_a_held_process_exits_without_running_its_program_when_its_starter_ends(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     process = held(["touch", str(mark)], tmp_path / "log")
     pid = process.identity.pid
     process.close()
     await until(lambda: not running(pid), seconds=30, what="the end of the held process")
+
     process.reap()
+
     assert not mark.exists()
 
 
@@ -70,13 +74,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", starter, stdout=asyncio.subprocess.PIPE)
     out, _ = await child.communicate()
+
     assert child.returncode == -signal.SIGKILL
+
     identity = ProcessIdentity.model_validate_json(out)
     found = WorkerProcess.find(identity)
     assert found is not None
+
     await until(lambda: psutil.Process(identity.pid).name() == "sleep", seconds=30, what="the program")
     found.signal(signal.SIGTERM)
-    # A process of another parent has no exit code for us; this one may have become ours where we take in orphans.
+    # The exit code of another parent's process is unknown. But this process may be ours if it adopts orphans.
     assert await ended(found) in (None, -signal.SIGTERM)
     assert WorkerProcess.find(identity) is None
 
@@ -100,19 +107,21 @@ async def test_a_signal_reaches_the_program_behind_a_launcher_that_waits(tmp_pat
     process.release()
     await until(lambda: "ready" in (tmp_path / "log").read_text(), seconds=30, what="the trap")
     process.signal(signal.SIGTERM)
+
     await ended(process)
+
     assert "told" in (tmp_path / "log").read_text()
 
 
-async def test_one_that_is_killed_while_it_is_held_shows_by_its_exit(tmp_path: Path) -> None:
+async def test_a_process_killed_while_held_reports_its_exit(tmp_path: Path) -> None:
     process = held(SLEEP, tmp_path / "log")
     os.kill(process.identity.pid, signal.SIGKILL)
-    await until(lambda: not running(process.identity.pid), seconds=30, what="its end")
+    await until(lambda: not running(process.identity.pid), seconds=30, what="its removal")
     process.release()
     assert await ended(process) == -signal.SIGKILL
 
 
-async def test_an_output_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_unwritable_output_raises_and_leaves_no_process(tmp_path: Path) -> None:
     before = {child.pid for child in psutil.Process().children()}
     with pytest.raises(FileNotFoundError):
         held(SLEEP, tmp_path / "missing" / "log")

@@ -1,4 +1,4 @@
-"""`python -m clusterra_edge_agent`."""
+"""Entry point of `python -m clusterra_edge_agent`."""
 
 from clusterra_edge_agent.app import main
 

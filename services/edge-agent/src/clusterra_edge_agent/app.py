@@ -1,4 +1,4 @@
-"""The edge-agent, wired: workers as desired, heartbeats on NATS or by HTTP, news, and log reads."""
+"""Wires the edge-agent: the control loop, heartbeats on NATS or by HTTP, worker events and log reads."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,18 +14,19 @@ from clusterra_runtime.nats.events import EventPublisher
 from clusterra_runtime.service import Service, run
 
 from clusterra_edge_agent.control.desired import LatestDesired, follow
-from clusterra_edge_agent.control.loop import Controller
-from clusterra_edge_agent.heartbeat.edge_facts import Facts, FactSource
+from clusterra_edge_agent.control.loop import ControlLoop
+from clusterra_edge_agent.heartbeat.builder import HeartbeatBuilder
+from clusterra_edge_agent.heartbeat.edge_status import EdgeStatus, EdgeStatusSource
 from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
-from clusterra_edge_agent.heartbeat.http_fallback import Exchange, Fallback
-from clusterra_edge_agent.heartbeat.worker_events import tell_news
-from clusterra_edge_agent.logs.log_reads import MAX_READS, Logs
+from clusterra_edge_agent.heartbeat.http_fallback import Exchange, HttpFallback
+from clusterra_edge_agent.heartbeat.worker_events import publish_worker_events
+from clusterra_edge_agent.logs.log_reads import MAX_READS, LogReader
 from clusterra_edge_agent.process.slurmd import Slurmd
 from clusterra_edge_agent.process.substrate import ProcessSubstrate
 from clusterra_edge_agent.settings import Settings
-from clusterra_edge_agent.substrate import state_files as state
-from clusterra_edge_agent.substrate.changes import Changes
-from clusterra_edge_agent.substrate.leadership import Leadership, Sole, while_speaking
+from clusterra_edge_agent.substrate import state_files
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
+from clusterra_edge_agent.substrate.leadership import Leadership, Sole, while_reporting
 from clusterra_edge_agent.substrate.port import Substrate
 
 NAME = "edge-agent"
@@ -33,58 +34,58 @@ NAME = "edge-agent"
 
 @asynccontextmanager
 async def app(service: Service) -> AsyncIterator[None]:
-    """The agent of one cluster. When it ends its workers go on: they are the customer's capacity and run jobs."""
+    """Runs the agent of one cluster. The workers outlive it: they are the customer's capacity and run jobs."""
     settings = service.settings
-    assert isinstance(settings, Settings)  # noqa: S101 - `main` gives them
+    assert isinstance(settings, Settings)  # noqa: S101 - `main` passes them
     ref = settings.ref
     structlog.contextvars.bind_contextvars(tenant=ref.tenant, cluster=ref.cluster)
-    with state.locked(settings.state_dir) as folder:
+    with state_files.locked(settings.state_dir) as folder:
         latest = LatestDesired(folder)
-        async with opened(settings) as (substrate, source, leadership):
-            client, on_nats = bus.Client(), Changes()
+        async with open_substrate(settings) as (substrate, source, leadership):
+            client, on_nats = bus.Client(), ChangeSignal()
 
             def connected() -> bool:
                 return client.is_connected or fallback.connected
 
-            controller = Controller(latest, substrate, lambda: connected() and leadership.held)
-            heartbeats = Heartbeats(
-                client,
-                ref,
+            control_loop = ControlLoop(latest, substrate, lambda: connected() and leadership.held)
+            builder = HeartbeatBuilder(
                 substrate,
-                lambda: controller.applied,
+                lambda: control_loop.applied,
                 version("clusterra-edge-agent"),
-                facts=source.facts if source else Facts,
-                speaks=lambda: leadership.speaks,
+                edge_status=source.status if source else EdgeStatus,
             )
-            fallback = Fallback(client, heartbeats.make, latest, lambda: leadership.speaks)
-            changes = [substrate.changes, controller.changes, leadership.changes]
-            logs = Logs(settings.shared_dir)
+            heartbeats = Heartbeats(client, ref, builder.build, lambda: leadership.may_report)
+            fallback = HttpFallback(client, builder.build, latest, lambda: leadership.may_report)
+            signals = [substrate.change_signal, control_loop.change_signal, leadership.change_signal]
+            logs = LogReader(settings.shared_dir)
 
             async def nats() -> None:
                 await client.open(settings, NAME, permissions.inbox_prefix(ref))
-                on_nats.tell()
+                on_nats.notify()
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(while_speaking(leadership, serve_logs))
+                    tasks.create_task(while_reporting(leadership, serve_logs))
                     await follow(client, ref, latest)
 
             async def serve_logs() -> Callable[[], Awaitable[None]]:
                 reads = await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, logs.read, concurrency=MAX_READS)
                 return reads.unsubscribe
 
-            # One that stands by is ready: it is there, and a rollout need not wait until a Lease has run out.
+            # A standby agent is ready too: a rollout need not wait until the Lease expires.
             service.ready_when("centre", connected)
             service.background("leadership", leadership.run)
             service.background("substrate", substrate.run)
-            service.background("controller", lambda: controller.run(leadership.changes))
+            service.background("control-loop", lambda: control_loop.run(leadership.change_signal))
             if source is not None:
-                changes.append(source.changes)
-                service.background("facts", source.run)
-            service.background("heartbeats", lambda: heartbeats.run(on_nats, *changes))
-            service.background("news", lambda: tell_news(EventPublisher(client, NAME), ref, substrate, leadership))
+                signals.append(source.change_signal)
+                service.background("edge-status", source.run)
+            service.background("heartbeats", lambda: heartbeats.run(on_nats, *signals))
+            service.background(
+                "worker-events", lambda: publish_worker_events(EventPublisher(client, NAME), ref, substrate, leadership)
+            )
             service.background("nats", nats)
             if settings.gateway_url is not None:
-                by_http = partial(exchange_opened, settings)
-                service.background("fallback", lambda: fallback.run(by_http, *changes))
+                by_http = partial(open_gateway_exchange, settings)
+                service.background("fallback", lambda: fallback.run(by_http, *signals))
             try:
                 yield
             finally:
@@ -94,16 +95,16 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSource | None, Leadership]]:
-    """The substrate of these settings, what else is known of its edge, and whether this agent is the one that acts.
+async def open_substrate(settings: Settings) -> AsyncIterator[tuple[Substrate, EdgeStatusSource | None, Leadership]]:
+    """Opens the configured substrate, the source of the edge's status, and the agent's right to act.
 
-    Raises kubernetes.refusals.ApiError, state.StateUnreadable, OSError.
+    Raises kubernetes.client.errors.ApiError, state_files.StateUnreadable, OSError.
     """
     if settings.substrate == "kubernetes":
-        # Only here: the other substrate shall not pay for what it does not use.
+        # Imported here, so that the `process` substrate does not load the Kubernetes client.
         from clusterra_edge_agent.kubernetes.client.api import connected
         from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease, identity
-        from clusterra_edge_agent.kubernetes.machines.node_facts import NodeFacts
+        from clusterra_edge_agent.kubernetes.machines.edge_status import KubernetesEdgeStatus
         from clusterra_edge_agent.kubernetes.workers.soperator import PowerStateSubstrate
         from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
         from clusterra_edge_agent.kubernetes.workers.targets import deployments, slinky
@@ -111,11 +112,11 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSourc
         async with connected(settings.kubernetes_namespace, settings.kubeconfig) as own:
             lease = KubernetesLease(own, identity(settings.state_dir))
             api = own.led_by(lease)
-            facts: FactSource | None = None
+            status_source: EdgeStatusSource | None = None
             match settings.kubernetes_target:
                 case "deployment":
                     kubernetes = KubernetesSubstrate(api, settings.state_dir, deployments)
-                    facts = NodeFacts(
+                    status_source = KubernetesEdgeStatus(
                         api,
                         kubernetes,
                         ghost_seconds=settings.ghost_seconds,
@@ -126,7 +127,7 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSourc
                 case "soperator":
                     kubernetes = PowerStateSubstrate(api, settings.state_dir)
             try:
-                yield kubernetes, facts, lease
+                yield kubernetes, status_source, lease
             finally:
                 await lease.release()
         return
@@ -139,19 +140,19 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Substrate, FactSourc
 
 
 @asynccontextmanager
-async def exchange_opened(settings: Settings) -> AsyncIterator[Exchange]:
-    """The way to the gateway of these settings."""
-    # Only here: an agent that has NATS shall not pay for HTTP.
-    from clusterra_edge_agent.heartbeat.http_exchange import opened
+async def open_gateway_exchange(settings: Settings) -> AsyncIterator[Exchange]:
+    """Opens the connection to the configured gateway."""
+    # Imported here, so that an agent that reaches NATS does not load the HTTP client.
+    from clusterra_edge_agent.heartbeat.http_exchange import open_exchange
 
-    assert settings.gateway_url is not None  # noqa: S101 - nobody else calls it
-    assert settings.agent_key_file is not None  # noqa: S101 - the settings take both or none
-    async with opened(settings.gateway_url, settings.ref, settings.agent_key_file) as exchange:
+    assert settings.gateway_url is not None  # noqa: S101 - the caller checks it
+    assert settings.agent_key_file is not None  # noqa: S101 - the settings accept both or neither
+    async with open_exchange(settings.gateway_url, settings.ref, settings.agent_key_file) as exchange:
         yield exchange
 
 
 def process_substrate(settings: Settings) -> ProcessSubstrate:
-    """The `process` substrate of these settings."""
+    """Returns the `process` substrate of these settings."""
     slurmd = Slurmd(
         launcher=settings.worker_launcher,
         path=settings.slurmd_path,
@@ -168,5 +169,5 @@ def process_substrate(settings: Settings) -> ProcessSubstrate:
 
 
 def main() -> None:
-    """Run the edge-agent."""
+    """Runs the edge-agent."""
     run(NAME, Settings(), app)

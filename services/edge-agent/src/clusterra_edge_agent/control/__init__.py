@@ -1,1 +1,1 @@
-"""The control loop from the desired state to the workers."""
+"""The control loop: from the desired state to the workers."""

@@ -1,4 +1,4 @@
-"""The latest desired state: a push when it changes, and the stored one whenever a push may have been missed."""
+"""Follows the latest desired state: a push when it changes, and a read whenever a push may have been missed."""
 
 import asyncio
 from contextlib import suppress
@@ -14,17 +14,17 @@ from clusterra_runtime import trace
 from clusterra_runtime.nats import bus
 from pydantic import BaseModel, ConfigDict
 
-from clusterra_edge_agent.substrate import state_files as state
-from clusterra_edge_agent.substrate.changes import Changes
+from clusterra_edge_agent.substrate import state_files
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 
 log = structlog.get_logger(__name__)
 
-READ_AGAIN_SECONDS = 30.0
+REREAD_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 
 
 class _Order(BaseModel):
-    """The order of a desired state, fence first."""
+    """The order of a desired state: fence first, then generation."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,37 +33,37 @@ class _Order(BaseModel):
 
 
 class LatestDesired:
-    """Takes desired states in whatever order they come and keeps the highest.
+    """Accepts desired states in any order and keeps the highest.
 
-    Its order is on disk before anybody acts on it, so that a restart does not obey an older one either: by then a
-    newer scaler may already have decided against it.
+    The highest order is on disk before anyone acts on the state. So an agent that restarts does not apply an older
+    state either, against which a newer scaler may have decided in the meantime.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Raises state.StateUnreadable."""
-        self.changes = Changes()
+        """Raises state_files.StateUnreadable."""
+        self.change_signal = ChangeSignal()
         self.current: DesiredState | None = None
         self.traceparent: str | None = None
         """The trace in which the current state was received."""
         self._file = folder / "order.json"
-        kept = state.read(self._file, _Order)
-        self._highest = (kept.fence, kept.generation) if kept else (0, 0)
+        stored = state_files.read(self._file, _Order)
+        self._highest = (stored.fence, stored.generation) if stored else (0, 0)
 
     def offer(self, desired: DesiredState) -> bool:
-        """Take a state unless a higher one was taken before; whether it was taken. Raises OSError."""
+        """Accepts a state unless a higher one was accepted before. Returns whether it was accepted. Raises OSError."""
         if desired.order < self._highest:
             log.info("older_desired_state_ignored", order=desired.order, highest=self._highest)
             return False
         if desired.order > self._highest:
-            state.write(self._file, _Order(fence=desired.fence, generation=desired.generation))
+            state_files.write(self._file, _Order(fence=desired.fence, generation=desired.generation))
             self._highest = desired.order
         self.current, self.traceparent = desired, trace.current()
-        self.changes.tell()
+        self.change_signal.notify()
         return True
 
 
 async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> None:
-    """Offer every desired state of a cluster to `latest`; runs until cancelled."""
+    """Offers every desired state of a cluster to `latest`, until cancelled."""
     missed = asyncio.Event()
 
     async def take(_about: Subject, desired: DesiredState) -> None:
@@ -74,7 +74,7 @@ async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> 
     try:
         while True:
             missed.clear()
-            pause_seconds = READ_AGAIN_SECONDS if await _read_last(client, ref, latest) else RETRY_SECONDS
+            pause_seconds = REREAD_SECONDS if await _read_last(client, ref, latest) else RETRY_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_seconds):
                     await missed.wait()
@@ -83,13 +83,13 @@ async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> 
 
 
 async def _read_last(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> bool:
-    """Offer what is stored; whether that was read."""
+    """Offers the stored state to `latest`. Returns whether it could be read."""
     try:
         found = await bus.last(client, topology.SCALE.name, subjects.scale_desired(ref), DesiredState)
         if found is not None:
             latest.offer(found[0])
     except InvalidMessage as error:
-        # Until another is stored there is nothing to be read.
+        # Reading it again is useless until another state is stored.
         log.warning("stored_desired_state_invalid", reason=str(error))
     except (bus.BusUnavailable, OSError) as error:
         log.warning("stored_desired_state_not_read", reason=str(error))

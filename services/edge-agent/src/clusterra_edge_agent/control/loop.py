@@ -1,4 +1,4 @@
-"""The control loop: what is desired and what there is, again and again, until they are the same."""
+"""The control loop: reconciles the workers with the desired state, again and again."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from prometheus_client import Histogram
 
 from clusterra_edge_agent.control.desired import LatestDesired
-from clusterra_edge_agent.control.unregistered import with_unregistered
-from clusterra_edge_agent.substrate.changes import Changes
+from clusterra_edge_agent.control.unregistered import add_unregistered_victims
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 from clusterra_edge_agent.substrate.port import Substrate, SubstrateUnavailable
 
 log = structlog.get_logger(__name__)
@@ -24,30 +24,30 @@ RETRY_SECONDS = 5.0
 
 APPLY_SECONDS = Histogram(
     "clusterra_edge_apply_seconds",
-    "From a decision to its acceptance by the substrate",
+    "Time from a decision until the substrate has accepted it",
     buckets=LATENCY_BUCKETS_SECONDS,
 )
 
 
-class Controller:
-    """Carries out the latest desired state, and again whenever the workers change.
+class ControlLoop:
+    """Applies the latest desired state, and again whenever the workers change.
 
-    Without a connection it changes nothing: nobody could take back then what it does. Nor does it while another agent
-    may act.
+    It changes nothing while the agent is disconnected, because nobody could then revoke it, nor while another agent may
+    act.
     """
 
     def __init__(self, latest: LatestDesired, substrate: Substrate, may_act: Callable[[], bool]) -> None:
-        self.changes = Changes()
+        self.change_signal = ChangeSignal()
         self.applied: Applied | None = None
         self._latest = latest
         self._substrate = substrate
         self._may_act = may_act
 
-    async def run(self, *changes: Changes) -> None:
-        """Look again at these changes too; runs until cancelled."""
+    async def run(self, *signals: ChangeSignal) -> None:
+        """Runs until cancelled; `signals` are further reasons for a pass."""
         changed = asyncio.Event()
-        for source in (self._latest.changes, self._substrate.changes, *changes):
-            source.listen(changed)
+        for signal in (self._latest.change_signal, self._substrate.change_signal, *signals):
+            signal.listen(changed)
         while True:
             changed.clear()
             retry_after_seconds = await self._converge()
@@ -56,13 +56,13 @@ class Controller:
                     await changed.wait()
 
     async def _converge(self) -> float | None:
-        """Do what is to be done now; after how many seconds to try again what could not be done, None for nothing."""
+        """Does everything that can be done now. Returns the seconds until a retry, or None when none is needed."""
         desired = self._latest.current
         if desired is None or not self._may_act():
             return None
         with trace.extract({TRACEPARENT: self._latest.traceparent} if self._latest.traceparent else None):
             try:
-                present = with_unregistered(desired, await self._substrate.workers())
+                present = add_unregistered_victims(desired, await self._substrate.workers())
                 retry_after_seconds = await self._substrate.apply(
                     present, lambda: self._latest.current is desired and self._may_act()
                 )
@@ -79,4 +79,4 @@ class Controller:
         self.applied = Applied(generation=desired.generation, fence=desired.fence, applied_at=now())
         APPLY_SECONDS.observe((self.applied.applied_at - desired.decided_at).total_seconds())
         log.info("desired_state_applied", generation=desired.generation, fence=desired.fence)
-        self.changes.tell()
+        self.change_signal.notify()

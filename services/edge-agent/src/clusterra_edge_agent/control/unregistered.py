@@ -1,7 +1,8 @@
-"""Workers that Slurm should have known long ago: they go as victims do, but only while their slurmd does not serve.
+"""Unregistered workers: Slurm should have known them long ago. They are removed like victims while slurmd is not
+serving.
 
-What does not serve has not registered, so no job runs on it. The scaler can neither drain it nor look at it at the
-moment of its removal; here the look is the last thing before.
+A worker whose slurmd does not serve has not registered, so it runs no job. The scaler can neither drain it nor check it
+at the moment of removal. The check here is the last step before the removal.
 """
 
 from collections.abc import Sequence
@@ -10,15 +11,15 @@ from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 
 
-def with_unregistered(desired: DesiredState, workers: Sequence[Worker]) -> DesiredState:
-    """What is desired at this moment: with those among the victims that do not serve; the others stand."""
+def add_unregistered_victims(desired: DesiredState, workers: Sequence[Worker]) -> DesiredState:
+    """Adds the unregistered workers that do not serve to the victims. The others stay."""
     if not any(target.unregistered for target in desired.targets or ()):
         return desired
     booting = {worker.name for worker in workers if worker.phase == "booting"}
-    targets = tuple(_with_unregistered(target, booting) for target in desired.targets or ())
+    targets = tuple(_with_more_victims(target, booting) for target in desired.targets or ())
     return desired.model_copy(update={"targets": targets})
 
 
-def _with_unregistered(target: ShapeTarget, booting: set[str]) -> ShapeTarget:
+def _with_more_victims(target: ShapeTarget, booting: set[str]) -> ShapeTarget:
     going = tuple(name for name in target.unregistered if name in booting)
     return target.model_copy(update={"victims": (*target.victims, *going), "unregistered": ()})

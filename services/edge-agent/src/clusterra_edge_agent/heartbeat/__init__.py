@@ -1,1 +1,1 @@
-"""What the agent tells: heartbeats and what happened to workers."""
+"""What the agent reports: heartbeats and worker events."""

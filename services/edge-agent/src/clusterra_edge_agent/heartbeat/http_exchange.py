@@ -1,4 +1,4 @@
-"""One heartbeat to the gateway by HTTP, and its reply."""
+"""Sends one heartbeat to the gateway by HTTP and reads its reply."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,9 @@ TIMEOUT_SECONDS = 10.0
 
 
 class GatewayExchange:
-    """Calls the gateway for one cluster. Its certificate is verified; no redirect is followed, for the key would be."""
+    """Calls the gateway for one cluster. It verifies the certificate and follows no redirect, which would receive the
+    key.
+    """
 
     def __init__(self, http: aiohttp.ClientSession, gateway_url: str, ref: ClusterRef, key_file: Path) -> None:
         self._http = http
@@ -28,7 +30,7 @@ class GatewayExchange:
         self._key_file = key_file
 
     async def __call__(self, heartbeat: Heartbeat) -> DesiredState | None:
-        """The last desired state; None when there is no opinion. Raises ExchangeFailed."""
+        """Sends a heartbeat. Returns the last desired state, or None for no opinion. Raises ExchangeFailed."""
         request = AgentHeartbeat(
             cluster_id=self._ref.cluster, agent_version=heartbeat.agent_version, heartbeat=heartbeat
         )
@@ -37,12 +39,14 @@ class GatewayExchange:
         try:
             async with self._http.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 if answer.status != HTTPStatus.OK:
-                    raise ExchangeFailed(f"the gateway answered {answer.status}", _retry_after_seconds(answer))
+                    raise ExchangeFailed(
+                        f"the gateway answered with status {answer.status}", _retry_after_seconds(answer)
+                    )
                 return decode(AgentHeartbeatReply, await answer.read()).desired
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ExchangeFailed(f"the gateway does not answer ({error or type(error).__name__})") from error
+            raise ExchangeFailed(f"the gateway did not answer ({error or type(error).__name__})") from error
         except InvalidMessage as error:
-            raise ExchangeFailed(f"the gateway answered with {error}") from error
+            raise ExchangeFailed(f"the gateway sent an invalid reply: {error}") from error
 
     def _key(self) -> str:
         try:
@@ -50,13 +54,13 @@ class GatewayExchange:
         except SecretUnavailable as error:
             raise ExchangeFailed(str(error)) from error
         if not is_key(key):
-            raise ExchangeFailed(f"{self._key_file} holds no agent key: write the one there that the cluster has")
+            raise ExchangeFailed(f"{self._key_file} contains no agent key: write the agent key of the cluster into it")
         return key
 
 
 @asynccontextmanager
-async def opened(gateway_url: str, ref: ClusterRef, key_file: Path) -> AsyncIterator[GatewayExchange]:
-    """An exchange until the block ends."""
+async def open_exchange(gateway_url: str, ref: ClusterRef, key_file: Path) -> AsyncIterator[GatewayExchange]:
+    """Yields an exchange with the gateway, until the block ends."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as http:
         yield GatewayExchange(http, gateway_url, ref, key_file)
 

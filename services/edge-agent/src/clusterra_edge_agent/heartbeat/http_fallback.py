@@ -1,4 +1,4 @@
-"""Heartbeats by HTTP for as long as NATS cannot be reached, and what the gateway answers."""
+"""Sends heartbeats by HTTP while NATS is unreachable, and handles the gateway's replies."""
 
 import asyncio
 import random
@@ -14,19 +14,19 @@ from clusterra_runtime.nats import bus
 
 from clusterra_edge_agent.control.desired import LatestDesired
 from clusterra_edge_agent.substrate.backoff import backoff_seconds
-from clusterra_edge_agent.substrate.changes import Changes
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 
 log = structlog.get_logger(__name__)
 
-AFTER_SECONDS = 10.0
-"""For how long NATS is waited for first."""
+FALLBACK_AFTER_SECONDS = 10.0
+"""How long NATS must be unreachable before the fallback begins."""
 CONNECTED_SECONDS = 15.0
-"""For how long an answer counts as a connection."""
+"""How long a reply counts as a connection."""
 LIMIT_SECONDS = 30.0
 
 
 class ExchangeFailed(Exception):
-    """A heartbeat has no answer; whether it arrived is not known. The gateway may ask for a pause."""
+    """A heartbeat got no reply, and may or may not have arrived. The gateway may ask for a pause."""
 
     def __init__(self, reason: str, retry_after_seconds: float = 0.0) -> None:
         super().__init__(reason)
@@ -34,59 +34,61 @@ class ExchangeFailed(Exception):
 
 
 type Exchange = Callable[[Heartbeat], Awaitable[DesiredState | None]]
-"""Sends a heartbeat and returns the last desired state; None is no opinion. Raises ExchangeFailed."""
+"""Sends a heartbeat and returns the last desired state, or None for no opinion. Raises ExchangeFailed."""
 
 
-class Fallback:
-    """The other way to the centre. It is left at the moment NATS is back: there is never one beside the other."""
+class HttpFallback:
+    """The HTTP route to the central side. It ends as soon as NATS is back: the two routes are never used together."""
 
     def __init__(
         self,
         client: bus.Client,
-        make: Callable[[], Awaitable[Heartbeat]],
+        build: Callable[[], Awaitable[Heartbeat]],
         latest: LatestDesired,
-        speaks: Callable[[], bool] = lambda: True,
+        may_report: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`speaks`: see `Leadership`."""
+        """`build` returns the next heartbeat; `may_report`: see `Leadership`."""
         self._client = client
-        self._make = make
+        self._build = build
         self._latest = latest
-        self._speaks = speaks
+        self._may_report = may_report
         self._answered_at: float | None = None
 
     @property
     def connected(self) -> bool:
-        """Whether the gateway answered within the last 15 s."""
+        """Whether the gateway replied within the last 15 s."""
         return self._answered_at is not None and time.monotonic() - self._answered_at < CONNECTED_SECONDS
 
-    async def run(self, opened: Callable[[], AbstractAsyncContextManager[Exchange]], *changes: Changes) -> None:
-        """Whenever NATS has been away for 10 s: send one every 5 s and at every change. Runs until cancelled."""
+    async def run(
+        self, open_exchange: Callable[[], AbstractAsyncContextManager[Exchange]], *signals: ChangeSignal
+    ) -> None:
+        """Sends a heartbeat every 5 s and at every change once NATS has been away for 10 s. Runs until cancelled."""
         due = asyncio.Event()
-        for source in changes:
-            source.listen(due)
+        for signal in signals:
+            signal.listen(due)
         while True:
-            if await self._client.wait_connected(AFTER_SECONDS):
+            if await self._client.wait_connected(FALLBACK_AFTER_SECONDS):
                 await self._client.wait_lost()
                 continue
-            log.warning("heartbeats_by_http", nats_away_seconds=AFTER_SECONDS)
-            async with opened() as exchange, asyncio.TaskGroup() as tasks:
-                beating = tasks.create_task(self._beat(exchange, due))
+            log.warning("heartbeats_by_http", nats_away_seconds=FALLBACK_AFTER_SECONDS)
+            async with open_exchange() as exchange, asyncio.TaskGroup() as tasks:
+                beating = tasks.create_task(self._send_heartbeats(exchange, due))
                 await self._client.wait_connected(None)
                 beating.cancel()
             log.info("heartbeats_by_nats")
 
-    async def _beat(self, exchange: Exchange, due: asyncio.Event) -> None:
+    async def _send_heartbeats(self, exchange: Exchange, due: asyncio.Event) -> None:
         failures = 0
         while True:
             due.clear()
-            if not self._speaks():
+            if not self._may_report():
                 await due.wait()
                 continue
             try:
-                self._take(await exchange(await self._make()))
+                self._handle_reply(await exchange(await self._build()))
             except ExchangeFailed as error:
                 failures += 1
-                pause_seconds = max(error.retry_after_seconds, _backoff_seconds(failures))
+                pause_seconds = max(error.retry_after_seconds, _jittered_backoff_seconds(failures))
                 log.warning("heartbeat_not_answered", reason=str(error), again_in_seconds=round(pause_seconds, 1))
                 await asyncio.sleep(pause_seconds)
                 continue
@@ -96,7 +98,7 @@ class Fallback:
                 async with asyncio.timeout(HEARTBEAT_SECONDS - EVERY_SECONDS):
                     await due.wait()
 
-    def _take(self, desired: DesiredState | None) -> None:
+    def _handle_reply(self, desired: DesiredState | None) -> None:
         connected = self.connected
         self._answered_at = time.monotonic()
         if desired is not None:
@@ -105,10 +107,10 @@ class Fallback:
             except OSError as error:
                 log.warning("desired_state_not_kept", reason=str(error))
         if not connected:
-            # What could not be done without a connection is done now, also when nothing new is desired.
-            self._latest.changes.tell()
+            # Whatever could not be done without a connection is done now, even when no new state is desired.
+            self._latest.change_signal.notify()
 
 
-def _backoff_seconds(failures: int) -> float:
-    # Not all edges of a gateway that was away come back at the same moment.
+def _jittered_backoff_seconds(failures: int) -> float:
+    # With jitter, so that the edges of a gateway that was down do not all return at once.
     return backoff_seconds(failures, limit_seconds=LIMIT_SECONDS) * random.uniform(0.5, 1.0)  # noqa: S311

@@ -1,4 +1,4 @@
-"""Telling what happened to workers, each fact until it is stored."""
+"""Publishes worker events, and retries each until it is stored."""
 
 import asyncio
 from contextlib import suppress
@@ -16,18 +16,22 @@ log = structlog.get_logger(__name__)
 RETRY_SECONDS = 5.0
 
 
-async def tell_news(publisher: EventPublisher, ref: ClusterRef, substrate: Substrate, leadership: Leadership) -> None:
-    """Tell all untold facts at every change while this agent holds, oldest first; runs until cancelled."""
+async def publish_worker_events(
+    publisher: EventPublisher, ref: ClusterRef, substrate: Substrate, leadership: Leadership
+) -> None:
+    """Publishes all pending events, oldest first, at every change while this agent holds leadership. Runs until
+    cancelled.
+    """
     changed = asyncio.Event()
-    substrate.changes.listen(changed)
-    leadership.changes.listen(changed)
+    substrate.change_signal.listen(changed)
+    leadership.change_signal.listen(changed)
     while True:
         changed.clear()
         timeout_seconds = None
         try:
-            for news in substrate.untold() if leadership.held else ():
-                await publisher.tell(ref, news.fact, version=news.version, time=news.time)
-                await substrate.told(news)
+            for event in substrate.pending_events() if leadership.held else ():
+                await publisher.tell(ref, event.fact, version=event.version, time=event.time)
+                await substrate.mark_published(event)
         except (bus.BusUnavailable, bus.MessageRefused, SubstrateUnavailable) as error:
             log.warning("news_kept_for_later", reason=str(error))
             timeout_seconds = RETRY_SECONDS

@@ -1,1 +1,1 @@
-"""The `kubernetes` substrate: one slurmd Deployment per shape, whose pods are the workers."""
+"""The `kubernetes` substrate: one Deployment of slurmd per shape, whose pods are the workers."""

@@ -1,6 +1,7 @@
-"""`python -m clusterra_edge_agent.kubernetes.manifests write|check`: what of k8s/edge follows from the shapes.
+"""`python -m clusterra_edge_agent.kubernetes.manifests write|check`: the generated manifests of k8s/edge.
 
-`write` makes the files, `check` names those that differ and exits with 1. Both run at the root of the repository.
+`write` generates the files from the catalogue. `check` names those that differ and exits with 1. Run both at the
+root of the repository.
 """
 
 import argparse
@@ -23,31 +24,35 @@ from clusterra_edge_agent.kubernetes.machines.karpenter import (
     WORKER_TAINT,
     node_class,
     node_pool,
-    worker_room,
+    worker_resources,
 )
 
 NAMESPACE = "slurm"
 NAME_LABEL = "app.kubernetes.io/name"
 SLURMD_PORT = 6818
 _COMMAND = "python -m clusterra_edge_agent.kubernetes.manifests write"
-_HEADER = f"# Made from catalog/shapes.yaml: do not edit, run `{_COMMAND}`.\n"
+_HEADER = f"# Generated from catalog/shapes.yaml. Do not edit; run `{_COMMAND}`.\n"
 
 CAPABILITIES = ("CHOWN", "KILL", "SETGID", "SETUID")
-"""Of a slurmd that is root, all others dropped: it starts each job under its user's ids (SETUID, SETGID) with a script
-that it gives to that user (CHOWN), and signals what it started (KILL)."""
+"""Capabilities of slurmd, which is root; all others are dropped. It starts each job under its user's ids (SETUID,
+SETGID) with a script that it gives to that user (CHOWN), and signals what it started (KILL)."""
 SLURMD_MEMORY_MIB = 128
-"""Of a pod's memory: for slurmd and its slurmstepd, which jobs must not get."""
+"""Part of a pod's memory that jobs must not get: for slurmd and its slurmstepd processes."""
 _STARTUP_SECONDS = 300
 _GRACE_SECONDS = 110
-"""Within the two minutes between the notice and the end of a spot instance; of it, the preStop hook takes 100."""
+"""Fits within the two minutes between a spot instance's interruption notice and its end. The preStop hook takes 100 s
+of it."""
 
 
 def files(shapes: Catalogue) -> dict[str, str]:
-    """File name -> content. Raises CatalogueInvalid for a shape that promises more than its node has."""
-    documents = {f"slurmd-{shape.name}.yaml": deployment(shape) for shape in shapes.shapes}
+    """Returns the content of each file by its path: a folder per family, besides what all families share.
+
+    Raises CatalogueInvalid for a shape that promises more than its node has.
+    """
+    documents = {f"{shape.family}/slurmd-{shape.name}.yaml": deployment(shape) for shape in shapes.shapes}
     for family in get_args(Family):
         if any(shape.family == family for shape in shapes.shapes):
-            documents[f"nodepool-{family}.yaml"] = node_pool(family, shapes.shapes)
+            documents[f"{family}/nodepool.yaml"] = node_pool(family, shapes.shapes)
     documents["ec2nodeclass.yaml"] = node_class()
     documents["kustomization.yaml"] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -58,10 +63,10 @@ def files(shapes: Catalogue) -> dict[str, str]:
 
 
 def deployment(shape: Shape) -> dict[str, Any]:
-    """The workers of a shape: none of them until the agent raises the replicas.
+    """Returns the Deployment of a shape's workers, without workers until the agent raises its replicas.
 
-    There is no readiness probe, only a startup probe: a ReplicaSet deletes pods that are not ready before all others,
-    so that a probe which fails for a moment later on could cost a busy worker.
+    There is only a startup probe and no readiness probe. A ReplicaSet deletes pods that are not ready before all
+    others, so a probe that fails for a moment could cost a busy worker.
     """
     selector = {NAME_LABEL: "slurmd", SHAPE_LABEL: shape.name}
     return {
@@ -71,13 +76,13 @@ def deployment(shape: Shape) -> dict[str, Any]:
         "spec": {
             "replicas": 0,
             "selector": {"matchLabels": dict(selector)},
-            # Never at work: the policy `slurmd-workers` lets the template change only while there is no pod.
+            # Never while workers run: the policy `slurmd-workers` lets the template change only when there is no pod.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
             "revisionHistoryLimit": 1,
             "template": {
                 "metadata": {
                     "labels": {**selector, FAMILY_LABEL: shape.family},
-                    # Workers are retired by the agent alone.
+                    # Only the agent removes workers.
                     "annotations": {"karpenter.sh/do-not-disrupt": "true"},
                 },
                 "spec": _pod(shape),
@@ -100,7 +105,7 @@ def _pod(shape: Shape) -> dict[str, Any]:
         "tolerations": [
             {"key": WORKER_TAINT, "operator": "Exists", "effect": "NoSchedule"},
             *([{"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}] if shape.gpu_count else []),
-            # A node that does not answer for five minutes may still run its jobs: none is evicted for that.
+            # A node that does not respond for five minutes may still run its jobs, so none is evicted for that.
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
             {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
         ],
@@ -109,13 +114,13 @@ def _pod(shape: Shape) -> dict[str, Any]:
         "volumes": [
             {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}},
             {"name": "slurm-key", "secret": {"secretName": "slurm-key", "defaultMode": 0o400}},
-            # Without a size limit: kubelet would evict a worker whose jobs exceed it.
+            # Without a size limit, because kubelet would evict a worker whose jobs exceed it.
             *({"name": name, "emptyDir": {}} for name in _SCRATCH),
         ],
     }
 
 
-_SCRATCH = {"spool": "/var/spool/slurmd", "log": "/var/log/slurm", "run": "/run", "tmp": "/tmp"}  # noqa: S108 - in the pod, and its own
+_SCRATCH = {"spool": "/var/spool/slurmd", "log": "/var/log/slurm", "run": "/run", "tmp": "/tmp"}  # noqa: S108 - the pod's own
 
 
 def _slurmd(shape: Shape) -> dict[str, Any]:
@@ -131,7 +136,7 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
         environment |= {
             "CLUSTERRA_GPUS": str(shape.gpu_count),
             "CLUSTERRA_GPU_MODEL": shape.gpu_model,
-            # What NVIDIA's runtime puts into the container besides the devices: CUDA's libraries and nvidia-smi.
+            # What NVIDIA's runtime adds to the container besides the devices: CUDA's libraries and nvidia-smi.
             "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
         }
     return {
@@ -148,7 +153,7 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
             "periodSeconds": 1,
             "failureThreshold": _STARTUP_SECONDS,
         },
-        # Lets what runs come to its end, whoever has the pod deleted; an idle worker passes at once.
+        # Lets running jobs finish, whoever deletes the pod. An idle worker passes at once.
         "lifecycle": {"preStop": {"exec": {"command": ["/usr/lib/clusterra/slurmd-pre-stop"]}}},
         "resources": _resources(shape),
         "securityContext": {
@@ -165,37 +170,46 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
 
 
 def _resources(shape: Shape) -> dict[str, Any]:
-    """No limit of CPU: the node has no other worker, and its daemons' share is guarded by what they request."""
-    room = worker_room(shape)
-    most = room.memory_mib - SLURMD_MEMORY_MIB
-    if shape.worker.memory_mib > most:
-        raise CatalogueInvalid(f"{shape.name}: real_memory_mib may be {most} at most, for a node has no more")
-    limits = {"memory": f"{room.memory_mib}Mi"}
+    """Returns requests and limits. CPU has no limit: the node has no other worker, and requests protect the daemons."""
+    resources = worker_resources(shape)
+    max_memory_mib = resources.memory_mib - SLURMD_MEMORY_MIB
+    if shape.worker.memory_mib > max_memory_mib:
+        raise CatalogueInvalid(
+            f"{shape.name}: real_memory_mib must be at most {max_memory_mib}, because a node has no more"
+        )
+    limits = {"memory": f"{resources.memory_mib}Mi"}
     if shape.gpu_count:
         limits[GPU_RESOURCE] = str(shape.gpu_count)
-    return {"requests": {"cpu": f"{room.cpu_millis}m", **limits}, "limits": limits}
+    return {"requests": {"cpu": f"{resources.cpu_millis}m", **limits}, "limits": limits}
 
 
 def write(wanted: dict[str, str], folder: Path) -> None:
-    """Make `folder` hold these files and no other manifests. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.glob("*.yaml"):
-        if path.name not in wanted:
-            path.unlink()
+    """Makes `folder` contain exactly these manifests. Raises OSError."""
+    for name in _present(folder) - wanted.keys():
+        (folder / name).unlink()
     for name, content in wanted.items():
-        (folder / name).write_text(content)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    for subfolder in folder.iterdir():
+        if subfolder.is_dir() and not any(subfolder.iterdir()):
+            subfolder.rmdir()
 
 
 def differing(wanted: dict[str, str], folder: Path) -> Iterator[Path]:
-    """Files that are missing, not as they should be, or there though they should not. Raises OSError."""
-    for name in sorted(wanted.keys() | {path.name for path in folder.glob("*.yaml")}):
+    """Yields the files that are missing, differ or are obsolete. Raises OSError."""
+    for name in sorted(wanted.keys() | _present(folder)):
         path = folder / name
         if not path.exists() or path.read_text() != wanted.get(name):
             yield path
 
 
+def _present(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for depth in ("*.yaml", "*/*.yaml") for path in folder.glob(depth)}
+
+
 def main() -> int:
-    """The command; the exit code is 1 when files differ, 2 when the catalogue cannot be read."""
+    """Runs the command. Exit code 1: files differ; 2: the catalogue cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m clusterra_edge_agent.kubernetes.manifests",
         description=__doc__,
@@ -214,7 +228,9 @@ def main() -> int:
         return 0
     wrong = list(differing(wanted, arguments.folder))
     if wrong:
-        sys.stderr.write(f"not as {arguments.catalogue} has it: {', '.join(map(str, wrong))}\nrun `{_COMMAND}`\n")
+        sys.stderr.write(
+            f"these files differ from {arguments.catalogue}: {', '.join(map(str, wrong))}\nrun `{_COMMAND}`\n"
+        )
     return 1 if wrong else 0
 
 

@@ -1,1 +1,1 @@
-"""Reading jobs' output from the shared folder."""
+"""Reads the output of jobs from the shared folder."""

@@ -1,4 +1,4 @@
-"""The files that hold a job's output. Jobs and users write to the shared folder: nothing in it is trusted."""
+"""Finds and reads the files with a job's output. Jobs and users write to the shared folder: none of it is trusted."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ from clusterra_contracts.identity import JobId
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-"""NONBLOCK, for opening a FIFO that somebody put there would wait for its writer."""
+"""NONBLOCK, because opening a FIFO that somebody planted would wait for its writer."""
 _NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
-"""What opening answers for something that is not there, is a link, a socket, or closed to us."""
+"""Errors of opening a path that does not exist, is a link or a socket, or is closed to the agent."""
 
 
 class NoSuchOutput(Exception):
@@ -23,36 +23,39 @@ class NoSuchOutput(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a file lies: in the shared folder itself or in one right below it."""
+class OutputLocation:
+    """Path of an output file: in the shared folder itself or in one of its direct subfolders."""
 
     folder: str | None
     name: str
 
 
-def find(shared_dir: Path, job_id: JobId, stream: Literal["stdout", "stderr"], uid: int) -> Place:
-    """Where this output of a job is: `job_<id>.out` before `slurm-<id>.out` (`.err`), flat before one folder down.
+def find(shared_dir: Path, job_id: JobId, stream: Literal["stdout", "stderr"], uid: int) -> OutputLocation:
+    """Finds an output of a job: `job_<id>.out` before `slurm-<id>.out` (`.err`), the shared folder before subfolders.
 
-    Only a regular file that `uid` owns counts: those of others are passed over as if they were not there, so that
-    nobody can hide another's output behind a file of the same name. Raises NoSuchOutput, OSError.
+    Only a regular file that `uid` owns counts. Files of other users are skipped, so that nobody can hide somebody's
+    output behind a file of the same name. Raises NoSuchOutput, OSError.
     """
     suffix = "out" if stream == "stdout" else "err"
     names = (f"job_{job_id}.{suffix}", f"slurm-{job_id}.{suffix}")
     with _directory(shared_dir) as root:
         for folder in _folders(root):
             for name in names:
-                place = Place(folder, name)
+                location = OutputLocation(folder, name)
                 try:
-                    with _opened_at(root, place, uid):
-                        return place
+                    with _opened_at(root, location, uid):
+                        return location
                 except NoSuchOutput:
                     continue
     raise NoSuchOutput
 
 
-def read(shared_dir: Path, place: Place, uid: int, offset: int, limit: int) -> tuple[bytes, int]:
-    """At most `limit` bytes from `offset` on, none beyond the end, and the size. Raises NoSuchOutput, OSError."""
-    with _directory(shared_dir) as root, _opened_at(root, place, uid) as file:
+def read(shared_dir: Path, location: OutputLocation, uid: int, offset: int, limit: int) -> tuple[bytes, int]:
+    """Reads up to `limit` bytes from `offset`, never beyond the end. Returns them and the file's size.
+
+    Raises NoSuchOutput, OSError.
+    """
+    with _directory(shared_dir) as root, _opened_at(root, location, uid) as file:
         size = os.fstat(file).st_size
         length = min(limit, size - offset)
         return (os.pread(file, length, offset) if length > 0 else b""), size
@@ -74,13 +77,13 @@ def _directory(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def _opened_at(root: int, place: Place, uid: int) -> Iterator[int]:
+def _opened_at(root: int, location: OutputLocation, uid: int) -> Iterator[int]:
     opened: list[int] = []
     try:
         try:
-            if place.folder is not None:
-                opened.append(os.open(place.folder, _DIRECTORY | os.O_NOFOLLOW, dir_fd=root))
-            opened.append(os.open(place.name, _FILE, dir_fd=opened[-1] if opened else root))
+            if location.folder is not None:
+                opened.append(os.open(location.folder, _DIRECTORY | os.O_NOFOLLOW, dir_fd=root))
+            opened.append(os.open(location.name, _FILE, dir_fd=opened[-1] if opened else root))
         except OSError as error:
             if error.errno in _NOT_OURS:
                 raise NoSuchOutput from None

@@ -1,8 +1,8 @@
-"""What is left of a worker when its slurmd has ended: the steps of its jobs, which slurmd does not take with it.
+"""Kills what is left of a worker after its slurmd has ended: the steps of its jobs, which slurmd does not end.
 
-They are found by the worker's name in an environment, and then by the session: slurmd passes our variable on, Slurm
-names the node to a job's processes, and both its slurmstepd (which overwrites its environment with its title) and what
-a job starts with an environment of its own stay in the session of these.
+They are found in two ways. slurmd passes our environment variable on, and Slurm names the node in the environment of a
+job's processes. Other processes stay in the session of these: slurmstepd, which overwrites its environment with its
+title, and whatever a job starts with an environment of its own.
 """
 
 import os
@@ -17,14 +17,14 @@ from clusterra_contracts.identity import WorkerName
 log = structlog.get_logger(__name__)
 
 WORKER = "CLUSTERRA_WORKER"
-"""The environment variable that names a worker to its slurmd."""
+"""The environment variable that tells slurmd the name of its worker."""
 _NODE = "SLURMD_NODENAME"
 _ROUNDS = 50
 _ROUND_SECONDS = 0.02
 
 
-def end_processes(worker: WorkerName) -> None:
-    """SIGKILL all processes of a worker and wait until there is none; what cannot be killed is logged. Blocks."""
+def kill_processes(worker: WorkerName) -> None:
+    """Sends SIGKILL to all processes of a worker and waits until they are gone. Logs those that remain. Blocks."""
     for _ in range(_ROUNDS):
         left = _processes(worker)
         if not left:

@@ -1,4 +1,4 @@
-"""Which servers listen, as the kernel tells it: asking them by a connection would leave errors in their logs."""
+"""Finds listening servers in the kernel's socket tables: a test connection would leave errors in the servers' logs."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,12 +8,12 @@ _LISTEN = "0A"
 
 
 def listening(ports: Mapping[int, int]) -> frozenset[int]:
-    """Of `ports` (pid to TCP port) the pids whose port is listened on in the network namespace of that process."""
+    """Returns the pids in `ports` (pid to TCP port) whose port is open in the network namespace of that process."""
     open_ports: dict[int, frozenset[int]] = {}
     found = set()
     for pid, port in ports.items():
         try:
-            namespace = os.stat(f"/proc/{pid}/ns/net").st_ino  # noqa: PTH116 - a magic link is no path
+            namespace = os.stat(f"/proc/{pid}/ns/net").st_ino  # noqa: PTH116 - a magic link is not a path
             if namespace not in open_ports:
                 open_ports[namespace] = frozenset(_open_ports(pid))
         except OSError:

@@ -1,61 +1,62 @@
-"""TCP ports for workers, one each."""
+"""Assigns each worker a TCP port of its own."""
 
 import socket
 from collections.abc import Collection
 from pathlib import Path
+from typing import Annotated
 
 from clusterra_contracts.identity import Moment, now
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from clusterra_edge_agent.substrate import state_files as state
+from clusterra_edge_agent.substrate import state_files
 
 
 class _Last(BaseModel):
-    """The port that was given last, and when."""
+    """The last assigned port, and when it was assigned."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     port: int
-    given_at: Moment
+    assigned_at: Annotated[Moment, Field(alias="given_at")]
 
 
 class Ports:
-    """Gives the ports of a range in turn, also over restarts.
+    """Assigns the ports of a range in turn, also across restarts.
 
-    slurmctld reaches a node by its port and takes whoever answers there for that node: as long as it has the record
-    of a worker that is gone, a new one at the same port would be sent its jobs.
+    slurmctld reaches a node by its port and accepts whoever answers there as that node. While Slurm still has the
+    record of a removed worker, a new worker on the same port would be sent its jobs.
     """
 
     def __init__(self, ports: range, file: Path) -> None:
-        """Raises state.StateUnreadable."""
+        """Raises state_files.StateUnreadable."""
         self.all = ports
         self._file = file
-        self._last = state.read(file, _Last)
+        self._last = state_files.read(file, _Last)
 
-    def given(self, port: int, given_at: Moment) -> None:
-        """An earlier agent gave this port."""
-        if self._last is None or given_at > self._last.given_at:
-            self._last = _Last(port=port, given_at=given_at)
+    def record_assignment(self, port: int, assigned_at: Moment) -> None:
+        """Records a port that an earlier agent assigned."""
+        if self._last is None or assigned_at > self._last.assigned_at:
+            self._last = _Last(port=port, assigned_at=assigned_at)
 
-    def free(self, taken: Collection[int]) -> int | None:
-        """The next port that is not taken and that nobody else listens on; None when there is none."""
+    def next_free(self, taken: Collection[int]) -> int | None:
+        """Returns the next port that is not in `taken` and on which nobody listens, or None when there is none."""
         after = self._last.port + 1 if self._last and self._last.port in self.all else self.all.start
         for step in range(len(self.all)):
             port = self.all[(after - self.all.start + step) % len(self.all)]
             if port not in taken and _bindable(port):
-                self._last = _Last(port=port, given_at=now())
+                self._last = _Last(port=port, assigned_at=now())
                 return port
         return None
 
-    def keep(self) -> None:
-        """Write down which port was the last, before the record of the worker that has it may go. Raises OSError."""
+    def save(self) -> None:
+        """Stores the last assigned port. Call it before the record of that port's worker is deleted. Raises OSError."""
         if self._last is not None:
-            state.write(self._file, self._last)
+            state_files.write(self._file, self._last)
 
 
 def _bindable(port: int) -> bool:
     with socket.socket() as probe:
-        # slurmd sets it too: only a port that somebody listens on is refused.
+        # As slurmd does: only a port with a listener is refused.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

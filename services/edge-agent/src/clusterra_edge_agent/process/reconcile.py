@@ -1,8 +1,8 @@
-"""What has to be done so that the workers become what is desired. Pure.
+"""Computes the actions that lead from the present workers to the desired ones. Pure.
 
 - Only named victims are removed, and only from the shape that names them.
-- A shape that is not listed is left alone; `targets=None` is no opinion at all.
-- What is on its way out, or has ended by itself, counts as no worker.
+- A shape that is not listed is left unchanged. `targets=None` is no opinion.
+- A worker that is terminating or has ended is not counted.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ type Action = Start | Remove
 
 
 def reconcile(desired: DesiredState, workers: Sequence[Worker]) -> tuple[Action, ...]:
-    """The actions that lead from `workers` to `desired`: starts first, since jobs wait for them."""
+    """Returns the actions that lead from `workers` to `desired`. Starts come first, because jobs wait for them."""
     starts: list[Action] = []
     removals: list[Action] = []
     for target in {target.shape: target for target in desired.targets or ()}.values():

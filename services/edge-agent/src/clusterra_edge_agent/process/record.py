@@ -1,21 +1,21 @@
-"""What the agent knows of a worker that is a process of this host."""
+"""The record of a worker that is a process of this host."""
 
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from pydantic.dataclasses import dataclass
 
 from clusterra_edge_agent.process.worker_process import ProcessIdentity
-from clusterra_edge_agent.substrate.records import WorkerRecord
+from clusterra_edge_agent.substrate.records import RECORD_CONFIG, WorkerRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=RECORD_CONFIG)
 class ProcessRecord(WorkerRecord):
-    """It is written before the process runs its program."""
+    """The record of a worker process, written before the process runs its program."""
 
     port: int
     process: ProcessIdentity
 
     def phase(self, *, serving: bool) -> WorkerPhase:
-        """Its phase; `serving` is what a record cannot know."""
+        """Returns the worker's phase. `serving` is not stored, so it is passed."""
         if self.end is not None:
             return "failed" if self.end == "failed" else "terminating"
         if self.removing:
@@ -23,7 +23,7 @@ class ProcessRecord(WorkerRecord):
         return "running" if serving else "booting"
 
     def worker(self, *, serving: bool) -> Worker:
-        """The worker as heartbeats show it."""
+        """Returns the worker as heartbeats show it."""
         return Worker(
             name=self.name,
             shape=self.shape,

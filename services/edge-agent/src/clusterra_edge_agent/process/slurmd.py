@@ -12,23 +12,24 @@ _CONF_VALUE = re.compile(r"^[A-Za-z0-9_.:-]+$")
 
 
 class InvalidSpec(ValueError):
-    """A worker's specification would not be one value in Slurm's configuration syntax."""
+    """A value of a worker's specification would not be a single value in Slurm's configuration syntax."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slurmd:
-    """How slurmd is called here; paths are as seen through the launcher."""
+    """How slurmd is started on this host. Paths are as seen through the launcher."""
 
     launcher: Sequence[str]
-    """What runs before slurmd and becomes it, or waits for it in the same session: `nsenter`, `chroot`."""
+    """Command before slurmd, which becomes slurmd or waits for it in the same session: `nsenter`, `chroot`."""
     path: str
     conf: str | None
-    """A slurm.conf, or None to fetch it from `conf_server`."""
+    """Path of slurm.conf, or None to fetch the configuration from `conf_server`."""
     conf_server: str | None
     """slurmctld as `host:port`."""
 
     def argv(self, name: WorkerName, port: int, spec: WorkerSpec) -> list[str]:
-        """A dynamic node in the foreground, with the resources of its shape. Raises InvalidSpec.
+        """Returns the command line of a dynamic node in the foreground, with the resources of its shape. Raises
+        InvalidSpec.
 
         Resources beyond the machine's need `SlurmdParameters=config_overrides` in slurm.conf.
         """
@@ -38,10 +39,10 @@ class Slurmd:
 
 
 def node_conf(port: int, spec: WorkerSpec) -> str:
-    """The node line of a worker, as `--conf` takes it. Raises InvalidSpec."""
+    """Returns a worker's node line, as `--conf` takes it. Raises InvalidSpec."""
     for value in (*spec.features, *spec.gres.split(",")):
         if value and not _CONF_VALUE.match(value):
-            raise InvalidSpec(f"{value!r} cannot be a feature or a generic resource of a node")
+            raise InvalidSpec(f"{value!r} is not valid as a feature or generic resource of a node")
     parts = [f"CPUs={spec.cpus}", f"RealMemory={spec.memory_mib}", f"Port={port}", f"Weight={spec.weight}"]
     if spec.features:
         parts.append(f"Feature={','.join(spec.features)}")

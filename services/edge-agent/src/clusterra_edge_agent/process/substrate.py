@@ -16,43 +16,43 @@ from clusterra_contracts.identity import ShapeName, WorkerName, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.shapes import WorkerSpec
 
-from clusterra_edge_agent.process.leftovers import WORKER, end_processes
+from clusterra_edge_agent.process.leftovers import WORKER, kill_processes
 from clusterra_edge_agent.process.listening import listening
-from clusterra_edge_agent.process.one_by_one import StartRefused, one_by_one
+from clusterra_edge_agent.process.one_by_one import StartFailed, apply_one_by_one
 from clusterra_edge_agent.process.ports import Ports
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import InvalidSpec, Slurmd
 from clusterra_edge_agent.process.worker_files import WorkerFiles
 from clusterra_edge_agent.process.worker_process import WorkerProcess
 from clusterra_edge_agent.substrate.backoff import CrashBackoff
-from clusterra_edge_agent.substrate.changes import Changes
-from clusterra_edge_agent.substrate.port import News, SubstrateUnavailable
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
+from clusterra_edge_agent.substrate.port import SubstrateUnavailable, WorkerEvent
 from clusterra_edge_agent.substrate.records import End, Records
 
 log = structlog.get_logger(__name__)
 
-BOOT_LOOK_SECONDS = 0.05
+BOOT_POLL_SECONDS = 0.05
 SLOW_BOOT_SECONDS = 10.0
-SLOW_BOOT_LOOK_SECONDS = 1.0
+SLOW_BOOT_POLL_SECONDS = 1.0
 RETRY_SECONDS = 5.0
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 @dataclass(slots=True)
-class _Known:
+class _TrackedWorker:
     record: ProcessRecord
     process: WorkerProcess | None
-    """None when it has ended."""
+    """None once it has ended."""
     serving: bool = False
 
 
 class ProcessSubstrate:
-    """Starts, adopts, watches and ends slurmd processes.
+    """Starts, adopts, watches and removes slurmd processes.
 
-    - A worker's record is on disk before its program runs, so at whatever point this agent is killed the next one
-      adopts what runs and starts nothing twice.
-    - A worker that ends by itself is `failed` until that has been told, then forgotten; its shape is started again
-      after a back-off.
+    - A worker's record is on disk before its program runs. If this agent is killed at any point, the next one adopts
+      the running workers and starts none twice.
+    - A worker that ends by itself is `failed` until that event is published, then it is forgotten. Its shape is started
+      again after a back-off.
     """
 
     kind: Literal["process"] = "process"
@@ -60,59 +60,60 @@ class ProcessSubstrate:
     def __init__(
         self, slurmd: Slurmd, folder: Path, *, ports: range, spool: str | None = None, grace_seconds: float = 10.0
     ) -> None:
-        self.changes = Changes()
+        self.change_signal = ChangeSignal()
         self._slurmd = slurmd
         self._records = Records(folder / "workers", ProcessRecord)
         self._files = WorkerFiles(folder / "logs", spool)
         self._ports = Ports(ports, folder / "port.json")
         self._grace_seconds = grace_seconds
-        self._known: dict[WorkerName, _Known] = {}
-        self._kills: dict[WorkerName, asyncio.TimerHandle] = {}
-        self._endings: set[asyncio.Task[None]] = set()
+        self._tracked: dict[WorkerName, _TrackedWorker] = {}
+        self._kill_timers: dict[WorkerName, asyncio.TimerHandle] = {}
+        self._finishing: set[asyncio.Task[None]] = set()
         self._backoff = CrashBackoff()
         self._booting = asyncio.Event()
 
     def adopt(self) -> None:
-        """Take over what an earlier agent started. Raises state.StateUnreadable, OSError."""
+        """Adopts the workers that an earlier agent started. Raises state_files.StateUnreadable, OSError."""
         for record in self._records.load():
             process = WorkerProcess.find(record.process) if record.end is None else None
-            known = self._known[record.name] = _Known(record, process)
-            self._ports.given(record.port, record.started_at)
+            tracked = self._tracked[record.name] = _TrackedWorker(record, process)
+            self._ports.record_assignment(record.port, record.started_at)
             if process is not None:
-                self._watch(known, process)
+                self._watch(tracked, process)
                 if record.removing:
                     self._terminate(record.name, process)
             elif record.end is None:
-                self._end(known, "it ended while no agent watched it")
-        log.info("workers_adopted", running=sum(known.process is not None for known in self._known.values()))
+                self._schedule_finish(tracked, "it ended while no agent watched it")
+        log.info("workers_adopted", running=sum(tracked.process is not None for tracked in self._tracked.values()))
 
     def close(self) -> None:
-        """Watch the workers no longer; all of them go on."""
-        for kill in self._kills.values():
+        """Stops watching the workers. They keep running."""
+        for kill in self._kill_timers.values():
             kill.cancel()
-        for ending in self._endings:
+        for ending in self._finishing:
             ending.cancel()
-        for known in self._known.values():
-            if known.process is not None:
-                known.process.close()
-                known.process = None
+        for tracked in self._tracked.values():
+            if tracked.process is not None:
+                tracked.process.close()
+                tracked.process = None
 
     async def workers(self) -> tuple[Worker, ...]:
-        """All workers, without those whose wanted end is only still to be told."""
-        everything = self._known.values()
+        """Returns all workers except stopped ones, which are only kept until their event is published."""
+        everything = self._tracked.values()
         return tuple(
-            known.record.worker(serving=known.serving) for known in everything if known.record.end != "stopped"
+            tracked.record.worker(serving=tracked.serving) for tracked in everything if tracked.record.end != "stopped"
         )
 
     async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
         """See `Substrate.apply`."""
-        return await one_by_one(desired, is_current, self)
+        return await apply_one_by_one(desired, is_current, self)
 
     async def start(self, shape: ShapeName, spec: WorkerSpec) -> WorkerName:
-        """Start a slurmd on a port of its own. Raises StartRefused."""
+        """Starts a slurmd on a port of its own. Raises StartFailed."""
         if wait_seconds := self._backoff.remaining_seconds(shape, time.monotonic()):
-            raise StartRefused(
-                f"{shape} failed {self._backoff.in_a_row(shape)} times in a row; see {self._files.last_failure(shape)}",
+            raise StartFailed(
+                f"{shape} failed {self._backoff.consecutive(shape)} times in a row;"
+                f" see {self._files.last_failure(shape)}",
                 retry_after_seconds=wait_seconds,
             )
         name, port = self._free_name(shape), self._free_port()
@@ -120,132 +121,140 @@ class ProcessSubstrate:
             argv = self._slurmd.argv(name, port, spec)
             process = WorkerProcess.start_held(argv, self._files.output(name), {**os.environ, WORKER: name})
         except (OSError, InvalidSpec) as error:
-            self._backoff.failed(shape, lived_seconds=0.0, now=time.monotonic())
-            raise StartRefused(f"no process for {name}: {error}", retry_after_seconds=RETRY_SECONDS) from error
-        known = _Known(
+            self._backoff.record_failure(shape, lived_seconds=0.0, now=time.monotonic())
+            raise StartFailed(
+                f"the process of {name} cannot be started: {error}", retry_after_seconds=RETRY_SECONDS
+            ) from error
+        tracked = _TrackedWorker(
             ProcessRecord(name=name, shape=shape, port=port, process=process.identity, started_at=now()), process
         )
         try:
-            self._records.save(known.record)
+            self._records.save(tracked.record)
         except OSError as error:
             process.close()
             process.reap()
-            raise StartRefused(f"no record of {name}: {error}", retry_after_seconds=RETRY_SECONDS) from error
+            raise StartFailed(
+                f"the record of {name} cannot be written: {error}", retry_after_seconds=RETRY_SECONDS
+            ) from error
         process.release()
-        self._known[name] = known
-        self._watch(known, process)
-        self.changes.tell()
+        self._tracked[name] = tracked
+        self._watch(tracked, process)
+        self.change_signal.notify()
         return name
 
     async def remove(self, name: WorkerName) -> None:
-        """SIGTERM, and SIGKILL after the grace time; the worker is `terminating` until it has ended."""
-        known = self._known.get(name)
-        if known is None or known.process is None or known.record.removing:
+        """Sends SIGTERM, and SIGKILL after the grace time. The worker is `terminating` until it has ended."""
+        tracked = self._tracked.get(name)
+        if tracked is None or tracked.process is None or tracked.record.removing:
             return
-        self._keep(known, removing=True)
-        self._terminate(name, known.process)
-        self.changes.tell()
+        self._update(tracked, removing=True)
+        self._terminate(name, tracked.process)
+        self.change_signal.notify()
 
-    def untold(self) -> tuple[News, ...]:
-        """Facts of all workers, each worker's in order."""
-        return tuple(news for known in self._known.values() for news in known.record.news())
+    def pending_events(self) -> tuple[WorkerEvent, ...]:
+        """Returns the pending events of all workers, in order for each worker."""
+        return tuple(event for tracked in self._tracked.values() for event in tracked.record.pending_events())
 
-    async def told(self, news: News) -> None:
-        """A worker whose end has been told is forgotten. Raises SubstrateUnavailable."""
-        kind, name = news.fact.kind, news.worker
+    async def mark_published(self, event: WorkerEvent) -> None:
+        """Records the event as published. A worker whose end is published is forgotten. Raises SubstrateUnavailable."""
+        kind, name = event.fact.kind, event.worker
         if kind == "worker.started":
-            self._keep(self._known[name], start_told=True)
+            self._update(self._tracked[name], start_published=True)
             return
         try:
-            self._ports.keep()
-            self._files.put_away(name, self._known[name].record.shape, failed=kind == "worker.failed")
+            self._ports.save()
+            self._files.dispose_output(name, self._tracked[name].record.shape, failed=kind == "worker.failed")
             self._records.delete(name)
         except OSError as error:
-            raise SubstrateUnavailable(f"{name} cannot be forgotten: {error}") from error
-        del self._known[name]
-        self.changes.tell()
+            raise SubstrateUnavailable(f"the record of {name} cannot be deleted: {error}") from error
+        del self._tracked[name]
+        self.change_signal.notify()
 
     async def run(self) -> None:
-        """See workers begin to serve: they listen on their port. Idle while none boots; runs until cancelled."""
+        """Detects when workers begin to serve on their port. Idle while none boots. Runs until cancelled."""
         while True:
             await self._booting.wait()
             booting = {
-                known.process.identity.pid: known
-                for known in self._known.values()
-                if known.process is not None and not known.serving and not known.record.removing
+                tracked.process.identity.pid: tracked
+                for tracked in self._tracked.values()
+                if tracked.process is not None and not tracked.serving and not tracked.record.removing
             }
             if not booting:
                 self._booting.clear()
                 continue
-            for pid in (serving := listening({pid: known.record.port for pid, known in booting.items()})):
+            for pid in (serving := listening({pid: tracked.record.port for pid, tracked in booting.items()})):
                 booting[pid].serving = True
             if serving:
-                self.changes.tell()
-            newest = max(known.record.started_at for known in booting.values())
+                self.change_signal.notify()
+            newest = max(tracked.record.started_at for tracked in booting.values())
             slow = (now() - newest).total_seconds() > SLOW_BOOT_SECONDS
-            await asyncio.sleep(SLOW_BOOT_LOOK_SECONDS if slow else BOOT_LOOK_SECONDS)
+            await asyncio.sleep(SLOW_BOOT_POLL_SECONDS if slow else BOOT_POLL_SECONDS)
 
-    def _watch(self, known: _Known, process: WorkerProcess) -> None:
-        process.on_exit(lambda: self._ended(known, process))
+    def _watch(self, tracked: _TrackedWorker, process: WorkerProcess) -> None:
+        process.on_exit(lambda: self._on_exit(tracked, process))
         self._booting.set()
 
-    def _ended(self, known: _Known, process: WorkerProcess) -> None:
+    def _on_exit(self, tracked: _TrackedWorker, process: WorkerProcess) -> None:
         code = process.reap()
         process.close()
-        known.process = None
-        if kill := self._kills.pop(known.record.name, None):
+        tracked.process = None
+        if kill := self._kill_timers.pop(tracked.record.name, None):
             kill.cancel()
-        self._end(known, "it ended by itself" if code is None else f"it ended by itself with exit code {code}")
+        self._schedule_finish(
+            tracked, "it ended by itself" if code is None else f"it ended by itself with exit code {code}"
+        )
 
-    def _end(self, known: _Known, reason: str) -> None:
-        ending = asyncio.create_task(self._finish(known, reason))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+    def _schedule_finish(self, tracked: _TrackedWorker, reason: str) -> None:
+        ending = asyncio.create_task(self._finish(tracked, reason))
+        self._finishing.add(ending)
+        ending.add_done_callback(self._finishing.discard)
 
-    async def _finish(self, known: _Known, reason: str) -> None:
-        """A worker has ended when nothing of it runs any more, as a pod has: its jobs may run again elsewhere then."""
-        await asyncio.to_thread(end_processes, known.record.name)
-        await asyncio.to_thread(self._files.remove_spool, known.record.name)
-        record, ended_at = known.record, now()
+    async def _finish(self, tracked: _TrackedWorker, reason: str) -> None:
+        """Records the end of a worker once all its processes are gone, as for a pod: only then may its jobs run
+        elsewhere.
+        """
+        await asyncio.to_thread(kill_processes, tracked.record.name)
+        await asyncio.to_thread(self._files.remove_spool, tracked.record.name)
+        record, ended_at = tracked.record, now()
         end: End
         if record.removing:
             end, reason = "stopped", "it was removed as desired"
         else:
             end = "failed"
             lived_seconds = (ended_at - record.started_at).total_seconds()
-            self._backoff.failed(record.shape, lived_seconds=lived_seconds, now=time.monotonic())
+            self._backoff.record_failure(record.shape, lived_seconds=lived_seconds, now=time.monotonic())
         log.info("worker_ended", worker=record.name, shape=record.shape, end=end, reason=reason)
         try:
-            self._keep(known, end=end, ended_at=ended_at, reason=reason)
+            self._update(tracked, end=end, ended_at=ended_at, reason=reason)
         except SubstrateUnavailable as error:
-            # The next agent will find it gone. Until then this one knows better.
+            # The next agent will find that it has ended. Until then this agent remembers it.
             log.warning("worker_end_not_kept", worker=record.name, reason=str(error))
-            known.record = replace(record, end=end, ended_at=ended_at, reason=reason)
-        self.changes.tell()
+            tracked.record = replace(record, end=end, ended_at=ended_at, reason=reason)
+        self.change_signal.notify()
 
     def _terminate(self, name: WorkerName, process: WorkerProcess) -> None:
         process.signal(signal.SIGTERM)
         loop = asyncio.get_running_loop()
-        self._kills[name] = loop.call_later(self._grace_seconds, process.signal, signal.SIGKILL)
+        self._kill_timers[name] = loop.call_later(self._grace_seconds, process.signal, signal.SIGKILL)
 
-    def _keep(self, known: _Known, **change: Any) -> None:
-        record = replace(known.record, **change)
+    def _update(self, tracked: _TrackedWorker, **change: Any) -> None:
+        record = replace(tracked.record, **change)
         try:
             self._records.save(record)
         except OSError as error:
             raise SubstrateUnavailable(f"the record of {record.name} cannot be written: {error}") from error
-        known.record = record
+        tracked.record = record
 
     def _free_name(self, shape: ShapeName) -> WorkerName:
-        while (name := f"{shape}-{''.join(secrets.choice(_BASE32) for _ in range(5))}") in self._known:
+        while (name := f"{shape}-{''.join(secrets.choice(_BASE32) for _ in range(5))}") in self._tracked:
             pass
         return name
 
     def _free_port(self) -> int:
-        taken = {known.record.port for known in self._known.values() if known.process is not None}
-        port = self._ports.free(taken)
+        taken = {tracked.record.port for tracked in self._tracked.values() if tracked.process is not None}
+        port = self._ports.next_free(taken)
         if port is None:
-            raise StartRefused(
+            raise StartFailed(
                 f"all {len(self._ports.all)} ports from {self._ports.all.start} are in use:"
                 " raise CLUSTERRA_SLURMD_PORTS",
                 retry_after_seconds=RETRY_SECONDS,

@@ -1,4 +1,4 @@
-"""A process that outlives the one that started it, and that a later one can find again."""
+"""A process that outlives the process that started it, and that a later process can find again."""
 
 import asyncio
 import os
@@ -11,13 +11,13 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 _HELD = 'read -r go && exec "$@" </dev/null'
-"""The shell becomes the program (same pid, same start) once told to, and ends when nobody is left to tell it."""
+"""The shell becomes the program (same pid and start time) once it reads a line; it exits on end of file."""
 _STAT_STATE = 0
 _STAT_START = 19
 
 
 class ProcessIdentity(BaseModel):
-    """One process for good: a pid is used again, its start in clock ticks since this boot is not."""
+    """Identifies one process for good: a pid may be reused, but not with the same start time (in ticks since boot)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -27,10 +27,10 @@ class ProcessIdentity(BaseModel):
 
 
 class WorkerProcess:
-    """The leader of a session of its own, made by `start_held` or `find`.
+    """The leader of its own session, created by `start_held` or `find`.
 
-    It is watched by a pidfd, so nothing is polled, and neither closing this object nor the end of the event loop
-    touches the process. (A Popen or an asyncio transport would complain, or kill it.)
+    A pidfd watches it, so nothing is polled, and neither closing this object nor the end of the event loop affects the
+    process. (A Popen or an asyncio transport would warn about it or kill it.)
     """
 
     def __init__(self, pidfd: int, identity: ProcessIdentity, opener: int | None = None) -> None:
@@ -41,10 +41,10 @@ class WorkerProcess:
 
     @classmethod
     def start_held(cls, argv: Sequence[str], output: Path, environment: Mapping[str, str]) -> Self:
-        """Start a process that runs `argv` after `release`, and never when this process ends before that.
+        """Starts a process that runs `argv` after `release`, and never runs it if this process ends first.
 
-        So whoever writes its identity down in between can neither lose a running program nor start a second one.
-        Standard output and error are appended to `output`. Raises OSError.
+        A caller that stores its identity in between can neither lose a running program nor start a second one. Standard
+        output and error are appended to `output`. Raises OSError.
         """
         gate, opener = os.pipe()
         try:
@@ -67,7 +67,7 @@ class WorkerProcess:
         finally:
             os.close(gate)
         try:
-            # Our own child: nobody but `reap` waits for it, so until then its pid means it.
+            # It is our own child, and only `reap` waits for it: until then its pid cannot be reused.
             identity = ProcessIdentity(pid=pid, start_ticks=_start_ticks(pid), boot_id=_boot_id())
             return cls(os.pidfd_open(pid), identity, opener)
         except BaseException:
@@ -77,14 +77,14 @@ class WorkerProcess:
 
     @classmethod
     def find(cls, identity: ProcessIdentity) -> Self | None:
-        """The process of this identity, None when it has ended."""
+        """Returns the process of this identity, or None when it has ended."""
         if identity.boot_id != _boot_id():
             return None
         try:
             pidfd = os.pidfd_open(identity.pid)
         except ProcessLookupError:
             return None
-        # Looked up after the pidfd was taken: from then on the two mean the same process.
+        # Read after the pidfd was opened: from then on both mean the same process.
         try:
             if _start_ticks(identity.pid) == identity.start_ticks:
                 return cls(pidfd, identity)
@@ -94,7 +94,7 @@ class WorkerProcess:
         return None
 
     def release(self) -> None:
-        """Let a held process run its program; one that was killed meanwhile shows by its exit."""
+        """Lets a held process run its program. A process that was killed in the meantime shows in its exit."""
         if self._opener is not None:
             with suppress(BrokenPipeError):
                 os.write(self._opener, b"go\n")
@@ -102,19 +102,19 @@ class WorkerProcess:
             self._opener = None
 
     def on_exit(self, callback: Callable[[], None]) -> None:
-        """Call back once on the running event loop when the process has ended."""
+        """Calls `callback` once, on the running event loop, when the process has ended."""
         self._watched = asyncio.get_running_loop()
         self._watched.add_reader(self._pidfd, self._ended, callback)
 
     def signal(self, number: signal.Signals) -> None:
-        """Signal the whole process group: not every launcher that waits for its program passes signals on."""
+        """Signals the whole process group, because some launchers wait for their program without forwarding signals."""
         try:
             os.killpg(self.identity.pid, number)
         except ProcessLookupError:
             return
 
     def reap(self) -> int | None:
-        """The exit code of an ended process (-N: by signal N), None when it is not our child."""
+        """Returns the exit code of an ended process (-N: killed by signal N), or None when it is not our child."""
         try:
             _, status = os.waitpid(self.identity.pid, 0)
         except ChildProcessError:
@@ -122,7 +122,7 @@ class WorkerProcess:
         return os.waitstatus_to_exitcode(status)
 
     def close(self) -> None:
-        """Watch it no longer. A held process ends, any other goes on."""
+        """Stops watching the process. A held process then exits; any other keeps running."""
         if self._watched is not None:
             self._watched.remove_reader(self._pidfd)
             self._watched = None
@@ -139,12 +139,14 @@ class WorkerProcess:
 
 
 def _start_ticks(pid: int) -> int:
-    """When a process started. Raises ProcessLookupError when it has ended, or is gone."""
+    """Returns the start time of a process, in clock ticks. Raises ProcessLookupError when it has ended or does not
+    exist.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
         raise ProcessLookupError(pid) from None
-    # The command's name in parentheses may hold spaces and parentheses itself.
+    # The command name in parentheses may itself contain spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
     if fields[_STAT_STATE] in "ZX":
         raise ProcessLookupError(pid)

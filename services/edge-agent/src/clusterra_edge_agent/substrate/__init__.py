@@ -1,1 +1,1 @@
-"""What every substrate shares: the port to it, records, leadership, change signals."""
+"""What all substrates share: their port, worker records, leadership, change signals."""

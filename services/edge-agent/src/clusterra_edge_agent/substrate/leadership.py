@@ -1,74 +1,82 @@
-"""Which of a cluster's agents acts, where there may be several: a port, since only some substrates need to be told.
+"""Leadership: which of a cluster's agents acts. It is a port, because only some substrates need an election.
 
-Two agents may run by mistake, for a moment, or for a long time: a node that is cut off keeps its agent, a volume may be
-mounted twice, somebody may start one beside the cluster. Hence:
+Two agents may run by mistake, for a moment or for a long time: a node that is cut off from the network keeps its agent,
+a volume may be mounted twice, or somebody starts an agent outside the cluster. Therefore:
 
-- Only an agent that **holds** (`held`) changes anything: it applies desired states, deletes the NodeClaims of ghosts
-  and pods that have failed. It asks before every single call, also amid a desired state. Only it tells news.
-- Only an agent that **speaks** (`speaks`) sends heartbeats, by NATS or HTTP, and answers log reads. Of two the scaler
-  would believe the one whose clock is ahead, and would take what the other has applied for undone. An agent is silent
-  from its start until it has asked who holds, and as long as the last answer was "another". One that cannot ask any
-  more goes on speaking, if it did before: that the substrate cannot be seen is worth telling, and what it then tells
-  names no workers.
-- All agents follow desired states and workers, so that the next one acts at once. The end of a worker is told by the
-  agent that acted then: no other knows whom it has removed (`another_acts`).
+- Only the agent that **holds** leadership (`held`) changes anything: it applies desired states and deletes idle
+  NodeClaims and failed pods. It checks before every single call, also in the middle of a desired state. Only it
+  publishes worker events.
+- Only the agent that **may report** (`may_report`) sends heartbeats, on NATS or by HTTP, and answers log reads. If two
+  agents reported, the scaler would believe the one whose clock is ahead, and would take what the other has applied for
+  undone. An agent is silent from its start until it knows the holder, and for as long as another agent is the last
+  known holder. An agent that reported and can no longer ask keeps reporting: that the substrate is unreachable is worth
+  knowing, and its heartbeats then list no workers.
+- All agents follow desired states and workers, so that the next leader can act immediately. The end of a worker is
+  reported by the agent that was acting at that time, because no other knows which workers it removed (`another_acts`).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from clusterra_edge_agent.substrate.changes import Changes
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 
 
 class Leadership(Protocol):
-    """What one agent knows of its right to act."""
+    """One agent's view of its right to act."""
 
     @property
-    def changes(self) -> Changes:
-        """Tells when this agent holds or speaks from now on, or has learned that it does not any more."""
+    def change_signal(self) -> ChangeSignal:
+        """Notified when `held` or `may_report` changes."""
 
     @property
     def held(self) -> bool:
-        """Whether this agent may change things at this very moment."""
+        """Whether this agent may change things at this moment."""
 
     @property
-    def speaks(self) -> bool:
-        """Whether this agent is the one that tells of the edge and answers for it."""
+    def may_report(self) -> bool:
+        """Whether this agent is the one that reports on the edge and answers requests for it."""
 
     @property
     def another_acts(self) -> bool:
-        """Whether another agent has been seen alive lately, and holds."""
+        """Whether another agent holds leadership and was recently observed to renew it."""
 
     async def run(self) -> None:
-        """Get the right to act, and keep it, until cancelled."""
+        """Acquires leadership and keeps it, until cancelled."""
 
 
 class Sole:
-    """Of an agent that is the only one for another reason, such as the lock of its state folder."""
+    """Leadership of an agent that is unique for another reason, such as the lock on its state folder."""
 
     held = True
-    speaks = True
+    may_report = True
     another_acts = False
 
     def __init__(self) -> None:
-        self.changes = Changes()
+        self.change_signal = ChangeSignal()
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Waits until cancelled."""
         await asyncio.Event().wait()
 
 
-async def while_speaking(leadership: Leadership, begin: Callable[[], Awaitable[Callable[[], Awaitable[None]]]]) -> None:
-    """`begin` whenever this agent speaks from now on, and call what it returned once it does not; until cancelled."""
+type End = Callable[[], Awaitable[None]]
+type Begin = Callable[[], Awaitable[End]]
+
+
+async def while_reporting(leadership: Leadership, begin: Begin) -> None:
+    """Runs a task only while this agent may report, until cancelled.
+
+    Calls `begin` when this agent may report, and the function it returned when it no longer may.
+    """
     changed = asyncio.Event()
-    leadership.changes.listen(changed)
-    end: Callable[[], Awaitable[None]] | None = None
+    leadership.change_signal.listen(changed)
+    end: End | None = None
     while True:
         changed.clear()
-        if leadership.speaks and end is None:
+        if leadership.may_report and end is None:
             end = await begin()
-        elif not leadership.speaks and end is not None:
+        elif not leadership.may_report and end is not None:
             await end()
             end = None
         else:

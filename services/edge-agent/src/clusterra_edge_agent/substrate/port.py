@@ -1,4 +1,4 @@
-"""The port to whatever runs the workers."""
+"""The port to the substrate: whatever runs the workers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.scale import DesiredState
 
-from clusterra_edge_agent.substrate.changes import Changes
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 
 
 class SubstrateUnavailable(Exception):
-    """The substrate cannot say or do anything now. What it has is unknown, not empty."""
+    """The substrate cannot be read or changed now. Its workers are unknown, not absent."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """A fact about a worker that is still to be told, with the version and time its event gets."""
+class WorkerEvent:
+    """A worker event that is not published yet, with the version and time that it will carry."""
 
     worker: WorkerName
     fact: WorkerFact | MisclassifiedFact
@@ -28,31 +28,32 @@ class News:
 
 
 class Substrate(Protocol):
-    """Workers go on whatever becomes of the agent; after a restart the same ones are listed."""
+    """Runs workers. They outlive the agent: after a restart of the agent the same workers are listed."""
 
     @property
     def kind(self) -> Literal["process", "kubernetes"]:
-        """Its name in heartbeats."""
+        """The substrate's name in heartbeats."""
 
     @property
-    def changes(self) -> Changes:
-        """Tells whenever `workers` or `untold` may have another answer."""
+    def change_signal(self) -> ChangeSignal:
+        """Notified whenever `workers` or `pending_events` may have changed."""
 
     async def run(self) -> None:
-        """Follow what happens to workers, until cancelled."""
+        """Follows the workers, until cancelled."""
 
     async def workers(self) -> tuple[Worker, ...]:
-        """All workers there are. Raises SubstrateUnavailable when it cannot know."""
+        """Returns all workers. Raises SubstrateUnavailable when they are unknown."""
 
     async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
-        """Do all that leads to `desired` and can be done now, as long as `is_current`.
+        """Does everything towards `desired` that can be done now, as long as `is_current` holds.
 
-        Only victims are ended, and a shape that is not listed is left alone. After how many seconds to call again for
-        what could not be done; None when the substrate has accepted everything. Raises SubstrateUnavailable.
+        Only victims are removed, and a shape that is not listed is left unchanged. Returns the seconds after which to
+        call again for what could not be done, or None when the substrate has accepted everything. Raises
+        SubstrateUnavailable.
         """
 
-    def untold(self) -> tuple[News, ...]:
-        """The facts that nobody has been told yet, oldest first; kept over restarts."""
+    def pending_events(self) -> tuple[WorkerEvent, ...]:
+        """Returns the events that are not published yet, oldest first. They are kept over restarts."""
 
-    async def told(self, news: News) -> None:
-        """This fact has been told. Raises SubstrateUnavailable when that cannot be kept."""
+    async def mark_published(self, event: WorkerEvent) -> None:
+        """Records that this event has been published. Raises SubstrateUnavailable when the record cannot be written."""

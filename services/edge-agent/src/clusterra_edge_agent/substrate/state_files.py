@@ -1,6 +1,6 @@
-"""What must outlive the agent's own process: small JSON files that are whole or absent, in one locked folder.
+"""The agent's persistent state: small JSON files, each complete or absent, in one locked folder.
 
-They guard against the end of the process, not of the machine: the workers do not outlive that either.
+They survive the end of the process but not of the machine, which the workers do not survive either.
 """
 
 import fcntl
@@ -13,37 +13,37 @@ from pydantic import TypeAdapter, ValidationError
 
 
 class StateUnreadable(Exception):
-    """A file of the state folder is not what this agent writes."""
+    """A file in the state folder was not written by this agent."""
 
 
 class StateInUse(Exception):
-    """Another agent holds the state folder."""
+    """Another agent uses the state folder."""
 
 
 def write(path: Path, state: object) -> None:
-    """Replace the file at once; `state` is a model or dataclass of pydantic. Raises OSError."""
+    """Replaces the file atomically. `state` is a model or dataclass of pydantic. Raises OSError."""
     part = path.with_suffix(".part")
-    part.write_bytes(TypeAdapter(type(state)).dump_json(state))
+    part.write_bytes(TypeAdapter(type(state)).dump_json(state, by_alias=True))
     part.replace(path)
 
 
 def read[M](path: Path, model: type[M]) -> M | None:
-    """The file's content, None when there is none. Raises StateUnreadable."""
+    """Returns the file's content, or None when there is no file. Raises StateUnreadable."""
     try:
         return TypeAdapter(model).validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValidationError as error:
         raise StateUnreadable(
-            f"{path} is no {model.__name__}: see that nothing runs which it should name, then delete it"
+            f"{path} is not a valid {model.__name__}: make sure that no worker of it is running, then delete it"
         ) from error
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[Path]:
-    """Hold the folder, made when missing, as its only agent. Raises StateInUse.
+    """Locks the folder for this agent, and creates it if it is missing. Raises StateInUse.
 
-    The kernel frees it with this process, however that ends: workers do not inherit the lock.
+    The kernel releases the lock when this process ends, however it ends. Workers do not inherit it.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -51,9 +51,7 @@ def locked(folder: Path) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StateInUse(
-                f"another agent works in {folder}: one cluster has one agent and one state folder"
-            ) from None
+            raise StateInUse(f"another agent uses {folder}: each agent needs a state folder of its own") from None
         yield folder
     finally:
         os.close(lock)

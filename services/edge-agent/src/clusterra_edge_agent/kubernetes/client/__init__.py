@@ -1,1 +1,1 @@
-"""The API server: calls, answers, watches."""
+"""The client of the API server: calls, models of its answers, watches."""

@@ -1,4 +1,4 @@
-"""The API server: the few calls that the substrate makes, with its answers as our models and its refusals as errors."""
+"""The client of the API server: the few calls that the substrate makes, with models of answers and errors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -17,8 +17,8 @@ from clusterra_edge_agent.kubernetes.client.errors import (
     Invalid,
     NotHolder,
     Unavailable,
-    refusal,
-    refusal_of,
+    error_of_answer,
+    error_of_status,
 )
 from clusterra_edge_agent.kubernetes.client.resources import (
     Deployment,
@@ -32,12 +32,12 @@ from clusterra_edge_agent.kubernetes.client.resources import (
 from clusterra_edge_agent.substrate.leadership import Leadership, Sole
 
 CHANGE_SECONDS = 4.0
-"""The longest that a change may take; `tenure` says why."""
+"""Time limit of a change; `election.record` explains it."""
 _CALL = aiohttp.ClientTimeout(total=10.0)
 _LIST = aiohttp.ClientTimeout(total=60.0)
 _WATCH_SECONDS = 290
 _WATCH = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=120.0)
-"""The server sends a bookmark about once a minute: two missing ones mean that nobody is there any more."""
+"""The server sends a bookmark about once a minute. Two missing bookmarks mean that the connection is dead."""
 _SCALE = TypeAdapter(Scale)
 _PAGE_SIZE = 500
 _MERGE = "application/merge-patch+json"
@@ -45,32 +45,32 @@ _MERGE = "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True)
 class Collection[O: Object]:
-    """Objects of one kind, in one namespace if they are in any, that a label selector takes."""
+    """Objects of one kind that match a label selector, in one namespace unless the kind is cluster-wide."""
 
     path: str
     label: str
     model: type[O]
     fields: str = ""
-    """A field selector for lists; a watch has none."""
+    """A field selector for lists. Watches do not use it."""
 
     @property
     def kind(self) -> str:
-        """What they are, in the plural as the API has it, such as `pods`."""
+        """The API's plural name of the kind, such as `pods`."""
         return self.path.rpartition("/")[2]
 
     @classmethod
     def deployments(cls, namespace: str, label: str) -> "Collection[Deployment]":
-        """Deployments."""
+        """Returns the Deployments with this label selector."""
         return Collection(f"/apis/apps/v1/namespaces/{namespace}/deployments", label, Deployment)
 
     @classmethod
     def pods(cls, namespace: str, label: str) -> "Collection[Pod]":
-        """Pods."""
+        """Returns the pods with this label selector."""
         return Collection(f"/api/v1/namespaces/{namespace}/pods", label, Pod)
 
 
 class Api:
-    """One API server. All calls raise ApiError; those that change something raise NotHolder while another may act."""
+    """One API server. All calls raise ApiError; changes raise NotHolder while another agent may act."""
 
     def __init__(self, api_client: client.ApiClient, namespace: str, leadership: Leadership | None = None) -> None:
         self._client = api_client
@@ -78,20 +78,20 @@ class Api:
         self.leadership: Leadership = leadership or Sole()
 
     def led_by(self, leadership: Leadership) -> "Api":
-        """The same for an agent that acts only sometimes."""
+        """Returns a client whose changes require this leadership."""
         return Api(self._client, self.namespace, leadership)
 
     async def get[O: Object](self, collection: Collection[O], name: str) -> O:
-        """One object. Raises NotFound."""
+        """Returns one object. Raises NotFound."""
         return _read(TypeAdapter(collection.model), await self._call("GET", f"{collection.path}/{name}"))
 
     async def create[O: Object](self, collection: Collection[O], name: str, spec: dict[str, Any]) -> O:
-        """Make an object. Raises Conflict when there is one of this name."""
+        """Creates an object. Raises Conflict when an object of this name exists."""
         body = {"metadata": {"name": name}, "spec": spec}
         return _read(TypeAdapter(collection.model), await self._change("POST", collection.path, body=body))
 
     async def list[O: Object](self, collection: Collection[O]) -> tuple[list[O], str]:
-        """All objects of a moment, and its resource version to watch from."""
+        """Returns all objects at one moment, and the resource version from which to watch."""
         found: list[O] = []
         version = ""
         async for page in self.pages(collection):
@@ -100,7 +100,7 @@ class Api:
         return found, version
 
     async def pages[O: Object](self, collection: Collection[O]) -> AsyncIterator[Page[O]]:
-        """The same page by page, each with the version of all: so thousands of objects need not be held twice."""
+        """Yields the list in pages, each with the list's version, so that thousands of objects are not held twice."""
         page_model: TypeAdapter[Page[O]] = TypeAdapter(Page[collection.model])  # type: ignore[name-defined]
         query: dict[str, str] = {"labelSelector": collection.label, "limit": str(_PAGE_SIZE)}
         if collection.fields:
@@ -116,9 +116,10 @@ class Api:
     async def watch[O: Object](
         self, collection: Collection[O], version: str
     ) -> AsyncIterator[AsyncIterator[WatchEvent[O]]]:
-        """What happens to the objects after a resource version, until the server ends the watch, some minutes later.
+        """Yields the changes of the objects after a resource version, until the server ends the watch after some
+        minutes.
 
-        Bookmarks only tell a newer resource version. Raises Expired when the version is too old, also between events.
+        Bookmarks only carry a newer resource version. Raises Expired when the version is too old, also between events.
         """
         query = {
             "labelSelector": collection.label,
@@ -130,17 +131,18 @@ class Api:
         response = await self._request("GET", collection.path, query=query, timeout=_WATCH)
         try:
             if response.status != 200:
-                raise _refused(response, await response.response.read())
+                raise _error_of(response, await response.response.read())
             yield _events(collection, response.response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"a watch of {collection.path} broke: {error}") from error
+            raise Unavailable(f"the watch of {collection.path} was interrupted: {error}") from error
         finally:
             response.response.close()
 
     async def scale(
         self, name: str, replicas: int, *, version: str | None = None, of: "Collection[Any] | None" = None
     ) -> Scale:
-        """Set the replicas of a Deployment, or of one `of` another collection; with `version` only if it is still this.
+        """Sets the replicas of a Deployment, or of an object `of` another collection. With `version`, only at that
+        version.
 
         Raises Conflict, NotFound.
         """
@@ -152,7 +154,9 @@ class Api:
         return _read(_SCALE, await self._change("PATCH", path, body=patch, content_type=_MERGE))
 
     async def set_deletion_cost(self, pod: Pod, cost: int) -> Pod:
-        """Mark a pod, or with 0 take its mark away. Raises Invalid when its name has become another's, NotFound."""
+        """Marks a pod with a deletion cost; 0 removes the mark. Raises NotFound, and Invalid when the name is another
+        pod's.
+        """
         annotations = {pod.cost_annotation: str(cost) if cost else None}
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
         return _read(
@@ -160,25 +164,25 @@ class Api:
         )
 
     async def delete(self, pod: Pod) -> Pod:
-        """Delete a pod, with its own grace time. Raises Conflict when its name has become another's, NotFound."""
+        """Deletes a pod with its own grace period. Raises NotFound, or Conflict when the name is reused."""
         return _read(TypeAdapter(type(pod)), await self._change("DELETE", self._pod(pod.name), body=_only(pod)))
 
     async def delete_of(self, collection: Collection[Any], found: Object) -> None:
-        """Delete an object of a collection. Raises Conflict when its name has become another's, NotFound."""
+        """Deletes an object of a collection. Raises NotFound, or Conflict when the name is reused."""
         await self._change("DELETE", f"{collection.path}/{found.name}", body=_only(found))
 
     async def replace[O: Object](self, collection: Collection[O], found: O, spec: dict[str, Any]) -> O:
-        """Set fields of an object's spec if it is still as it was found. Raises Conflict, Invalid, NotFound."""
+        """Sets fields of an object's spec if the object is unchanged. Raises Conflict, Invalid, NotFound."""
         patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec}
         path = f"{collection.path}/{found.name}"
         return _read(TypeAdapter(collection.model), await self._change("PATCH", path, body=patch, content_type=_MERGE))
 
-    async def is_guarded(self, pod: Pod) -> bool:
-        """Whether the API server refuses to let anybody delete this pod; nothing is deleted. Raises NotFound."""
+    async def deletion_denied(self, pod: Pod) -> bool:
+        """Whether the API server denies everybody the deletion of this pod, by a dry run. Raises NotFound."""
         try:
             await self._call("DELETE", self._pod(pod.name), body={**_only(pod), "dryRun": ["All"]})
         except Invalid:
-            # By an admission policy; a missing right is Forbidden.
+            # Denied by an admission policy. A missing permission would be Forbidden.
             return True
         return False
 
@@ -189,7 +193,7 @@ class Api:
         try:
             async with asyncio.timeout(CHANGE_SECONDS):
                 if not self.leadership.held:
-                    raise NotHolder("another agent may act now, for this one does not hold the Lease of the cluster")
+                    raise NotHolder("this agent does not hold the Lease of the cluster, so another one may act now")
                 return await self._call(method, path, body=body, content_type=content_type)
         except TimeoutError:
             raise Unavailable(f"{method} {path} was not answered within {CHANGE_SECONDS:g} s") from None
@@ -208,9 +212,9 @@ class Api:
         try:
             answer: bytes = await response.response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"the answer to {method} {path} broke off: {error}") from error
+            raise Unavailable(f"the answer to {method} {path} was interrupted: {error}") from error
         if response.status >= 300:
-            raise _refused(response, answer)
+            raise _error_of(response, answer)
         return answer
 
     async def _request(
@@ -239,7 +243,7 @@ class Api:
 
 @asynccontextmanager
 async def connected(namespace: str, kubeconfig: Path | None) -> AsyncIterator[Api]:
-    """The API server of a kubeconfig, or of the pod that this runs in, as its ServiceAccount. Raises ApiError."""
+    """Yields the client of an API server, from a kubeconfig or as the ServiceAccount of this pod. Raises ApiError."""
     configuration = client.Configuration()
     try:
         if kubeconfig is not None:
@@ -249,7 +253,7 @@ async def connected(namespace: str, kubeconfig: Path | None) -> AsyncIterator[Ap
         else:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except config.ConfigException as error:
-        raise ApiError(f"no way to the API server: {error}") from error
+        raise ApiError(f"cannot connect to the API server: {error}") from error
     async with client.ApiClient(configuration) as api_client:
         yield Api(api_client, namespace)
 
@@ -264,12 +268,12 @@ async def _events[O: Object](
     async for line in response.content:
         event = _read(line_model, line)
         if isinstance(event, WatchError):
-            raise refusal_of(event.object.code, event.object.message, None)
+            raise error_of_status(event.object.code, event.object.message, None)
         yield event
 
 
 def _only(found: Object) -> dict[str, Any]:
-    """Options of a deletion that is meant for no other object of this name."""
+    """Returns the options of a deletion that applies only to this very object, not to another of its name."""
     return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": found.metadata.uid}}
 
 
@@ -277,8 +281,8 @@ def _read[M](model: TypeAdapter[M], body: bytes) -> M:
     try:
         return model.validate_json(body)
     except ValidationError as error:
-        raise Unavailable(f"an answer of the API server cannot be read: {error}") from error
+        raise Unavailable(f"invalid answer from the API server: {error}") from error
 
 
-def _refused(response: RESTResponse, body: bytes) -> ApiError:
-    return refusal(response.status, body, response.headers.get("Retry-After"))
+def _error_of(response: RESTResponse, body: bytes) -> ApiError:
+    return error_of_answer(response.status, body, response.headers.get("Retry-After"))

@@ -1,4 +1,4 @@
-"""What the API server does not do, as errors."""
+"""Errors of the API server."""
 
 from pydantic import ValidationError
 
@@ -8,15 +8,15 @@ _RETRY_AFTER_SECONDS = 1.0
 
 
 class ApiError(Exception):
-    """The API server did not do what was asked; the text says why."""
+    """The API server did not carry out the call. The text says why."""
 
 
 class Unavailable(ApiError):
-    """It cannot be reached, or cannot answer now; what has become of the call is unknown."""
+    """The API server is unreachable or cannot answer now. Whether the call was carried out is unknown."""
 
 
 class Throttled(Unavailable):
-    """It refused for now (429)."""
+    """The API server throttles the caller (429)."""
 
     def __init__(self, reason: str, *, retry_after_seconds: float) -> None:
         super().__init__(reason)
@@ -24,40 +24,40 @@ class Throttled(Unavailable):
 
 
 class Conflict(ApiError):
-    """The object is not any more what the call said it must be (409)."""
+    """The object is not in the state that the call requires (409)."""
 
 
 class Invalid(ApiError):
-    """What the call asks for cannot be of this object (422)."""
+    """The call is not valid for this object (422)."""
 
 
 class NotFound(ApiError):
-    """There is no such object, or no such collection (404)."""
+    """There is no such object or collection (404)."""
 
 
 class Forbidden(ApiError):
-    """The agent has no right to do this (403)."""
+    """The agent has no permission for this call (403)."""
 
 
 class NotHolder(ApiError):
-    """Nothing was asked: another agent may act by now."""
+    """The call was not sent, because another agent may act now."""
 
 
 class Expired(ApiError):
-    """The resource version is too old to go on from: list again (410)."""
+    """The resource version is too old to continue from: list again (410)."""
 
 
-def refusal(code: int, body: bytes, retry_after: str | None) -> ApiError:
-    """The error of an answer with an HTTP status from 300 on."""
+def error_of_answer(code: int, body: bytes, retry_after: str | None) -> ApiError:
+    """Returns the error of an answer with an HTTP status of 300 or more."""
     try:
         message = Status.model_validate_json(body).message
     except ValidationError:
         message = body[:200].decode(errors="replace")
-    return refusal_of(code, message, retry_after)
+    return error_of_status(code, message, retry_after)
 
 
-def refusal_of(code: int, message: str, retry_after: str | None) -> ApiError:
-    """The error of a Status, as an answer or in a watch."""
+def error_of_status(code: int, message: str, retry_after: str | None) -> ApiError:
+    """Returns the error of a Status, from an answer or from a watch."""
     match code:
         case 403:
             return Forbidden(f"403: {message}")

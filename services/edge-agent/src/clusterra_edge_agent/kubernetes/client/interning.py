@@ -1,4 +1,4 @@
-"""Parts of the API server's answers of which there are thousands: small, and no part twice that is equal to another."""
+"""Interned parts of the API server's answers. There may be thousands of objects, and equal parts are stored once."""
 
 from collections.abc import Hashable
 from functools import lru_cache
@@ -13,28 +13,28 @@ from pydantic_core import core_schema
 from clusterra_edge_agent.kubernetes.client.misclassification import Misclassification, misclassification_of
 
 CONFIG = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
-"""What we do not read is left out, as the API server leaves out what is empty."""
-_SHARED = 4096
+"""Fields that are not read are ignored. The API server omits empty fields."""
+_CACHE_SIZE = 4096
 
 
-@lru_cache(_SHARED)
-def _shared[T: Hashable](value: T) -> T:
-    """The first one that was equal, of the last ones that were asked for."""
+@lru_cache(_CACHE_SIZE)
+def _interned[T: Hashable](value: T) -> T:
+    """Returns the first of the recently used values that is equal to this one."""
     return value
 
 
-@lru_cache(_SHARED)
-def _shared_strings(*items: tuple[str, str]) -> dict[str, str]:
+@lru_cache(_CACHE_SIZE)
+def _interned_dict(*items: tuple[str, str]) -> dict[str, str]:
     return dict(items)
 
 
-def kept(*keys: str) -> AfterValidator:
-    """Keep of labels or of annotations what is read. They are shared: nobody may change them."""
-    return AfterValidator(lambda given: _shared_strings(*((key, given[key]) for key in keys if key in given)))
+def interned_items(*keys: str) -> AfterValidator:
+    """Keeps only these keys of labels or annotations. The resulting dictionaries are shared and must not be changed."""
+    return AfterValidator(lambda given: _interned_dict(*((key, given[key]) for key in keys if key in given)))
 
 
 class _OrNull:
-    """Parsed without leaving pydantic's core: a validator before it would make Python objects of all that is in it."""
+    """Parses null inside pydantic's core. A validator before it would turn the whole list into Python objects first."""
 
     @staticmethod
     def __get_pydantic_core_schema__(source: type[Any], handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -42,16 +42,16 @@ class _OrNull:
         return core_schema.no_info_after_validator_function(lambda value: value or (), schema)
 
 
-type Many[T] = Annotated[tuple[T, ...], _OrNull]
-"""A list, which the API server may also call null."""
+type NullableList[T] = Annotated[tuple[T, ...], _OrNull]
+"""A list for which the API server may also send null."""
 
-type Shared[T: Hashable] = Annotated[T, AfterValidator(_shared)]
-"""A value that many have alike."""
+type Interned[T: Hashable] = Annotated[T, AfterValidator(_interned)]
+"""A value that many objects share."""
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class Metadata:
-    """Of any object."""
+    """Metadata of any object."""
 
     name: str = ""
     uid: str = ""
@@ -65,7 +65,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class Condition:
-    """One of the conditions of a pod or of a Deployment."""
+    """A condition of a pod or a Deployment."""
 
     type: str
     status: str
@@ -75,7 +75,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class Waiting:
-    """Why a container does not run."""
+    """Why a container is not running."""
 
     reason: str = ""
     message: str = ""
@@ -90,13 +90,13 @@ class Terminated:
 
     @property
     def misclassification(self) -> Misclassification | None:
-        """Why slurmd has refused to register, where that is why it ended."""
+        """Why slurmd refused to register, if that is why the container ended."""
         return misclassification_of(self.exit_code, self.message)
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class ContainerState:
-    """A container is waiting, running or terminated."""
+    """State of a container: waiting, running or terminated."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
@@ -108,7 +108,7 @@ def _unless_empty(state: ContainerState | None) -> ContainerState | None:
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class ContainerStatus:
-    """The present state of a container, and that before."""
+    """The current and the previous state of a container."""
 
     state: ContainerState = ContainerState()
     last_state: Annotated[ContainerState | None, AfterValidator(_unless_empty)] = None
@@ -116,26 +116,26 @@ class ContainerStatus:
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class PodSpec:
-    """Where a pod runs."""
+    """The node of a pod."""
 
     node_name: str = ""
 
 
-def _read(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+def _read_conditions(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
     return tuple(each for each in conditions if each.type in ("Ready", "PodScheduled"))
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class PodStatus:
-    """How far a pod is."""
+    """The progress of a pod."""
 
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] = "Pending"
     reason: str = ""
     message: str = ""
-    conditions: Annotated[Many[Condition], AfterValidator(_read)] = ()
-    container_statuses: Many[ContainerStatus] = ()
+    conditions: Annotated[NullableList[Condition], AfterValidator(_read_conditions)] = ()
+    container_statuses: NullableList[ContainerStatus] = ()
 
     @property
     def ready(self) -> bool:
-        """Whether its readiness probe succeeds."""
+        """Whether the pod's Ready condition is true."""
         return any(condition.type == "Ready" and condition.status == "True" for condition in self.conditions)

@@ -1,15 +1,15 @@
-"""What a slurmd's container says at its end when its machine is not what its shape promises."""
+"""Misclassified workers: the machine does not have what the worker's shape promises, and its container says so."""
 
 from clusterra_contracts.events import MachineSize
 from clusterra_contracts.identity import Wire
 from pydantic import ValidationError
 
 EXIT_CODE = 78
-"""Of a container that refuses to register (EX_CONFIG)."""
+"""Exit code of a container that refuses to register (EX_CONFIG)."""
 
 
 class Misclassification(Wire):
-    """What the shape promises, and what the machine has."""
+    """The resources that the shape promises, and those that the machine has."""
 
     expected: MachineSize
     actual: MachineSize
@@ -17,8 +17,8 @@ class Misclassification(Wire):
     def __str__(self) -> str:
         with_gpus = self.expected.gpus > 0
         return (
-            f"its machine has {_parts(self.actual, with_gpus=with_gpus)},"
-            f" and its shape promises {_parts(self.expected, with_gpus=with_gpus)}"
+            f"the machine has {_parts(self.actual, with_gpus=with_gpus)},"
+            f" but the shape promises {_parts(self.expected, with_gpus=with_gpus)}"
         )
 
 
@@ -34,7 +34,9 @@ class _LastWords(Wire):
 
 
 def misclassification_of(exit_code: int, message: str) -> Misclassification | None:
-    """That of a container's end; `message` is its termination message, JSON if this is why it ended."""
+    """Reads a container's misclassification, or None. `message` is the termination message, JSON for a
+    misclassification.
+    """
     if exit_code != EXIT_CODE:
         return None
     try:

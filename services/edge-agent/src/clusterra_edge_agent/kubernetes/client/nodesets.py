@@ -1,6 +1,7 @@
-"""What we read of the NodeSets of two other operators, as their releases 1.2 (Slinky) and 5.0 (Soperator) define them.
+"""Models of the NodeSets of two other operators, as of release 1.2 of Slinky and 5.0 of Soperator.
 
-Both name a pod by its NodeSet and an ordinal, and Slurm's node as the pod; both keep a pod's ordinal for its successor.
+Both name a pod after its NodeSet and an ordinal, and the Slurm node after the pod. Both reuse the ordinal of a pod for
+its successor.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -9,7 +10,7 @@ from clusterra_contracts.identity import WorkerName
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clusterra_edge_agent.kubernetes.client.interning import CONFIG, Many, kept
+from clusterra_edge_agent.kubernetes.client.interning import CONFIG, NullableList, interned_items
 from clusterra_edge_agent.kubernetes.client.resources import (
     Deployment,
     DeploymentSpec,
@@ -32,27 +33,27 @@ SOPERATOR_POD_NODESET = "slurm.nebius.ai/nodeset"
 
 
 class SlinkyPodSpec(PodTemplateSpec):
-    """What of the pods' template decides how Slurm's node is called."""
+    """The parts of the pod template that determine the name of the Slurm node."""
 
     hostname: str = ""
     host_network: bool = False
 
 
 class SlinkyTemplate(PodTemplate):
-    """The pods' template."""
+    """The pod template."""
 
     spec: SlinkyPodSpec = SlinkyPodSpec()
 
 
 class SlinkyNodeSetSpec(DeploymentSpec):
-    """How many pods there should be, and how they are called."""
+    """The desired number of pods, and how they are named."""
 
     scaling_mode: Literal["StatefulSet", "DaemonSet"] = "StatefulSet"
     template: SlinkyTemplate = SlinkyTemplate()
 
 
 class SlinkyNodeSet(Deployment):
-    """The workers of one shape."""
+    """A NodeSet of Slinky, with the workers of one shape."""
 
     stateful: ClassVar[bool] = True
 
@@ -63,38 +64,38 @@ class SlinkyNodeSet(Deployment):
         """See `Deployment.unscalable`."""
         pod = self.spec.template.spec
         if self.spec.scaling_mode == "DaemonSet":
-            return "it has a pod on each node: set spec.scalingMode to StatefulSet"
+            return "the NodeSet runs a pod on every node: set spec.scalingMode to StatefulSet"
         if pod.hostname or pod.host_network:
-            return "Slurm's nodes are not called as its pods: leave spec.template.spec.hostname and hostNetwork out"
+            return "the Slurm nodes are not named after the pods: remove spec.template.spec.hostname and hostNetwork"
         return ""
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class SlinkyPodMetadata(PodMetadata):
-    """Of a worker."""
+    """Metadata of a worker pod."""
 
-    labels: Annotated[dict[str, str], kept(SLINKY_POD_NODESET)] = Field(default_factory=dict)
-    annotations: Annotated[dict[str, str], kept(SLINKY_DELETION_COST)] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], interned_items(SLINKY_POD_NODESET)] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], interned_items(SLINKY_DELETION_COST)] = Field(default_factory=dict)
 
 
 class SlinkyPod(Pod):
-    """A worker. Of pods that are equally far, the operator drains and deletes those of the lowest cost first."""
+    """A worker. Among pods in the same phase, the operator drains and deletes those with the lowest cost first."""
 
     cost_annotation: ClassVar[str] = SLINKY_DELETION_COST
 
     metadata: SlinkyPodMetadata
 
     @property
-    def counted(self) -> bool:
-        """Any pod that exists: its ordinal is free, and it is replaced, once it is gone."""
+    def counts_as_replica(self) -> bool:
+        """Every existing pod counts: its ordinal becomes free, and it is replaced, only once it is gone."""
         return True
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class SoperatorPodMetadata(PodMetadata):
-    """Of a worker."""
+    """Metadata of a worker pod."""
 
-    labels: Annotated[dict[str, str], kept(SOPERATOR_POD_NODESET)] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], interned_items(SOPERATOR_POD_NODESET)] = Field(default_factory=dict)
 
 
 class SoperatorPod(Pod):
@@ -104,13 +105,13 @@ class SoperatorPod(Pod):
 
 
 class SoperatorNodeSetSpec(DeploymentSpec):
-    """`replicas` is how many nodes its slurm.conf names: the most workers there can be."""
+    """`replicas` is the number of nodes in its slurm.conf: the maximum number of workers."""
 
     ephemeral_nodes: bool = False
 
 
 class SoperatorNodeSet(Deployment):
-    """The workers of one shape, as many as its NodeSetPowerState has active nodes."""
+    """A NodeSet of Soperator, with the workers of one shape: as many as its NodeSetPowerState has active nodes."""
 
     stateful: ClassVar[bool] = True
 
@@ -119,21 +120,23 @@ class SoperatorNodeSet(Deployment):
     @property
     def unscalable(self) -> str:
         """See `Deployment.unscalable`."""
-        return "" if self.spec.ephemeral_nodes else "all its nodes always run: set spec.ephemeralNodes to true"
+        return (
+            "" if self.spec.ephemeral_nodes else "all nodes of the NodeSet always run: set spec.ephemeralNodes to true"
+        )
 
     def ordinal(self, worker: WorkerName) -> int | None:
-        """Which of its nodes a worker is; None when it is none of them."""
+        """Returns the ordinal of a worker, or None when it is not a worker of this NodeSet."""
         ordinal = worker.removeprefix(f"{self.name}-")
         return int(ordinal) if worker != ordinal and ordinal.isdecimal() and str(int(ordinal)) == ordinal else None
 
 
 class PowerStateSpec(Resource):
-    """Which nodes of a NodeSet run."""
+    """The nodes of a NodeSet that run."""
 
-    active_nodes: Many[int] = ()
+    active_nodes: NullableList[int] = ()
 
 
 class PowerState(Object):
-    """Soperator's NodeSetPowerState, which it makes for each ephemeral NodeSet, of the same name."""
+    """A NodeSetPowerState. Soperator creates one for each ephemeral NodeSet, with the same name."""
 
     spec: PowerStateSpec = PowerStateSpec()

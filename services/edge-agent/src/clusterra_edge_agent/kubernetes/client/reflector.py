@@ -1,4 +1,4 @@
-"""A copy of a collection that follows the API server: one list, then a watch that goes on where the last one ended."""
+"""A local copy of a collection that follows the API server: one list, then watches that each continue the last."""
 
 import asyncio
 import time
@@ -16,94 +16,94 @@ log = structlog.get_logger(__name__)
 
 LIST_SECONDS = Histogram(
     "clusterra_edge_list_seconds",
-    "A full list, from the request for its first page until all of it has been taken",
+    "Duration of a full list, from the request for its first page until all of it is processed",
     ("collection",),
     buckets=LATENCY_BUCKETS_SECONDS,
 )
 
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 10.0
-LONGEST_ABSENCE_PAUSE_SECONDS = 300.0
-"""Of a collection that a cluster may do without."""
+MIN_PAUSE_SECONDS = 0.1
+MAX_PAUSE_SECONDS = 10.0
+MAX_ABSENT_PAUSE_SECONDS = 300.0
+"""For a collection that may be absent from a cluster."""
 
 
 class Reflector[O: Object]:
-    """Objects by name; `changed(old, new)` is called for each difference, also for those that a list shows.
+    """Objects by name. `on_change(old, new)` is called for each difference, including those that a list reveals.
 
-    While the server cannot be followed the copy stays as it was and `following` is false.
+    While the server cannot be followed, the copy stays as it was and `following` is false.
     """
 
     def __init__(
         self,
         api: Api,
         collection: Collection[O],
-        changed: Callable[[O | None, O | None], None],
-        told: Callable[[], None],
+        on_change: Callable[[O | None, O | None], None],
+        on_sync: Callable[[], None],
         *,
         optional: bool = False,
     ) -> None:
-        """`told` is called after all of a list, and after each line of a watch, has been passed to `changed`.
+        """`on_sync` is called after a whole list, and after each line of a watch, has been passed to `on_change`.
 
-        `optional`: the cluster may not have this collection, or may not let us see it. Then it is looked for ever less
-        often.
+        `optional`: the cluster may not have this collection, or may not permit reading it. Then retries become rare.
         """
         self.objects: dict[str, O] = {}
         self.following = False
         self._api = api
         self._collection = collection
-        self._changed = changed
-        self._told = told
+        self._on_change = on_change
+        self._on_sync = on_sync
         self._optional = optional
-        self._warned_of = ""
+        self._last_warning = ""
         self._version: str | None = None
 
     async def run(self) -> None:
-        """Follow until cancelled."""
-        pause_seconds = FIRST_PAUSE_SECONDS
+        """Follows the API server, until cancelled."""
+        pause_seconds = MIN_PAUSE_SECONDS
         while True:
-            longest_seconds = LONGEST_PAUSE_SECONDS
+            max_pause_seconds = MAX_PAUSE_SECONDS
             known = self._version
             try:
                 version = known or await self._list()
                 async with self._api.watch(self._collection, version) as events:
-                    pause_seconds = FIRST_PAUSE_SECONDS
-                    self._warned_of = ""
+                    pause_seconds = MIN_PAUSE_SECONDS
+                    self._last_warning = ""
                     self._set_following(True)
                     async for event in events:
-                        self._take(event)
-                # The server ended the watch in its time; the next one goes on from here.
+                        self._apply(event)
+                # The server ended the watch after its time limit. The next watch continues from here.
             except Expired:
                 log.info("watch_expired", collection=self._collection.path)
                 self._version = None
                 if known is not None:
-                    # The server answers: the pauses were for its absence. One whose new lists expire gets longer ones.
-                    pause_seconds = FIRST_PAUSE_SECONDS
+                    # The server answers again, so its pauses start over. Lists that expire immediately still get longer
+                    # pauses.
+                    pause_seconds = MIN_PAUSE_SECONDS
             except Throttled as error:
-                pause_seconds = max(error.retry_after_seconds, FIRST_PAUSE_SECONDS)
+                pause_seconds = max(error.retry_after_seconds, MIN_PAUSE_SECONDS)
                 log.warning("api_server_throttles", collection=self._collection.path, seconds=pause_seconds)
             except ApiError as error:
                 if self._optional and isinstance(error, NotFound | Forbidden):
-                    longest_seconds = LONGEST_ABSENCE_PAUSE_SECONDS
+                    max_pause_seconds = MAX_ABSENT_PAUSE_SECONDS
                 self._warn(error)
                 self._set_following(False)
             await asyncio.sleep(pause_seconds)
-            pause_seconds = min(pause_seconds * 2, longest_seconds)
+            pause_seconds = min(pause_seconds * 2, max_pause_seconds)
 
     def _warn(self, error: ApiError) -> None:
-        """Once of each kind of trouble, until it is over."""
+        """Logs once per kind of error, until it is over."""
         kind = type(error).__name__
-        if kind != self._warned_of:
-            self._warned_of = kind
+        if kind != self._last_warning:
+            self._last_warning = kind
             log.warning("api_server_not_followed", collection=self._collection.path, reason=str(error).strip())
 
     def put(self, new: O) -> None:
-        """Take what the server has just answered, unless the watch has already shown something newer of it."""
+        """Takes an object from an answer, unless the watch has already delivered a newer version."""
         old = self.objects.get(new.name)
         if old is not None and old.metadata.uid == new.metadata.uid and _is_newer(new, old):
             self._set(new)
 
     async def _list(self) -> str:
-        """What is still the same stays as it is; all the rest changes at once, as if it had been one answer."""
+        """Lists the collection. Unchanged objects keep their identity; all changes apply after the last page."""
         before = time.monotonic()
         found: dict[str, O] = {}
         version = ""
@@ -121,11 +121,11 @@ class Reflector[O: Object]:
         return version
 
     def _set_following(self, following: bool) -> None:
-        """Tell of a list with it, too: a watch follows each."""
+        """Also completes a list, because each list is followed by a watch."""
         self.following = following
-        self._told()
+        self._on_sync()
 
-    def _take(self, event: WatchEvent[O]) -> None:
+    def _apply(self, event: WatchEvent[O]) -> None:
         self._version = event.object.metadata.resource_version
         match event.type:
             case "ADDED" | "MODIFIED":
@@ -134,22 +134,22 @@ class Reflector[O: Object]:
                 self._remove(event.object.name)
             case "BOOKMARK":
                 return
-        self._told()
+        self._on_sync()
 
     def _set(self, new: O) -> None:
         old = self.objects.get(new.name)
         if old is new:
             return
         if old is not None and old.metadata.uid != new.metadata.uid:
-            # Deleted and made again between two lists.
+            # It was deleted and created again between two lists.
             self._remove(new.name)
             old = None
         self.objects[new.name] = new
-        self._changed(old, new)
+        self._on_change(old, new)
 
     def _remove(self, name: str) -> None:
         if (old := self.objects.pop(name, None)) is not None:
-            self._changed(old, None)
+            self._on_change(old, None)
 
 
 def _is_newer(new: Object, old: Object) -> bool:

@@ -1,4 +1,4 @@
-"""What we read of the API server's answers: pods, Deployments, lists and watch events."""
+"""Models of the API server's answers: pods, Deployments, lists and watch events."""
 
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
@@ -11,20 +11,20 @@ from pydantic.dataclasses import dataclass
 from clusterra_edge_agent.kubernetes.client.interning import (
     CONFIG,
     Condition,
-    Many,
+    Interned,
     Metadata,
+    NullableList,
     PodSpec,
     PodStatus,
-    Shared,
-    kept,
+    interned_items,
 )
 from clusterra_edge_agent.kubernetes.client.misclassification import Misclassification
 
 SHAPE_LABEL = "clusterra.io/shape"
-"""On the Deployment of each shape, its selector and its pods."""
+"""Label of each shape's Deployment, its selector and its pods."""
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-"""Of pods that are equally far, a ReplicaSet deletes those of the lowest cost first; without one it is 0."""
+"""Among pods in the same phase, a ReplicaSet deletes those with the lowest cost first. The default is 0."""
 
 IMAGE_FAILURES = frozenset(
     {
@@ -37,28 +37,28 @@ IMAGE_FAILURES = frozenset(
         "SignatureValidationFailed",
     }
 )
-"""kubelet's reasons why a container has no image."""
+"""kubelet's reasons for a container without an image."""
 
 _FAILURES = IMAGE_FAILURES | {"CrashLoopBackOff"}
 _CREATE_FAILURES = ("CreateContainer", "RunContainer")
 
 
 class Resource(BaseModel):
-    """A part of an answer; the API server leaves out what is empty."""
+    """Part of an answer. The API server omits empty fields."""
 
     model_config = ConfigDict(**CONFIG, frozen=True)
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class PodMetadata(Metadata):
-    """Of a worker."""
+    """Metadata of a worker pod."""
 
-    labels: Annotated[dict[str, str], kept(SHAPE_LABEL)] = Field(default_factory=dict)
-    annotations: Annotated[dict[str, str], kept(DELETION_COST)] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], interned_items(SHAPE_LABEL)] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], interned_items(DELETION_COST)] = Field(default_factory=dict)
 
 
 class Object(Resource):
-    """Anything that can be listed and watched."""
+    """Any object that can be listed and watched."""
 
     metadata: Metadata
 
@@ -69,7 +69,7 @@ class Object(Resource):
 
     @property
     def shape(self) -> ShapeName | None:
-        """The worker shape it belongs to."""
+        """The shape of its workers."""
         return self.metadata.labels.get(SHAPE_LABEL)
 
 
@@ -79,8 +79,8 @@ class Pod(Object):
     cost_annotation: ClassVar[str] = DELETION_COST
 
     metadata: PodMetadata
-    spec: Shared[PodSpec] = PodSpec()
-    status: Shared[PodStatus] = PodStatus()
+    spec: Interned[PodSpec] = PodSpec()
+    status: Interned[PodStatus] = PodStatus()
 
     @property
     def terminating(self) -> bool:
@@ -88,23 +88,23 @@ class Pod(Object):
         return self.metadata.deletion_timestamp is not None
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         """Whether its containers have ended for good."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def active(self) -> bool:
-        """Whether it runs or will run, and nobody has ended it."""
-        return not self.terminating and not self.over
+        """Whether it runs or will run: it has neither ended nor been deleted."""
+        return not self.terminating and not self.ended
 
     @property
-    def counted(self) -> bool:
-        """Whether its controller counts it among the replicas that there are: a ReplicaSet does if it is active."""
+    def counts_as_replica(self) -> bool:
+        """Whether its controller counts it as a replica. A ReplicaSet counts active pods."""
         return self.active
 
     @property
     def started(self) -> bool:
-        """Whether a container of it has ever run: one that has not cannot have registered with Slurm."""
+        """Whether any of its containers has ever run. A pod that never started cannot have registered with Slurm."""
         return self.status.phase != "Pending"
 
     @property
@@ -114,7 +114,7 @@ class Pod(Object):
 
     @property
     def cost(self) -> int:
-        """Its deletion cost. One that cannot be read is none, as for its controller."""
+        """Its deletion cost. An unreadable one counts as 0, as its controller sees it."""
         try:
             return int(self.metadata.annotations.get(self.cost_annotation, "0"))
         except ValueError:
@@ -122,14 +122,14 @@ class Pod(Object):
 
     @property
     def created_at(self) -> datetime:
-        """When it was made."""
+        """When it was created."""
         assert self.metadata.creation_timestamp is not None  # noqa: S101 - the API server sets it
         return self.metadata.creation_timestamp
 
     @property
     def worker_phase(self) -> WorkerPhase:
-        """As heartbeats show it."""
-        if self.over:
+        """The phase that heartbeats show."""
+        if self.ended:
             return "failed"
         if self.terminating:
             return "terminating"
@@ -137,7 +137,7 @@ class Pod(Object):
 
     @property
     def misclassification(self) -> Misclassification | None:
-        """Why its slurmd has refused to register, if it has."""
+        """Why its slurmd refused to register, if it did."""
         for container in self.status.container_statuses:
             for state in (container.state, container.last_state):
                 if state and state.terminated and (found := state.terminated.misclassification):
@@ -146,8 +146,8 @@ class Pod(Object):
 
     @property
     def reason(self) -> str:
-        """Why it failed or does not run yet, as far as Kubernetes says; empty when nothing is wrong."""
-        if self.over:
+        """Why it failed or is not running yet, as far as Kubernetes knows; empty when nothing is wrong."""
+        if self.ended:
             return f"{self.status.reason or self.status.phase}: {self.status.message}".removesuffix(": ")
         for condition in self.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False":
@@ -162,81 +162,81 @@ class Pod(Object):
 
 
 class PodTemplateSpec(Resource):
-    """Which nodes the pods can run on."""
+    """The nodes that the pods can run on."""
 
     node_selector: dict[str, str] = Field(default_factory=dict)
 
 
 class PodTemplate(Resource):
-    """What the pods are made from."""
+    """The pod template."""
 
     spec: PodTemplateSpec = PodTemplateSpec()
 
 
 class DeploymentSpec(Resource):
-    """How many pods there should be, and what they are."""
+    """The desired number of pods, and their template."""
 
     replicas: int = 1
     template: PodTemplate = PodTemplate()
 
 
 class DeploymentStatus(Resource):
-    """What its controllers have seen, of the pods that they count."""
+    """What the controllers last observed."""
 
     observed_generation: int = 0
     replicas: int = 0
     ready_replicas: int = 0
-    conditions: Many[Condition] = ()
+    conditions: NullableList[Condition] = ()
 
     @property
-    def refused(self) -> bool:
-        """Whether its ReplicaSet may not make the pods that are missing, because of a quota for instance."""
-        return bool(self.refusal)
+    def has_replica_failure(self) -> bool:
+        """Whether the ReplicaSet cannot create its missing pods, for example because of a quota."""
+        return bool(self.replica_failure)
 
     @property
-    def refusal(self) -> str:
-        """Why its ReplicaSet may not make the pods that are missing; empty when it may."""
+    def replica_failure(self) -> str:
+        """Why the ReplicaSet cannot create its missing pods; empty when it can."""
         failures = (each for each in self.conditions if each.type == "ReplicaFailure" and each.status == "True")
         return next((f"{each.reason}: {each.message}" for each in failures), "")
 
 
 class Deployment(Object):
-    """The workers of one shape."""
+    """A Deployment, with the workers of one shape."""
 
     stateful: ClassVar[bool] = False
-    """Whether a pod's successor gets its name, and its controller itself replaces pods that are over."""
+    """Whether a pod's successor gets the same name, and the controller itself replaces pods that have ended."""
 
     spec: DeploymentSpec = DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
 
     @property
     def unscalable(self) -> str:
-        """Why its workers cannot be scaled, and what to do; empty when they can."""
+        """Why its workers cannot be scaled, and how to fix it; empty when they can."""
         return ""
 
 
 class Scale(Object):
-    """The scale subresource: it has the resource version of the Deployment or NodeSet itself."""
+    """The scale subresource. Its resource version is that of the Deployment or NodeSet itself."""
 
     spec: DeploymentSpec = DeploymentSpec()
 
 
 class ListMetadata(Resource):
-    """Where a list ends, or goes on."""
+    """The version of a list, and the token of its next page."""
 
     resource_version: str = ""
     continue_: Annotated[str, Field(alias="continue")] = ""
 
 
 class Page[O: Object](Resource):
-    """A part of a list."""
+    """A page of a list."""
 
     metadata: ListMetadata
-    items: Many[O]
+    items: NullableList[O]
 
 
 class Status(Resource):
-    """An error, as an answer or in a watch."""
+    """An error, from an answer or a watch."""
 
     code: int = 0
     reason: str = ""
@@ -244,14 +244,14 @@ class Status(Resource):
 
 
 class WatchEvent[O: Object](Resource):
-    """A line of a watch that is no error."""
+    """A line of a watch other than an error."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: O
 
 
 class WatchError(Resource):
-    """A line of a watch that ends it."""
+    """The error that ends a watch."""
 
     type: Literal["ERROR"]
     object: Status

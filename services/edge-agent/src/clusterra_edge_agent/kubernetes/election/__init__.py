@@ -1,1 +1,1 @@
-"""Leader election among the agents of one Kubernetes."""
+"""Leader election among the agents of one Kubernetes cluster."""

@@ -1,1 +1,1 @@
-"""The machines under the workers: nodes, NodeClaims, prices."""
+"""The machines that workers run on: nodes, NodeClaims, prices."""

@@ -1,14 +1,15 @@
-"""Ghosts: machines that are paid for and carry no worker. Pure.
+"""Detects idle NodeClaims: machines that cost money and carry no worker. Pure.
 
-Karpenter removes an empty node by itself: three minutes after its last pod has gone (`WhenEmpty`, `consolidateAfter`
-of the NodePools), a machine that it cannot launch after 5 minutes, one that never registers after 15. That stays so,
-and a node that was empty for less is kept on purpose: a worker that is wanted again starts there in a second. A ghost
-is what is left over: a NodeClaim that this agent has seen for `seconds` on end, all that time without a node, or with
-a node without a worker. Then Karpenter either does not see that the node is of no use, for example since a pod of
-somebody else lies on it, or waits for a machine that has never come up.
+Karpenter removes empty nodes itself: an empty node three minutes after its last pod has gone (`WhenEmpty`,
+`consolidateAfter` of the NodePools), a machine that it cannot launch after 5 minutes, one that never registers after
+15. A node that is empty for a shorter time is kept on purpose: a new worker starts there in a second.
 
-The time is taken from the first look and by a clock that nobody sets, not from the NodeClaim's age: a node that was
-busy for hours is not a ghost as soon as it is idle, and clocks of two machines may differ by minutes.
+An overdue NodeClaim is what Karpenter leaves over. This agent has observed it for `seconds` without interruption, and
+during that whole time it had no node, or a node without a worker. Either Karpenter does not see that the node is
+useless, for example because a foreign pod runs on it, or it waits for a machine that never came up.
+
+The idle time starts at the first observation, on a monotonic clock, and not at the NodeClaim's creation: a node that
+was busy for hours is not overdue as soon as it is idle, and the clocks of two machines may differ by minutes.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,29 +17,29 @@ from collections.abc import Collection, Iterable
 from clusterra_edge_agent.kubernetes.machines.resources import Node, NodeClaim
 
 
-class Ghosts:
-    """How long each NodeClaim has been seen without a worker, without a break."""
+class IdleNodeClaims:
+    """Tracks how long each NodeClaim has been without a worker, uninterruptedly."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._since: dict[str, float] = {}
 
-    def forget(self) -> None:
-        """Nobody was looking for a while: begin anew."""
+    def reset(self) -> None:
+        """Restarts all idle times, after a period without observation."""
         self._since.clear()
 
-    def look(
-        self, claims: Iterable[NodeClaim], nodes: Iterable[Node], carrying: Collection[str], now_seconds: float
+    def overdue(
+        self, claims: Iterable[NodeClaim], nodes: Iterable[Node], occupied: Collection[str], now_seconds: float
     ) -> NodeClaim | None:
-        """The longest known ghost, if there is any.
+        """Returns the NodeClaim that has been idle the longest, if it is overdue.
 
-        `carrying`: the nodes that any worker is bound to, however far it is. `now_seconds` is of a monotonic clock.
+        `occupied`: the nodes that any worker is bound to, whatever its phase. `now_seconds` is of a monotonic clock.
         """
-        nodes_of = NodesOf(nodes)
+        nodes_of = NodeIndex(nodes)
         idle = {
             claim.metadata.uid: claim
             for claim in claims
-            if not claim.terminating and nodes_of(claim).isdisjoint(carrying)
+            if not claim.terminating and nodes_of(claim).isdisjoint(occupied)
         }
         self._since = {uid: self._since.get(uid, now_seconds) for uid in idle}
         uid = min(self._since, key=self._since.__getitem__, default=None)
@@ -47,13 +48,15 @@ class Ghosts:
         return idle[uid]
 
 
-class NodesOf:
-    """Which node is whose, also where Karpenter has not recognised it yet."""
+class NodeIndex:
+    """Maps NodeClaims to their nodes, even where Karpenter has not recognised the node yet."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._by_instance = {node.spec.provider_id: node.name for node in nodes}
 
     def __call__(self, claim: NodeClaim) -> set[str]:
-        """The names of a claim's node: as Karpenter and as kubelet say, usually one; empty when it has none."""
+        """Returns the names of the NodeClaim's node, as Karpenter and as kubelet give it: usually one, empty without a
+        node.
+        """
         instance = claim.status.provider_id
         return {claim.status.node_name, self._by_instance.get(instance, "") if instance else ""} - {""}

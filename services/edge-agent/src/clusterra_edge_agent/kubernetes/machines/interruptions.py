@@ -1,8 +1,8 @@
-"""Which workers are on machines that will be taken away, and by when. Pure.
+"""Interruptions: which workers are on machines that will be taken away, and by when. Pure.
 
-Karpenter answers the notice for a spot machine, as all that ends a machine, by deleting its NodeClaim; the node goes
-with it. Cloud providers give a spot machine two minutes. Where a machine goes for another reason, its workers may stay
-for longer: nothing else is said of that, and they are told alike.
+Karpenter reacts to the interruption notice of a spot machine, as to anything that ends a machine, by deleting its
+NodeClaim; the node is deleted with it. Cloud providers give a spot machine two minutes. When a machine ends for another
+reason, its workers may have longer. Nothing tells the two apart, so both are reported alike.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,21 +13,23 @@ from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_edge_agent.kubernetes.client.resources import Pod
 from clusterra_edge_agent.kubernetes.machines.resources import Node, NodeClaim
 
-NOTICE = timedelta(seconds=120)
+INTERRUPTION_NOTICE = timedelta(seconds=120)
 
 
-def notices(
+def interruptions(
     pods: Mapping[ShapeName, Mapping[WorkerName, Pod]],
     nodes: Iterable[Node] | None,
     claims: Iterable[NodeClaim] | None,
 ) -> dict[WorkerName, datetime]:
-    """By worker, the moment by which its machine is taken away. What cannot be seen announces nothing."""
+    """Returns the interrupted workers and the moment by which each machine ends. Unknown machines are skipped."""
     ends: dict[str, datetime] = {}
     machines = [(node.name, node) for node in nodes or ()] + [(claim.status.node_name, claim) for claim in claims or ()]
     for node_name, machine in machines:
         deleted_at = machine.metadata.deletion_timestamp
         if node_name and deleted_at is not None:
-            ends[node_name] = min(deleted_at + NOTICE, ends.get(node_name, deleted_at + NOTICE))
+            ends[node_name] = min(
+                deleted_at + INTERRUPTION_NOTICE, ends.get(node_name, deleted_at + INTERRUPTION_NOTICE)
+            )
     if not ends:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The machines of our workers: their nodes and NodeClaims, followed."""
+"""Follows the machines of the workers: their nodes and NodeClaims."""
 
 import asyncio
 from collections.abc import Callable, ValuesView
@@ -24,42 +24,42 @@ NODE_CLAIMS = Collection(
 
 
 class Machines:
-    """A cluster without Karpenter, or one where the agent has no right to see them, has none that are known."""
+    """The nodes and NodeClaims. They are unknown in a cluster without Karpenter, or without the right to read them."""
 
-    def __init__(self, api: Api, changed: Callable[[], None]) -> None:
-        """`changed` is called whenever there may be another answer."""
-        self._tell = changed
-        self._seen_following = (False, False)
-        self._nodes = Reflector(api, NODES, self._changed, self._told, optional=True)
-        self._claims = Reflector(api, NODE_CLAIMS, self._changed, self._told, optional=True)
+    def __init__(self, api: Api, on_change: Callable[[], None]) -> None:
+        """`on_change` is called whenever `nodes` or `claims` may have changed."""
+        self._on_change = on_change
+        self._last_following = (False, False)
+        self._nodes = Reflector(api, NODES, self._machine_changed, self._following_changed, optional=True)
+        self._claims = Reflector(api, NODE_CLAIMS, self._machine_changed, self._following_changed, optional=True)
 
     async def run(self) -> None:
-        """Follow the API server until cancelled."""
+        """Follows the API server, until cancelled."""
         async with asyncio.TaskGroup() as following:
             following.create_task(self._nodes.run())
             following.create_task(self._claims.run())
 
     @property
     def nodes(self) -> ValuesView[Node] | None:
-        """None while they cannot be followed."""
+        """All worker nodes. None while they cannot be followed."""
         return self._nodes.objects.values() if self._nodes.following else None
 
     @property
     def claims(self) -> ValuesView[NodeClaim] | None:
-        """None while they cannot be followed."""
+        """All NodeClaims of workers. None while they cannot be followed."""
         return self._claims.objects.values() if self._claims.following else None
 
-    def _changed(self, old: Machine | None, new: Machine | None) -> None:
-        if old is None or new is None or _parts(old) != _parts(new):
-            self._tell()
+    def _machine_changed(self, old: Machine | None, new: Machine | None) -> None:
+        if old is None or new is None or _read_fields(old) != _read_fields(new):
+            self._on_change()
 
-    def _told(self) -> None:
+    def _following_changed(self) -> None:
         following = (self._nodes.following, self._claims.following)
-        if following != self._seen_following:
-            self._seen_following = following
-            self._tell()
+        if following != self._last_following:
+            self._last_following = following
+            self._on_change()
 
 
-def _parts(machine: Machine) -> dict[str, object]:
-    """All that is read of it but the number of its version, which also counts what is not read."""
+def _read_fields(machine: Machine) -> dict[str, object]:
+    """Returns all fields that are read, without the resource version, which also changes with the others."""
     return machine.model_dump(exclude={"metadata": {"resource_version"}})

@@ -1,4 +1,4 @@
-"""What machines cost now, from Karpenter's own metrics."""
+"""Current prices of machines, from Karpenter's metrics."""
 
 import asyncio
 import math
@@ -20,20 +20,22 @@ METRIC = "karpenter_cloudprovider_instance_type_offering_price_estimate"
 """A gauge of US dollars per hour, with the labels `instance_type`, `capacity_type` and `zone`."""
 SCRAPE_SECONDS = 30.0
 VALID_SECONDS = 90.0
-"""How long a price holds: as long as the centre keeps one that is not told again."""
+"""How long a price is valid: as long as the central side keeps a price that is not reported again."""
 _TIME_LIMIT = aiohttp.ClientTimeout(total=5.0)
 
-_OURS = re.compile(rf'{METRIC}\{{[^}}]*\binstance_type="(?:{"|".join(sum(INSTANCE_FAMILIES.values(), ()))})\.'.encode())
-"""Karpenter tells of every machine of its cloud: thousands of lines, of which the parser gets only those of ours."""
+_RELEVANT_LINE = re.compile(
+    rf'{METRIC}\{{[^}}]*\binstance_type="(?:{"|".join(sum(INSTANCE_FAMILIES.values(), ()))})\.'.encode()
+)
+"""Matches the lines of our instance families. Karpenter lists every machine of its cloud: thousands of lines."""
 
 
 class Prices:
-    """The last prices, scraped every 30 s. A scrape that fails leaves none: an old price is as good as a guess."""
+    """The current prices, scraped every 30 s. A failed scrape clears them: an old price is no better than a guess."""
 
-    def __init__(self, url: str, changed: Callable[[], None], *, every_seconds: float = SCRAPE_SECONDS) -> None:
-        """`changed` is called when there are others."""
+    def __init__(self, url: str, on_change: Callable[[], None], *, every_seconds: float = SCRAPE_SECONDS) -> None:
+        """`on_change` is called when the prices have changed."""
         self._url = url
-        self._changed = changed
+        self._on_change = on_change
         self._every_seconds = every_seconds
         self._prices: tuple[Price, ...] | None = None
         self._scraped_at = 0.0
@@ -41,23 +43,23 @@ class Prices:
 
     @property
     def current(self) -> tuple[Price, ...] | None:
-        """None while they are not known."""
+        """The current prices. None while they are unknown."""
         return self._prices if time.monotonic() - self._scraped_at < VALID_SECONDS else None
 
     async def run(self) -> None:
-        """Scrape until cancelled."""
+        """Scrapes until cancelled."""
         async with aiohttp.ClientSession(timeout=_TIME_LIMIT, raise_for_status=True) as http:
             while True:
                 last, self._prices = self._prices, await self._scrape(http)
                 self._scraped_at = time.monotonic()
                 if self._prices != last:
-                    self._changed()
+                    self._on_change()
                 await asyncio.sleep(self._every_seconds)
 
     async def _scrape(self, http: aiohttp.ClientSession) -> tuple[Price, ...] | None:
         try:
             async with http.get(self._url) as answer:
-                prices = tuple(prices_of([line async for line in answer.content if _OURS.match(line)]))
+                prices = tuple(parse_prices([line async for line in answer.content if _RELEVANT_LINE.match(line)]))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             if not self._failing:
                 log.warning("prices_not_scraped", url=self._url, reason=str(error) or type(error).__name__)
@@ -67,12 +69,13 @@ class Prices:
         return prices
 
 
-def prices_of(lines: Iterable[bytes]) -> Iterator[Price]:
-    """The prices of our machines among lines in Prometheus' text format, each offering once.
+def parse_prices(lines: Iterable[bytes]) -> Iterator[Price]:
+    """Yields the prices of our instance families from lines in Prometheus' text format, each offering once.
 
-    Karpenter shows 0 for an offering whose price it does not know. Raises ValueError for what is no such line.
+    Karpenter reports 0 for an offering without a known price; these are skipped. Raises ValueError for a malformed
+    line.
     """
-    ours = b"".join(line for line in lines if _OURS.match(line)).decode()
+    ours = b"".join(line for line in lines if _RELEVANT_LINE.match(line)).decode()
     found: dict[tuple[str, str, str], Price] = {}
     for family in text_string_to_metric_families(ours):
         for sample in family.samples:

@@ -1,7 +1,7 @@
-"""What we read of nodes and of Karpenter's NodeClaims.
+"""Models of nodes and of Karpenter's NodeClaims.
 
-No more than is told or acted upon: with one machine for each worker there may be thousands, each has dozens of labels,
-and what is not read is no change either, such as kubelet's signs of life.
+They contain only what is reported or acted upon. With one machine per worker there may be thousands, each with dozens
+of labels. A change of a field that is not read, such as kubelet's heartbeat, counts as no change.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from clusterra_contracts.identity import Moment
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from clusterra_edge_agent.kubernetes.client.interning import CONFIG, Many, Metadata, kept
+from clusterra_edge_agent.kubernetes.client.interning import CONFIG, Metadata, NullableList, interned_items
 from clusterra_edge_agent.kubernetes.client.resources import Object, Resource
 from clusterra_edge_agent.kubernetes.machines.karpenter import CPU_LABEL, FAMILY_LABEL, NODE_POOL_LABEL
 
@@ -31,10 +31,10 @@ def _of_types(*types: str) -> Callable[[Any], list[Any]]:
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
 class MachineMetadata(Metadata):
-    """Of a node or of a NodeClaim."""
+    """Metadata of a node or a NodeClaim."""
 
-    labels: Annotated[dict[str, str], kept(*_LABELS)] = Field(default_factory=dict)
-    annotations: Annotated[dict[str, str], kept()] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], interned_items(*_LABELS)] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], interned_items()] = Field(default_factory=dict)
 
 
 class Machine(Object):
@@ -44,7 +44,7 @@ class Machine(Object):
 
     @property
     def created_at(self) -> Moment:
-        """When it was made."""
+        """When it was created."""
         assert self.metadata.creation_timestamp is not None  # noqa: S101 - the API server sets it
         return self.metadata.creation_timestamp
 
@@ -55,22 +55,22 @@ class Machine(Object):
 
 
 class NodeCondition(Resource):
-    """One of the conditions of a node."""
+    """A condition of a node."""
 
     type: str
     status: str
 
 
 class NodeSpec(Resource):
-    """What the cloud calls it."""
+    """The cloud's identifier of the node."""
 
     provider_id: Annotated[str, Field(alias="providerID")] = ""
 
 
 class NodeStatus(Resource):
-    """Whether its kubelet serves."""
+    """The conditions that tell whether kubelet serves."""
 
-    conditions: Annotated[Many[NodeCondition], BeforeValidator(_of_types("Ready"))] = ()
+    conditions: Annotated[NullableList[NodeCondition], BeforeValidator(_of_types("Ready"))] = ()
 
 
 class Node(Machine):
@@ -80,8 +80,8 @@ class Node(Machine):
     status: NodeStatus = NodeStatus()
 
     @cached_property
-    def fact(self) -> heartbeat.Node:
-        """As heartbeats show it: every five seconds, and it hardly ever changes."""
+    def reported(self) -> heartbeat.Node:
+        """The node as heartbeats show it. Cached, because heartbeats are frequent and it rarely changes."""
         return heartbeat.Node(
             name=self.name,
             ready=any(condition.status == "True" for condition in self.status.conditions),
@@ -92,7 +92,7 @@ class Node(Machine):
 
 
 class ClaimCondition(Resource):
-    """One of the conditions of a NodeClaim."""
+    """A condition of a NodeClaim."""
 
     type: str
     status: str
@@ -102,11 +102,11 @@ class ClaimCondition(Resource):
 
 
 class ClaimStatus(Resource):
-    """How far Karpenter is with it."""
+    """Karpenter's progress with it."""
 
     provider_id: Annotated[str, Field(alias="providerID")] = ""
     node_name: str = ""
-    conditions: Annotated[Many[ClaimCondition], BeforeValidator(_of_types("Launched", "Initialized"))] = ()
+    conditions: Annotated[NullableList[ClaimCondition], BeforeValidator(_of_types("Launched", "Initialized"))] = ()
 
 
 class NodeClaim(Machine):
@@ -116,25 +116,25 @@ class NodeClaim(Machine):
 
     @property
     def node_pool(self) -> str:
-        """The NodePool it was ordered for."""
+        """The NodePool that it was ordered for."""
         return self.metadata.labels.get(NODE_POOL_LABEL, "")
 
     @property
-    def on_its_way(self) -> bool:
+    def is_booting(self) -> bool:
         """Whether it has been bought and does not serve yet."""
         return self._is("Launched") and not self._is("Initialized") and not self.terminating
 
     @property
-    def lack(self) -> str:
-        """Why it cannot be bought, where the cloud has no such machine now; else empty."""
+    def capacity_error(self) -> str:
+        """Why it cannot be bought, if the cloud has no such machine now; else empty."""
         launched = self._condition("Launched")
         if launched is None or launched.status == "True" or "InsufficientCapacity" not in launched.reason:
             return ""
         return f"{launched.reason}: {launched.message}".removesuffix(": ")
 
     @cached_property
-    def fact(self) -> heartbeat.NodeClaim:
-        """As heartbeats show it: every five seconds, and it hardly ever changes."""
+    def reported(self) -> heartbeat.NodeClaim:
+        """The NodeClaim as heartbeats show it. Cached, because heartbeats are frequent and it rarely changes."""
         labels, launched = self.metadata.labels, self._condition("Launched")
         bought_at = launched.last_transition_time if launched and launched.status == "True" else None
         return heartbeat.NodeClaim(
@@ -149,8 +149,8 @@ class NodeClaim(Machine):
             billable_from=bought_at or self.created_at,
         )
 
-    def may_serve(self, selector: dict[str, str]) -> bool:
-        """Whether its node can have these labels, as far as is known already."""
+    def may_match(self, selector: dict[str, str]) -> bool:
+        """Whether its node can match this node selector, as far as the labels are known."""
         labels = self.metadata.labels
         return all(labels.get(key, value) == value for key, value in selector.items())
 
@@ -163,7 +163,7 @@ class NodeClaim(Machine):
 
 
 def lifecycle(capacity_type: str) -> heartbeat.Lifecycle | None:
-    """Of a capacity type of Karpenter; None for `reserved`, which is paid otherwise, and for what is not known."""
+    """Maps a capacity type of Karpenter. None for `reserved`, which is billed differently, and for unknown types."""
     match capacity_type:
         case "spot" | "on-demand":
             return capacity_type
@@ -172,5 +172,5 @@ def lifecycle(capacity_type: str) -> heartbeat.Lifecycle | None:
 
 
 def _instance_id(provider_id: str) -> str:
-    """`aws:///eu-west-1a/i-0abc` names the instance last, as other clouds do."""
+    """Returns the last part: `aws:///eu-west-1a/i-0abc` names the instance there, as other clouds do."""
     return provider_id.rpartition("/")[2]

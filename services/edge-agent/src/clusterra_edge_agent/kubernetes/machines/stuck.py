@@ -1,4 +1,4 @@
-"""Why workers of a shape do not start, as far as Kubernetes and Karpenter say. Pure."""
+"""Explains why workers of a shape do not start, as far as Kubernetes and Karpenter know. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,10 +15,10 @@ def stuck(
     deployments: Iterable[Deployment],
     claims: Collection[NodeClaim] | None,
 ) -> Iterator[Stuck]:
-    """What keeps each shape, a line for each cause.
+    """Yields what blocks each shape, one entry per cause.
 
-    A pod without a node lacks capacity until a machine for it has been bought: from then on it only boots. So those of
-    a shape are counted less the machines on their way that may serve it.
+    A pod without a node lacks capacity until a machine has been bought for it; from then on it is booting. So the
+    number of such pods of a shape is reduced by the booting machines that match the shape.
     """
     by_shape = {deployment.shape: deployment for deployment in deployments if deployment.shape}
     for shape in sorted(pods.keys() | by_shape.keys()):
@@ -29,20 +29,20 @@ def stuck(
                 waiting[cause].append(pod)
         if lacking := waiting.pop("insufficient_capacity", None):
             selector = deployment.spec.template.spec.node_selector if deployment else {}
-            served = [claim for claim in claims or () if claim.may_serve(selector)]
-            count = len(lacking) - sum(claim.on_its_way for claim in served)
+            served = [claim for claim in claims or () if claim.may_match(selector)]
+            count = len(lacking) - sum(claim.is_booting for claim in served)
             if count > 0:
-                message = next((claim.lack for claim in served if claim.lack), lacking[0].reason)
+                message = next((claim.capacity_error for claim in served if claim.capacity_error), lacking[0].reason)
                 yield Stuck(shape=shape, cause="insufficient_capacity", workers=count, message=message)
         for cause, some in sorted(waiting.items()):
             yield Stuck(shape=shape, cause=cause, workers=len(some), message=some[0].reason)
-        if deployment and (refusal := deployment.status.refusal):
-            quota: StuckCause = "quota" if "quota" in refusal else "other"
-            yield Stuck(shape=shape, cause=quota, workers=0, message=refusal)
+        if deployment and (failure := deployment.status.replica_failure):
+            quota: StuckCause = "quota" if "quota" in failure else "other"
+            yield Stuck(shape=shape, cause=quota, workers=0, message=failure)
 
 
 def cause_of(pod: Pod) -> StuckCause | None:
-    """Why a worker does not start; None for one that serves, is over or only takes its time."""
+    """Returns why a worker does not start, or None if it serves, has ended or is just booting."""
     if not pod.active or pod.ready:
         return None
     reason = pod.reason.partition(":")[0]

@@ -1,1 +1,1 @@
-"""Workers as pods of Deployments and NodeSets."""
+"""The workers: pods of Deployments or NodeSets."""

@@ -1,6 +1,7 @@
-"""Whether the API server itself keeps every started worker that is not marked: k8s/edge's policy `slurmd-pods`.
+"""The deletion policy: whether the API server itself protects every started worker that is not marked as a victim.
 
-The agent may not read policies. It tries, as a dry run, to delete a worker that the policy keeps.
+This is the policy `slurmd-pods` of k8s/edge. The agent may not read policies, so it probes: it tries, as a dry run, to
+delete a worker that the policy protects.
 """
 
 import time
@@ -8,31 +9,32 @@ import time
 from clusterra_edge_agent.kubernetes.client.api import Api
 from clusterra_edge_agent.kubernetes.client.resources import Pod
 
-KNOWN_SECONDS = 60.0
-"""For how long an answer is taken for granted."""
+ANSWER_VALID_SECONDS = 60.0
+"""How long an answer is trusted."""
 
 
-class Guard:
-    """The last answer."""
+class DeletionPolicy:
+    """The result of the last probe of the policy."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._holds = False
+        self._enforced = False
         self._asked_at: float | None = None
 
-    async def holds(self, worker: Pod | None) -> bool:
-        """Ask about an `askable` worker, unless there is a fresh answer. Raises ApiError.
+    async def is_enforced(self, worker: Pod | None) -> bool:
+        """Whether the policy is enforced. Probes with a worker for which `can_probe` holds, unless the last answer is
+        recent.
 
-        With neither, nothing is known: a worker may have started that nobody has told of yet.
+        Without either, the answer is False: a worker may have started that has not been observed yet. Raises ApiError.
         """
-        if self._asked_at is None or time.monotonic() - self._asked_at > KNOWN_SECONDS:
+        if self._asked_at is None or time.monotonic() - self._asked_at > ANSWER_VALID_SECONDS:
             if worker is None:
                 return False
-            self._holds = await self._api.is_guarded(worker)
+            self._enforced = await self._api.deletion_denied(worker)
             self._asked_at = time.monotonic()
-        return self._holds
+        return self._enforced
 
 
-def askable(pod: Pod) -> bool:
-    """Whether the policy keeps this pod: it has started and is not marked. A victim is asked about before its mark."""
+def can_probe(pod: Pod) -> bool:
+    """Whether the policy protects this pod: it has started and is not marked. A victim qualifies before its mark."""
     return pod.active and pod.started and pod.cost >= 0

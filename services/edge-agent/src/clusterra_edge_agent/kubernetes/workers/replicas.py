@@ -1,30 +1,32 @@
-"""How the replicas of one Deployment become what is desired without losing any worker but the victims. Pure.
+"""Plans how the replicas of one Deployment become the desired ones without losing any worker but the victims. Pure.
 
-A ReplicaSet that has too many pods deletes the least useful first: unassigned ones, then pending ones, then those that
-are not ready, then those of the lowest deletion cost (`ActivePodsWithRanks` of its controller). Marking the victims is
-not enough: while another pod is pending or not ready, that one goes and a marked one stays. Hence:
+A ReplicaSet with too many pods deletes the least useful ones first: unassigned pods, then pending ones, then those that
+are not ready, then those with the lowest deletion cost (`ActivePodsWithRanks` of its controller). So marking the
+victims is not enough: while another pod is pending or not ready, that pod is deleted and a marked one stays. Therefore:
 
-- Replicas are only lowered when, whatever the ReplicaSet makes of equals, it deletes no worker but victims. A pod that
-  has never started is no worker yet: Slurm cannot know it.
-- They are only lowered while its controller sees what we see: it counts the same pods (`settled`), and there was no
-  trouble with the API server lately (`calm`), after which its copy of the pods can be older than ours for a while and
-  show neither a mark nor that a worker has started. Where the API server refuses to delete a started worker without
-  the mark (`guarded`), an old copy can do no more than delete pods that have not started, and is not waited for. Nor
-  are the marks, where all pods have started and none has an older mark: none can be deleted before it has its own.
-- Victims that it would not delete then are deleted by name. What the ReplicaSet makes in their place is surplus, and
-  goes, before it has started, with the lower replicas that follow.
-- Nothing is deleted by name while that copy may be old, `guarded` or not: a pod that goes before it was in the copy is
-  waited for, and no other pod is made meanwhile. What the ReplicaSet itself deletes has been in its copy.
-- Replicas that would end another worker, because somebody else lowered them or because a pod has become not ready since
-  we did, are raised again at once. What is left is the gap until the ReplicaSet has looked, some milliseconds.
+- Replicas are lowered only when the ReplicaSet will delete no worker but victims, however it breaks ties. A pod that
+  has never started is not a worker yet: Slurm cannot know it.
+- They are lowered only while the controller sees what we see: it counts the same pods (`settled`), and the API server
+  had no recent outage (`caches_fresh`). After an outage the controller's copy of the pods may be older than ours for a
+  while, and show neither a mark nor that a worker has started.
+- Where the API server denies the deletion of started workers without the mark (`policy_enforced`), a stale copy can
+  only cause the deletion of pods that have not started. Then fresh caches are not required. Nor must the marks come
+  first if all pods have started and none has an older mark: no pod can be deleted before it has its own mark.
+- Victims that the ReplicaSet would not delete are deleted by name. The pod that it creates in their place is surplus.
+  It is deleted before it starts, when the replicas are lowered next.
+- Nothing is deleted by name while the controller's copy may be stale, whether or not the policy is enforced. If a pod
+  is deleted before the copy contains it, the controller waits for it and creates no other pod. Pods that the ReplicaSet
+  itself deletes were in its copy.
+- Replicas that would end another worker are raised again at once. This happens when somebody else lowered them, or when
+  a pod became unready since we did. The remaining gap is the reaction time of the ReplicaSet, some milliseconds.
 
-A NodeSet of Slinky is alike and `stateful`: it goes by the same, then by the jobs' deadline, its own cordon and the
-ordinal. But it counts every pod that still exists, terminating and failed ones too, and gives a pod's name to the next
-one, so that a victim that is deleted by name may come back under it. Hence:
+A NodeSet of Slinky is similar but `stateful`: it uses the same order, then the jobs' deadline, its own cordon and the
+ordinal. But it counts every existing pod, including terminating and failed ones, and it gives a pod's name to the next
+one. So a victim that is deleted by name may come back under that name. Therefore:
 
-- What is going anyway is marked like a victim, so that it is what lower replicas end.
-- A victim that must be replaced goes after its replacement has been made: replicas are raised first, then lowered.
-- Pods that have not started are not lost to a victim either: what comes in their place may have the victim's name.
+- Terminating and failed pods are marked like victims, so that lower replicas end them.
+- A victim that must be replaced is removed after its replacement is created: replicas are raised first, then lowered.
+- Pods that have not started are protected too, because a pod created in their place may get the victim's name.
 """
 
 from collections import defaultdict
@@ -36,10 +38,10 @@ from clusterra_contracts.identity import WorkerName
 from clusterra_edge_agent.kubernetes.client.resources import Deployment, Pod
 
 VICTIM_COST = -1000
-"""The policy `slurmd-pods` of k8s/edge lets a worker that has started be deleted only with this mark."""
+"""The policy `slurmd-pods` of k8s/edge permits the deletion of a started worker only with this mark."""
 SURPLUS_COST = -500
-"""Never started and not wanted any more. Should it start before the ReplicaSet looks, the policy keeps it, and the next
-plan takes it back; where there is no policy, it goes before others."""
+"""For a pod that has never started and is no longer wanted. If it starts before the ReplicaSet acts, the policy
+protects it and the next plan removes the mark. Without the policy it is deleted before others."""
 
 type _Rank = tuple[bool, int, bool, int]
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -47,19 +49,19 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps for one Deployment, to be done in the order of the fields."""
+    """Steps for one Deployment, to be executed in the order of the fields."""
 
     costs: dict[WorkerName, int] = field(default_factory=dict)
-    """Pods whose deletion cost must change; 0 takes the mark away."""
+    """Pods whose deletion cost must change; 0 removes the mark."""
     raise_to: int | None = None
-    """Replicas to be set, whatever became of the Deployment meanwhile: jobs wait for them."""
+    """Replicas to set unconditionally, because jobs wait for them."""
     deletions: tuple[WorkerName, ...] = ()
-    """Victims to be deleted by name."""
+    """Victims to delete by name."""
     lower_to: int | None = None
-    """Replicas to be set only if the Deployment is still as it was seen. Together with `costs` only where the policy
-    keeps what these do not mark yet: then in any order, at the same time."""
+    """Replicas to set only if the Deployment is unchanged. Combined with `costs` only where the policy protects pods
+    that are not marked yet: then the calls may run in any order, concurrently."""
     unsettled: bool = False
-    """Something is left to do once the ReplicaSet sees what we see."""
+    """Whether something is left to do once the ReplicaSet sees what we see."""
 
 
 def plan(
@@ -68,12 +70,12 @@ def plan(
     desired: int,
     victims: Collection[WorkerName],
     *,
-    calm: bool,
-    guarded: bool = False,
+    caches_fresh: bool,
+    policy_enforced: bool = False,
 ) -> Plan:
-    """From a Deployment and all its `pods` to `desired` workers without the `victims`."""
+    """Returns the steps from a Deployment and all its `pods` to `desired` workers without the `victims`."""
     replicas = deployment.spec.replicas
-    active = [pod for pod in pods if pod.counted]
+    active = [pod for pod in pods if pod.counts_as_replica]
     leaving = [pod for pod in active if pod.name in victims or not pod.active]
     staying = [pod for pod in active if pod.name not in victims and pod.active]
     surplus = _surplus(staying, desired)
@@ -81,45 +83,47 @@ def plan(
 
     costs = {pod.name: VICTIM_COST for pod in leaving} | {pod.name: SURPLUS_COST for pod in surplus}
     changed = {pod.name: costs.get(pod.name, 0) for pod in active if pod.cost != costs.get(pod.name, 0)}
-    names = {pod.name for pod in leaving if pod.active}
+    active_victims = {pod.name for pod in leaving if pod.active}
     workers = {pod.name for pod in staying if pod.started}
-    kept = {pod.name for pod in staying if pod not in surplus} if deployment.stateful else workers
+    protected = {pod.name for pod in staying if pod not in surplus} if deployment.stateful else workers
 
-    being_deleted = _deleted(active, {pod.name: pod.cost for pod in active}, len(active) - replicas)
-    if workers & being_deleted.possibly:
+    being_deleted = _predicted_deletions(active, {pod.name: pod.cost for pod in active}, len(active) - replicas)
+    if workers & being_deleted.possible:
         return Plan(costs=changed, raise_to=max(goal, len(active)))
-    remaining = names - being_deleted.surely
+    remaining = active_victims - being_deleted.certain
     if deployment.stateful and (goal >= replicas or len(active) < replicas):
         wanted = goal + len(remaining)
         raise_to = wanted if wanted > replicas else None
         return Plan(costs=changed, raise_to=raise_to, unsettled=bool(remaining) or goal < replicas)
     if goal >= replicas:
         raise_to = goal if goal > replicas else None
-        return _deleting(remaining, Plan(costs=changed, raise_to=raise_to), calm=calm)
-    deleted = _deleted(active, costs, len(active) - goal)
-    if not names <= deleted.surely:
-        return _deleting(names, Plan(costs=changed), calm=calm)
-    if kept & deleted.possibly or not (guarded or (calm and settled(deployment, active))):
+        return _with_deletions(remaining, Plan(costs=changed, raise_to=raise_to), caches_fresh=caches_fresh)
+    deleted = _predicted_deletions(active, costs, len(active) - goal)
+    if not active_victims <= deleted.certain:
+        return _with_deletions(active_victims, Plan(costs=changed), caches_fresh=caches_fresh)
+    if protected & deleted.possible or not (policy_enforced or (caches_fresh and settled(deployment, active))):
         return Plan(costs=changed, unsettled=True)
-    if changed and not (guarded and not deployment.stateful and all(pod.started and pod.cost == 0 for pod in active)):
-        # A pod may have changed while it was marked: its answer tells.
+    if changed and not (
+        policy_enforced and not deployment.stateful and all(pod.started and pod.cost == 0 for pod in active)
+    ):
+        # A pod may have changed while it was marked; the answers show it.
         return Plan(costs=changed, unsettled=True)
     return Plan(costs=changed, lower_to=goal)
 
 
-def _deleting(names: Collection[WorkerName], step: Plan, *, calm: bool) -> Plan:
-    """The step, and the deletion of these by name, now or later."""
-    return replace(step, deletions=tuple(names)) if calm else replace(step, unsettled=bool(names))
+def _with_deletions(names: Collection[WorkerName], step: Plan, *, caches_fresh: bool) -> Plan:
+    """Adds the deletion of these pods by name: now if the caches are fresh, else later."""
+    return replace(step, deletions=tuple(names)) if caches_fresh else replace(step, unsettled=bool(names))
 
 
 def settled(deployment: Deployment, active: Sequence[Pod]) -> bool:
-    """Whether the controllers have looked at the Deployment's last change and count the same pods as we do.
+    """Whether the controllers have processed the Deployment's last change and count the same pods as we do.
 
-    Pods that are still to be made may exist already, and even serve, before anybody tells of them.
+    Pods that are not observed yet may already exist, and even serve.
     """
     status = deployment.status
     return (
-        (len(active) >= deployment.spec.replicas or status.refused)
+        (len(active) >= deployment.spec.replicas or status.has_replica_failure)
         and status.observed_generation >= deployment.metadata.generation
         and status.replicas == len(active)
         and status.ready_replicas == sum(pod.ready for pod in active)
@@ -127,21 +131,21 @@ def settled(deployment: Deployment, active: Sequence[Pod]) -> bool:
 
 
 def _surplus(staying: Sequence[Pod], desired: int) -> list[Pod]:
-    """Pods beyond the desired ones that have never started, as far as there are any; the newest first."""
+    """Returns the pods beyond the desired number that have never started, newest first."""
     unstarted = sorted((pod for pod in staying if not pod.started), key=lambda pod: pod.created_at, reverse=True)
     return unstarted[: max(len(staying) - desired, 0)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Deleted:
-    surely: set[WorkerName]
-    possibly: set[WorkerName]
+class _Deletions:
+    certain: set[WorkerName]
+    possible: set[WorkerName]
 
 
-def _deleted(active: Sequence[Pod], costs: dict[WorkerName, int], count: int) -> _Deleted:
-    """What a ReplicaSet deletes of these when it has `count` too many, once the costs are set.
+def _predicted_deletions(active: Sequence[Pod], costs: dict[WorkerName, int], count: int) -> _Deletions:
+    """Returns which pods a ReplicaSet deletes when it has `count` too many, once the costs are set.
 
-    What it goes by among equals (how many share a node, which is younger, which has restarted more) is left open.
+    How it breaks further ties (pods per node, age, restarts) is left open.
     """
     ranked = defaultdict[_Rank, list[WorkerName]](list)
     for pod in active:
@@ -154,4 +158,4 @@ def _deleted(active: Sequence[Pod], costs: dict[WorkerName, int], count: int) ->
         before += len(equals)
         if before <= count:
             surely.update(equals)
-    return _Deleted(surely, possibly)
+    return _Deletions(surely, possibly)

@@ -1,4 +1,4 @@
-"""The `kubernetes` substrate of a cluster that Soperator has made: a shape's workers are some nodes of its NodeSet."""
+"""The `kubernetes` substrate of a cluster created by Soperator: a shape's workers are nodes of its NodeSet."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,18 +16,20 @@ from clusterra_edge_agent.kubernetes.workers.substrate import RETRY_SECONDS, Kub
 
 log = structlog.get_logger(__name__)
 
-MISSING_SECONDS = 10.0
-"""When to say again that workers are missing; a watch tells of the change that is needed."""
+MISSING_RETRY_SECONDS = 10.0
+"""Interval of the warning about missing workers. A watch reports the change that is needed."""
 
 
 class PowerStateSubstrate(KubernetesSubstrate):
-    """Keeps the active nodes of each NodeSet's NodeSetPowerState as desired; see `ordinals`."""
+    """Keeps the active nodes of each NodeSetPowerState as desired; see `soperator_ordinals`."""
 
     def __init__(self, api: Api, folder: Path) -> None:
         super().__init__(api, folder, targets.soperator)
         self._collection = targets.power_states(api.namespace)
-        self._power_states = Reflector[PowerState](api, self._collection, lambda old, new: None, self._deployments_told)
-        self._followed.append(self._power_states)
+        self._power_states = Reflector[PowerState](
+            api, self._collection, lambda old, new: None, self._on_deployments_sync
+        )
+        self._reflectors.append(self._power_states)
 
     async def _converge(
         self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]
@@ -41,7 +43,7 @@ class PowerStateSubstrate(KubernetesSubstrate):
             return 0.0
         pods = list(self._by_shape[target.shape].values())
         step = plan(deployment, power_state, pods, target.replicas, target.victims)
-        self._records.expect_to_go(pods, target.victims)
+        self._records.mark_removing(pods, target.victims)
         if step.active is not None:
             spec = {"activeNodes": list(step.active)}
             self._power_states.put(await self._api.replace(self._collection, power_state, spec))
@@ -53,5 +55,5 @@ class PowerStateSubstrate(KubernetesSubstrate):
             )
         if step.missing:
             log.warning("no_free_ordinal", nodeset=deployment.name, workers=step.missing)
-            return MISSING_SECONDS
+            return MISSING_RETRY_SECONDS
         return None

@@ -1,11 +1,12 @@
-"""How the active nodes of a NodeSet of Soperator become what is desired. Pure.
+"""Plans how the active nodes of a NodeSet of Soperator become the desired ones. Pure.
 
-They are a list of ordinals, so exactly the victims can be taken out of it, whatever state other pods are in. Hence:
+The active nodes are a list of ordinals. So exactly the victims can be removed from it, whatever the state of other
+pods. Therefore:
 
-- None but the victims' ordinals are ever taken out, not even of pods that have not started: Slurm knows all nodes of
-  such a NodeSet from the start, and may have promised one of them to a job.
-- An ordinal that somebody else took out is put back as long as nobody has ended its worker.
-- Missing workers get the lowest ordinals that are free: neither active, nor a victim's, nor of a pod that still ends.
+- Only the ordinals of victims are ever removed, not even those of pods that have not started: Slurm knows all nodes of
+  such a NodeSet from the start, and may have assigned a job to one of them.
+- An ordinal that somebody else removed is restored while its worker is running.
+- Missing workers get the lowest free ordinals: not active, not a victim's, and not of a pod that still exists.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,12 +21,12 @@ from clusterra_edge_agent.kubernetes.client.resources import Pod
 
 @dataclass(frozen=True, slots=True)
 class Ordinals:
-    """What the active nodes should be."""
+    """The planned active nodes."""
 
     active: tuple[int, ...] | None = None
-    """To be set only if the NodeSetPowerState is still as it was seen; None when it is as it should be."""
+    """Ordinals to set if the NodeSetPowerState is unchanged; None when it is already as planned."""
     missing: int = 0
-    """Workers for which no ordinal is free, until a pod has ended or the NodeSet's replicas are raised."""
+    """Number of workers without a free ordinal, until a pod has ended or the NodeSet's replicas are raised."""
 
 
 def plan(
@@ -35,7 +36,7 @@ def plan(
     desired: int,
     victims: Collection[WorkerName],
 ) -> Ordinals:
-    """From active nodes and all `pods` of a NodeSet to `desired` workers without the `victims`."""
+    """Returns the step from the active nodes and all `pods` of a NodeSet to `desired` workers without the `victims`."""
     named = _ordinals(nodeset, victims)
     present = _ordinals(nodeset, (pod.name for pod in pods))
     working = _ordinals(nodeset, (pod.name for pod in pods if pod.active and pod.started))

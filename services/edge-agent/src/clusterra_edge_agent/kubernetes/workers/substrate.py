@@ -1,4 +1,4 @@
-"""The `kubernetes` substrate: each shape's workers are the pods of one Deployment, or of one NodeSet."""
+"""The `kubernetes` substrate: each shape's workers are the pods of one Deployment or one NodeSet."""
 
 import asyncio
 from collections import defaultdict
@@ -18,133 +18,136 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_edge_agent.kubernetes.client.api import Api
 from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, NotFound, Throttled
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
-from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod, Scale
-from clusterra_edge_agent.kubernetes.workers.deletion_policy import Guard, askable
+from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
+from clusterra_edge_agent.kubernetes.workers.deletion_policy import DeletionPolicy, can_probe
 from clusterra_edge_agent.kubernetes.workers.pod_records import PodRecords
 from clusterra_edge_agent.kubernetes.workers.replicas import Plan, plan
-from clusterra_edge_agent.kubernetes.workers.stale_cache import Calm
-from clusterra_edge_agent.kubernetes.workers.targets import TargetOf, deployments
-from clusterra_edge_agent.substrate.changes import Changes
-from clusterra_edge_agent.substrate.port import News, SubstrateUnavailable
+from clusterra_edge_agent.kubernetes.workers.stale_cache import StaleCacheGuard
+from clusterra_edge_agent.kubernetes.workers.targets import TargetFactory, deployments
+from clusterra_edge_agent.substrate.change_signal import ChangeSignal
+from clusterra_edge_agent.substrate.port import SubstrateUnavailable, WorkerEvent
 
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 1.0
 UNSETTLED_SECONDS = 0.5
-"""When to look again at what the controllers make of it, if no watch tells before."""
-UNSCALABLE_SECONDS = 30.0
-"""When to say again that a shape cannot be scaled; a watch tells of the change that is needed."""
-CALLS_AT_ONCE = 16
+"""When to check the controllers' progress again, unless a watch reports it earlier."""
+UNSCALABLE_RETRY_SECONDS = 30.0
+"""Interval of the error about a shape that cannot be scaled. A watch reports the change that is needed."""
+MAX_CONCURRENT_CALLS = 16
 
 
 class KubernetesSubstrate:
-    """Keeps the replicas of each shape's Deployment as desired; see `replicas` for how none but victims are lost.
+    """Keeps the replicas of each shape's Deployment as desired; `replicas` explains how only victims are removed.
 
-    What is called a Deployment here is the NodeSet of a shape where that is the target.
+    Where NodeSets are the target, "Deployment" here means the NodeSet of a shape.
     """
 
     kind: Literal["kubernetes"] = "kubernetes"
 
-    def __init__(self, api: Api, folder: Path, target_of: TargetOf = deployments) -> None:
-        self.changes = Changes()
+    def __init__(self, api: Api, folder: Path, target_factory: TargetFactory = deployments) -> None:
+        self.change_signal = ChangeSignal()
         self._api = api
         self._records = PodRecords(folder / "pods", lambda: api.leadership.another_acts)
-        self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
-        self._calm = Calm(folder / "trouble.json")
-        self._guard = Guard(api)
+        self._calls = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
+        self._stale_cache_guard = StaleCacheGuard(folder / "trouble.json")
+        self._deletion_policy = DeletionPolicy(api)
         self._by_shape: defaultdict[ShapeName, dict[WorkerName, Pod]] = defaultdict(dict)
         self._workers: dict[WorkerName, Worker] = {}
-        """As heartbeats show them: every five seconds and at each change, and of thousands only one has changed."""
-        self._where = target_of(api.namespace)
+        """Workers as heartbeats show them. Cached, because heartbeats are frequent and few of thousands of workers
+        change."""
+        self._target = target_factory(api.namespace)
         self._shapes: dict[str, ShapeName] = {}
-        """Of NodeSets by name, gone ones too: their pods are still to be told of."""
-        self._deployments = Reflector(api, self._where.owners, self._deployment_changed, self._deployments_told)
-        self._pods = Reflector(api, self._where.pods, self._pod_changed, self._pods_told)
-        self._followed: list[Reflector[Any]] = [self._deployments, self._pods]
-        self._compared = False
+        """Shapes of NodeSets by name. Deleted ones stay, because events of their pods may be pending."""
+        self._deployments = Reflector(api, self._target.owners, self._on_deployment_change, self._on_deployments_sync)
+        self._pods = Reflector(api, self._target.pods, self._on_pod_change, self._on_pods_sync)
+        self._reflectors: list[Reflector[Any]] = [self._deployments, self._pods]
+        self._resynced = False
 
     async def run(self) -> None:
-        """Follow the API server until cancelled."""
+        """Follows the API server, until cancelled."""
         async with asyncio.TaskGroup() as following:
-            for reflector in self._followed:
+            for reflector in self._reflectors:
                 following.create_task(reflector.run())
 
     async def workers(self) -> tuple[Worker, ...]:
-        """All pods of all shapes."""
+        """Returns the pods of all shapes."""
         self._check_following()
         return tuple(self._workers.values())
 
     def pods(self) -> Mapping[ShapeName, Mapping[WorkerName, Pod]]:
-        """The pods of each shape. Raises SubstrateUnavailable."""
+        """Returns the pods of each shape. Raises SubstrateUnavailable."""
         self._check_following()
         return self._by_shape
 
     def deployments(self) -> Iterable[Deployment]:
-        """The Deployments of all shapes. Raises SubstrateUnavailable."""
+        """Returns the Deployments of all shapes. Raises SubstrateUnavailable."""
         self._check_following()
         return self._deployments.objects.values()
 
     @property
-    def calm(self) -> bool:
-        """Whether there was no trouble with the API server lately."""
-        return self._calm.reached
+    def caches_fresh(self) -> bool:
+        """Whether the controllers' caches are fresh: the API server had no recent outage."""
+        return self._stale_cache_guard.caches_fresh
 
     async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
-        """See `Substrate.apply`. All shapes side by side."""
+        """See `Substrate.apply`. Shapes are handled concurrently."""
         self._check_following()
-        targets = {target.shape: self._meant(target, desired.decided_at) for target in desired.targets or ()}
+        targets = {
+            target.shape: self._without_reused_names(target, desired.decided_at) for target in desired.targets or ()
+        }
         waits = await asyncio.gather(*(self._apply(target, is_current) for target in targets.values()))
         return min((wait for wait in waits if wait is not None), default=None)
 
-    def untold(self) -> tuple[News, ...]:
-        """Facts of all pods; a pod's end comes last."""
-        return self._records.untold()
+    def pending_events(self) -> tuple[WorkerEvent, ...]:
+        """Returns the pending events of all pods. A pod's end comes last."""
+        return self._records.pending_events()
 
-    async def told(self, news: News) -> None:
-        """A pod whose end has been told is forgotten; one that failed is deleted where its controller does not."""
-        name = news.worker
+    async def mark_published(self, event: WorkerEvent) -> None:
+        """Records the event as published. Deletes a failed pod unless its controller does."""
+        name = event.worker
         try:
-            self._records.told(news)
+            self._records.mark_published(event)
         except OSError as error:
             raise SubstrateUnavailable(f"the record of {name} cannot be written: {error}") from error
         pod = self._pods.objects.get(name)
-        if news.fact.kind == "worker.failed" and pod is not None and pod.over and not self._where.stateful:
+        if event.fact.kind == "worker.failed" and pod is not None and pod.ended and not self._target.stateful:
             try:
                 await self._delete(pod)
             except ApiError as error:
                 log.warning("failed_pod_not_deleted", worker=name, reason=str(error))
 
     def _check_following(self) -> None:
-        if not all(reflector.following for reflector in self._followed):
-            raise SubstrateUnavailable("the API server cannot be followed at the moment")
+        if not all(reflector.following for reflector in self._reflectors):
+            raise SubstrateUnavailable("the API server cannot be followed now")
 
-    def _deployments_told(self) -> None:
-        self._calm.note("deployments", self._deployments.following)
-        self.changes.tell()
+    def _on_deployments_sync(self) -> None:
+        self._stale_cache_guard.record("deployments", self._deployments.following)
+        self.change_signal.notify()
 
-    def _pods_told(self) -> None:
-        self._calm.note("pods", self._pods.following)
-        if self._pods.following and not self._compared:
-            self._records.compare(self._pods.objects.values())
-            self._compared = True
-        self.changes.tell()
+    def _on_pods_sync(self) -> None:
+        self._stale_cache_guard.record("pods", self._pods.following)
+        if self._pods.following and not self._resynced:
+            self._records.resync(self._pods.objects.values())
+            self._resynced = True
+        self.change_signal.notify()
 
-    def _deployment_changed(self, old: Deployment | None, new: Deployment | None) -> None:
-        """Pods that name their owner may have been seen before it."""
+    def _on_deployment_change(self, old: Deployment | None, new: Deployment | None) -> None:
+        """Assigns a shape to pods that were observed before the NodeSet they belong to."""
         if new is None or new.shape is None or self._shapes.get(new.name) == new.shape:
             return
         before = self._shapes.get(new.name)
         self._shapes[new.name] = new.shape
         for pod in self._pods.objects.values():
-            if self._where.owner_of(pod) == new.name:
+            if self._target.owner_of(pod) == new.name:
                 if before is not None:
                     self._by_shape[before].pop(pod.name, None)
-                self._pod_changed(None, pod)
+                self._on_pod_change(None, pod)
 
     def _shape_of(self, pod: Pod) -> ShapeName | None:
-        return pod.shape if self._where.owner_label is None else self._shapes.get(self._where.owner_of(pod) or "")
+        return pod.shape if self._target.owner_label is None else self._shapes.get(self._target.owner_of(pod) or "")
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         shape = self._shape_of(pod) if pod else None
         if pod is None or shape is None:
@@ -154,12 +157,12 @@ class KubernetesSubstrate:
             self._workers.pop(pod.name, None)
         else:
             self._by_shape[shape][pod.name] = new
-            self._workers[pod.name] = _worker(new, shape)
+            self._workers[pod.name] = _worker_of(new, shape)
         self._records.observe(old, new, shape)
 
-    def _meant(self, target: ShapeTarget, decided_at: datetime) -> ShapeTarget:
-        """Without the victims whose name has been given to a pod that was made after the decision."""
-        if not self._where.stateful:
+    def _without_reused_names(self, target: ShapeTarget, decided_at: datetime) -> ShapeTarget:
+        """Removes victims whose name now belongs to a pod that was created after the decision."""
+        if not self._target.stateful:
             return target
         pods = self._by_shape[target.shape]
         meant = (name for name in target.victims if name not in pods or pods[name].created_at <= decided_at)
@@ -172,13 +175,13 @@ class KubernetesSubstrate:
                 return None
             log.warning("no_deployment", shape=target.shape, label=f"{SHAPE_LABEL}={target.shape}")
             return RETRY_SECONDS
-        if problem := self._problem(deployment):
+        if problem := self._unscalable_reason(deployment):
             log.error("not_scaled", shape=target.shape, owner=deployment.name, reason=problem)
-            return UNSCALABLE_SECONDS
+            return UNSCALABLE_RETRY_SECONDS
         try:
             return await self._converge(deployment, target, is_current)
         except OSError as error:
-            raise SubstrateUnavailable(f"the victims of {target.shape} cannot be noted: {error}") from error
+            raise SubstrateUnavailable(f"the victims of {target.shape} cannot be recorded: {error}") from error
         except Conflict as error:
             log.info("changed_meanwhile", shape=target.shape, reason=str(error))
             return UNSETTLED_SECONDS
@@ -189,60 +192,67 @@ class KubernetesSubstrate:
             log.warning("api_server_refused", shape=target.shape, reason=str(error))
             return RETRY_SECONDS
 
-    def _problem(self, deployment: Deployment) -> str:
+    def _unscalable_reason(self, deployment: Deployment) -> str:
         """Why a shape cannot be scaled, whatever is desired; empty when it can."""
         alike = [each.name for each in self._deployments.objects.values() if each.shape == deployment.shape]
-        if self._where.stateful and len(alike) > 1:
-            return f"{' and '.join(alike)} are of one shape: leave the label {SHAPE_LABEL} to one of them"
+        if self._target.stateful and len(alike) > 1:
+            return f"{' and '.join(alike)} have the same shape: keep the label {SHAPE_LABEL} on only one of them"
         return deployment.unscalable
 
     async def _converge(
         self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]
     ) -> float | None:
-        """Do what can be done for a shape now; see `Substrate.apply` for the answer.
+        """Does what can be done for a shape now; see `Substrate.apply` for the result.
 
-        Raises ApiError, OSError when the victims cannot be noted.
+        Raises ApiError, and OSError when the victims cannot be recorded.
         """
-        step = await self._step(deployment.name, target, is_current)
+        step = await self._run_step(deployment.name, target, is_current)
         while step is not None and step.unsettled and step.costs:
-            # The answers to the marks are what the next step needs: no need to wait until the watch shows them.
-            step = await self._step(deployment.name, target, is_current)
+            # The answers to the marks are all that the next step needs, so it does not wait for the watch.
+            step = await self._run_step(deployment.name, target, is_current)
         if step is None:
             return 0.0
         return UNSETTLED_SECONDS if step.unsettled or step.deletions else None
 
-    async def _step(self, owner: str, target: ShapeTarget, is_current: Callable[[], bool]) -> Plan | None:
-        """Carry out what can be done for a shape now, and tell what it was; None when all is different by now.
+    async def _run_step(self, owner: str, target: ShapeTarget, is_current: Callable[[], bool]) -> Plan | None:
+        """Executes and returns the next step for a shape, or None when the situation has changed.
 
-        Raises ApiError, OSError when the victims cannot be noted.
+        Raises ApiError, and OSError when the victims cannot be recorded.
         """
-        guarded = await self._is_guarded(owner, target)
+        policy_enforced = await self._is_policy_enforced(owner, target)
         deployment, pods = self._deployments.objects.get(owner), list(self._by_shape[target.shape].values())
         if deployment is None or not is_current():
             return None
-        step = plan(deployment, pods, target.replicas, target.victims, calm=self._calm.reached, guarded=guarded)
-        self._records.expect_to_go(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
-        await self._carry_out(step, deployment)
+        step = plan(
+            deployment,
+            pods,
+            target.replicas,
+            target.victims,
+            caches_fresh=self._stale_cache_guard.caches_fresh,
+            policy_enforced=policy_enforced,
+        )
+        self._records.mark_removing(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
+        await self._execute(step, deployment)
         return step
 
-    async def _is_guarded(self, owner: str, target: ShapeTarget) -> bool:
-        """Whether no worker can be lost whatever the controllers make of fewer replicas. Raises ApiError."""
+    async def _is_policy_enforced(self, owner: str, target: ShapeTarget) -> bool:
+        """Whether the API server protects all other workers when replicas are lowered. Raises ApiError."""
         deployment = self._deployments.objects.get(owner)
         if deployment is None or deployment.spec.replicas <= target.replicas:
             return False
         pods = self._by_shape[target.shape].values()
-        return await self._guard.holds(next((pod for pod in pods if askable(pod)), None))
+        return await self._deletion_policy.is_enforced(next((pod for pod in pods if can_probe(pod)), None))
 
-    async def _carry_out(self, step: Plan, deployment: Deployment) -> None:
-        """Raises ApiError; what was done until then is seen by the next plan."""
+    async def _execute(self, step: Plan, deployment: Deployment) -> None:
+        """Raises ApiError. The next plan sees what was done until then."""
         pods = self._by_shape[deployment.shape or ""]
         calls = [partial(self._mark, pods[name], cost) for name, cost in step.costs.items()]
         if step.lower_to is not None:
-            calls.append(partial(self._lower, deployment, step.lower_to))
-        await self._at_once(calls)
+            calls.append(partial(self._scale, deployment, step.lower_to, deployment.metadata.resource_version))
+        await self._concurrently(calls)
         if step.raise_to is not None:
-            self._scaled(deployment, await self._api.scale(deployment.name, step.raise_to, of=self._where.owners))
-        await self._at_once(partial(self._delete, pods[name]) for name in step.deletions if name in pods)
+            await self._scale(deployment, step.raise_to)
+        await self._concurrently(partial(self._delete, pods[name]) for name in step.deletions if name in pods)
         if step.deletions or step.raise_to is not None or step.lower_to is not None:
             log.info(
                 "deployment_changed",
@@ -252,11 +262,6 @@ class KubernetesSubstrate:
                 deletions=step.deletions,
             )
 
-    async def _lower(self, deployment: Deployment, replicas: int) -> None:
-        version = deployment.metadata.resource_version
-        scale = await self._api.scale(deployment.name, replicas, version=version, of=self._where.owners)
-        self._scaled(deployment, scale)
-
     async def _mark(self, pod: Pod, cost: int) -> None:
         with suppress(NotFound):
             self._pods.put(await self._api.set_deletion_cost(pod, cost))
@@ -265,8 +270,9 @@ class KubernetesSubstrate:
         with suppress(NotFound):
             self._pods.put(await self._api.delete(pod))
 
-    def _scaled(self, deployment: Deployment, scale: Scale) -> None:
-        """See our own change before the watch shows it."""
+    async def _scale(self, deployment: Deployment, replicas: int, version: str | None = None) -> None:
+        """Sets the replicas, and applies the change to the local copy before the watch delivers it."""
+        scale = await self._api.scale(deployment.name, replicas, version=version, of=self._target.owners)
         metadata = replace(
             deployment.metadata,
             resource_version=scale.metadata.resource_version,
@@ -275,8 +281,8 @@ class KubernetesSubstrate:
         spec = deployment.spec.model_copy(update={"replicas": scale.spec.replicas})
         self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": spec}))
 
-    async def _at_once(self, calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
-        """Do all of them, whatever becomes of the others. Raises the first ApiError."""
+    async def _concurrently(self, calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
+        """Runs all calls, even if some fail. Raises the first ApiError."""
 
         async def limited(call: Callable[[], Awaitable[None]]) -> None:
             async with self._calls:
@@ -287,5 +293,5 @@ class KubernetesSubstrate:
                 raise outcome
 
 
-def _worker(pod: Pod, shape: ShapeName) -> Worker:
+def _worker_of(pod: Pod, shape: ShapeName) -> Worker:
     return Worker(name=pod.name, shape=shape, phase=pod.worker_phase, started_at=pod.created_at, reason=pod.reason)

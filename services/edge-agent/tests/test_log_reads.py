@@ -1,0 +1,133 @@
+"""Reads of job output, and waits for more of it."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.reply import Reply
+from clusterra_edge_agent.logs import log_reads
+from clusterra_edge_agent.logs.log_reads import LogReader
+from clusterra_runtime.nats.rpc import RpcFailed
+
+ABOUT = Subject("edge", ClusterRef(tenant="acme", cluster="c1"), "log")
+
+
+@pytest.fixture
+async def logs(tmp_path: Path) -> AsyncIterator[LogReader]:
+    logs = LogReader(tmp_path)
+    yield logs
+    logs.close()
+
+
+def request(uid: int, **fields: object) -> ReadLog:
+    return ReadLog.model_validate({"job_id": "7", "uid": uid, **fields})
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    file = tmp_path / "job_7.out"
+    file.write_bytes(b"one\n")
+    return file
+
+
+async def test_existing_output_is_returned_immediately(logs: LogReader, output: Path) -> None:
+    async with asyncio.timeout(20):
+        chunk = await logs.read(ABOUT, request(output.stat().st_uid, wait_seconds=30))
+    assert (chunk.offset, chunk.size, chunk.data) == (0, 4, b"one\n")
+
+
+async def test_arbitrary_bytes_survive_serialization(logs: LogReader, output: Path) -> None:
+    content = bytes(range(256)) + base64.b64encode(b"looks like base64")
+    output.write_bytes(content)
+    chunk = await logs.read(ABOUT, request(output.stat().st_uid))
+
+    sent = Reply(result=chunk).model_dump_json()
+
+    assert base64.b64decode(json.loads(sent)["result"]["data"]) == content
+    assert Reply[LogChunk].model_validate_json(sent).result == LogChunk.model_construct(
+        offset=0, size=len(content), data=content
+    )
+
+
+async def test_a_reader_at_the_end_waits_until_more_is_written(logs: LogReader, output: Path) -> None:
+    reading = asyncio.create_task(logs.read(ABOUT, request(output.stat().st_uid, offset=4, wait_seconds=30)))
+    done, _ = await asyncio.wait([reading], timeout=3 * log_reads.POLL_SECONDS)
+    assert not done
+
+    with output.open("ab") as file:
+        file.write(b"two\n")
+    async with asyncio.timeout(20):
+        chunk = await reading
+    assert (chunk.offset, chunk.size, chunk.data) == (4, 8, b"two\n")
+
+
+@pytest.mark.parametrize("offset", [4, 5, 10**15])
+async def test_the_reply_is_empty_after_the_wait_time(logs: LogReader, output: Path, offset: int) -> None:
+    loop = asyncio.get_running_loop()
+    asked = loop.time()
+    chunk = await logs.read(ABOUT, request(output.stat().st_uid, offset=offset, wait_seconds=0.3))
+    assert 0.25 < loop.time() - asked < 20
+    assert (chunk.offset, chunk.size, chunk.data) == (offset, 4, b"")
+
+
+async def test_an_offset_beyond_the_end_of_a_rewritten_file_returns_nothing(logs: LogReader, output: Path) -> None:
+    output.write_bytes(b"")
+    chunk = await logs.read(ABOUT, request(output.stat().st_uid, offset=4))
+    assert (chunk.offset, chunk.size, chunk.data) == (4, 0, b"")
+
+
+async def test_missing_and_foreign_output_is_not_found(logs: LogReader, output: Path) -> None:
+    for asked in (request(output.stat().st_uid + 1), request(output.stat().st_uid, job_id="8")):
+        with pytest.raises(RpcFailed) as failed:
+            await logs.read(ABOUT, asked)
+        assert failed.value.error.kind == "not_found"
+
+
+async def test_output_deleted_during_a_wait_is_not_found(logs: LogReader, output: Path) -> None:
+    reading = asyncio.create_task(logs.read(ABOUT, request(output.stat().st_uid, offset=4, wait_seconds=30)))
+    await asyncio.wait([reading], timeout=log_reads.POLL_SECONDS)
+
+    output.unlink()
+
+    with pytest.raises(RpcFailed) as failed:
+        async with asyncio.timeout(20):
+            await reading
+    assert failed.value.error.kind == "not_found"
+
+
+async def test_an_unreadable_shared_folder_is_unavailable(tmp_path: Path) -> None:
+    logs = LogReader(tmp_path / "unmounted")
+    with pytest.raises(RpcFailed) as failed:
+        await logs.read(ABOUT, request(1000))
+    logs.close()
+    assert failed.value.error.kind == "unavailable"
+
+
+async def test_waiting_readers_are_limited_and_all_are_answered_at_shutdown(
+    logs: LogReader, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reads, "MAX_WAITING", 3)
+    asked = request(output.stat().st_uid, offset=4, wait_seconds=30)
+    readers = [asyncio.create_task(logs.read(ABOUT, asked)) for _ in range(5)]
+    rejected, waiting = await asyncio.wait(readers, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+    while len(rejected) < 2:
+        more, waiting = await asyncio.wait(waiting, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        assert more
+        rejected |= more
+
+    kinds = [error.error.kind for reader in rejected if isinstance(error := reader.exception(), RpcFailed)]
+
+    assert kinds == ["unavailable", "unavailable"]
+    assert (await logs.read(ABOUT, request(output.stat().st_uid))).data == b"one\n", (
+        "readers that do not wait are still served"
+    )
+
+    logs.end_waits()
+    async with asyncio.timeout(20):
+        assert [chunk.data for chunk in await asyncio.gather(*waiting)] == [b""] * 3
