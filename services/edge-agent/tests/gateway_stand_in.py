@@ -17,9 +17,7 @@ type Trouble = int | Literal["lose", "hang", "garbage"] | str
 
 @dataclass
 class GatewayStandIn:
-    """Each of `troubles` applies to one request, `always` to those after them. Other requests are answered with
-    `desired`.
-    """
+    """Each of `troubles` applies to one request, then `always` applies. Other requests are answered with `desired`."""
 
     url: str = ""
     desired: DesiredState | None = None

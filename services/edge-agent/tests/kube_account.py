@@ -45,9 +45,7 @@ class Account:
         }
 
     async def may(self, rights: Iterable[Right], namespace: str, name: str = "") -> set[Right]:
-        """Returns which of these rights are granted: in a namespace or cluster-wide (""), for any object or the named
-        one.
-        """
+        """Returns which of these rights are granted: in a namespace or cluster-wide (""), for any object or `name`."""
 
         async def allowed(right: Right) -> bool:
             verb, group, whole = right

@@ -112,8 +112,7 @@ async def agent(
     substrate_of: Callable[[Api, Path], KubernetesSubstrate] = KubernetesSubstrate,
     connected_to_nats: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Agent]:
-    """Runs an agent until the block ends, with its state in `folder`. It ends as abruptly as by a kill between two
-    awaits.
+    """Runs an agent until the block ends, with its state in `folder`. It ends as abruptly as by a kill.
 
     The next agent with this folder reacquires the Lease immediately, like a container that was killed.
     """

@@ -172,11 +172,11 @@ class SlinkyOperator(NodeSetOperator):
 
 
 class Soperator(NodeSetOperator):
-    """Acts like `internal/controller/nodesetcontroller` of Soperator 5 for ephemeral NodeSets, with OpenKruise's
-    StatefulSet.
+    """Acts like `internal/controller/nodesetcontroller` of Soperator 5 for ephemeral NodeSets.
 
-    It creates a NodeSetPowerState with the NodeSet's name and the initial active nodes. Each active ordinal gets a pod
-    once its previous pod is gone. All other pods are deleted, and so are failed ones.
+    It also plays OpenKruise's StatefulSet. It creates a NodeSetPowerState with the NodeSet's name and the initial
+    active nodes. Each active ordinal gets a pod once its previous pod is gone. All other pods are deleted, and so are
+    failed ones.
     """
 
     group = "slurm.nebius.ai/v1alpha1"

@@ -13,9 +13,7 @@ RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yam
 
 @asynccontextmanager
 async def plane_or_skip(folders: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    """Yields a new control plane until the block ends. Skips when its binaries, or those that the block needs, are
-    missing.
-    """
+    """Yields a new control plane until the block ends. Skips when its binaries, or those of the block, are missing."""
     try:
         async with control_plane(folders.mktemp("kubernetes")) as plane:
             yield plane

@@ -65,9 +65,7 @@ async def in_force(workers: Workers) -> None:
 
 
 class Trouble(Api):
-    """An API client whose calls are throttled or lose their replies, and whose caller may be killed before and after
-    each.
-    """
+    """An API client whose calls are throttled or lose their replies, and whose caller may be killed around each."""
 
     def __init__(self, api: Api, chaos: "Chaos") -> None:
         super().__init__(api._client, api.namespace, api.leadership)
@@ -104,9 +102,7 @@ class Trouble(Api):
 
 
 class Chaos:
-    """A namespace, its agent, a scheduler that assigns jobs, and a scaler that names only drained idle workers as
-    victims.
-    """
+    """A namespace, its agent, a scheduler that assigns jobs, and a scaler whose victims are drained idle workers."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.rng = random.Random(SEED)

@@ -157,8 +157,7 @@ def test_a_victim_that_is_desired_again_loses_its_mark() -> None:
 
 
 class Cluster:
-    """A Deployment with a ReplicaSet that reacts late and makes the worst choice between equals, and pods that
-    progress.
+    """A Deployment with a late ReplicaSet that makes the worst choice between equals, and pods that progress.
 
     With `policy_enforced`, the ReplicaSet cannot delete a started pod without the mark, and reacts before the marks are
     set.

@@ -99,9 +99,7 @@ def test_a_record_of_an_earlier_version_counts_as_a_long_outage(tmp_path: Path) 
 def test_no_controller_lists_its_pods_after_the_guard_time(
     away_seconds: float, chances: list[float], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """client-go's Reflector requests its watch at once and after each pause. If its version is rejected, it pauses
-    again.
-    """
+    """client-go's Reflector requests its watch at once and after each pause; rejected, it pauses again."""
     pauses = (min(0.8 * 2**number, 30.0) * (1 + chance) for number, chance in enumerate(cycle(chances)))
     seconds = 0.0
     while seconds < away_seconds:

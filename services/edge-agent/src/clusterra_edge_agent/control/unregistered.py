@@ -1,5 +1,4 @@
-"""Unregistered workers: Slurm should have known them long ago. They are removed like victims while slurmd is not
-serving.
+"""Unregistered workers, which Slurm should know by now: removed like victims, but only while slurmd is not serving.
 
 A worker whose slurmd does not serve has not registered, so it runs no job. The scaler can neither drain it nor check it
 at the moment of removal. The check here is the last step before the removal.

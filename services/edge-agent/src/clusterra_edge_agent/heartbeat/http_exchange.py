@@ -19,9 +19,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 class GatewayExchange:
-    """Calls the gateway for one cluster. It verifies the certificate and follows no redirect, which would receive the
-    key.
-    """
+    """Calls the gateway for one cluster. It verifies the certificate, and follows no redirect with its key."""
 
     def __init__(self, http: aiohttp.ClientSession, gateway_url: str, ref: ClusterRef, key_file: Path) -> None:
         self._http = http

@@ -72,9 +72,9 @@ class HttpFallback:
                 continue
             log.warning("heartbeats_by_http", nats_away_seconds=FALLBACK_AFTER_SECONDS)
             async with open_exchange() as exchange, asyncio.TaskGroup() as tasks:
-                beating = tasks.create_task(self._send_heartbeats(exchange, due))
+                sending = tasks.create_task(self._send_heartbeats(exchange, due))
                 await self._client.wait_connected(None)
-                beating.cancel()
+                sending.cancel()
             log.info("heartbeats_by_nats")
 
     async def _send_heartbeats(self, exchange: Exchange, due: asyncio.Event) -> None:

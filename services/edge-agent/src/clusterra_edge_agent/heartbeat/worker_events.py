@@ -19,9 +19,7 @@ RETRY_SECONDS = 5.0
 async def publish_worker_events(
     publisher: EventPublisher, ref: ClusterRef, substrate: Substrate, leadership: Leadership
 ) -> None:
-    """Publishes all pending events, oldest first, at every change while this agent holds leadership. Runs until
-    cancelled.
-    """
+    """Publishes pending events, oldest first, at every change while this agent holds leadership, until cancelled."""
     changed = asyncio.Event()
     substrate.change_signal.listen(changed)
     leadership.change_signal.listen(changed)

@@ -28,10 +28,9 @@ class Slurmd:
     """slurmctld as `host:port`."""
 
     def argv(self, name: WorkerName, port: int, spec: WorkerSpec) -> list[str]:
-        """Returns the command line of a dynamic node in the foreground, with the resources of its shape. Raises
-        InvalidSpec.
+        """Returns the command line of a dynamic node in the foreground, with the resources of its shape.
 
-        Resources beyond the machine's need `SlurmdParameters=config_overrides` in slurm.conf.
+        Resources beyond the machine's need `SlurmdParameters=config_overrides` in slurm.conf. Raises InvalidSpec.
         """
         source = ["-f", self.conf] if self.conf else ["--conf-server", str(self.conf_server)]
         node = ["--conf", node_conf(port, spec), "--extra", of_new_worker(spec.gres)]

@@ -68,7 +68,7 @@ class ProcessSubstrate:
         self._grace_seconds = grace_seconds
         self._tracked: dict[WorkerName, _TrackedWorker] = {}
         self._kill_timers: dict[WorkerName, asyncio.TimerHandle] = {}
-        self._finishing: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._backoff = CrashBackoff()
         self._booting = asyncio.Event()
 
@@ -83,14 +83,14 @@ class ProcessSubstrate:
                 if record.removing:
                     self._terminate(record.name, process)
             elif record.end is None:
-                self._schedule_finish(tracked, "it ended while no agent watched it")
+                self._schedule_end(tracked, "it ended while no agent watched it")
         log.info("workers_adopted", running=sum(tracked.process is not None for tracked in self._tracked.values()))
 
     def close(self) -> None:
         """Stops watching the workers. They keep running."""
         for kill in self._kill_timers.values():
             kill.cancel()
-        for ending in self._finishing:
+        for ending in self._ending:
             ending.cancel()
         for tracked in self._tracked.values():
             if tracked.process is not None:
@@ -200,19 +200,17 @@ class ProcessSubstrate:
         tracked.process = None
         if kill := self._kill_timers.pop(tracked.record.name, None):
             kill.cancel()
-        self._schedule_finish(
+        self._schedule_end(
             tracked, "it ended by itself" if code is None else f"it ended by itself with exit code {code}"
         )
 
-    def _schedule_finish(self, tracked: _TrackedWorker, reason: str) -> None:
-        ending = asyncio.create_task(self._finish(tracked, reason))
-        self._finishing.add(ending)
-        ending.add_done_callback(self._finishing.discard)
+    def _schedule_end(self, tracked: _TrackedWorker, reason: str) -> None:
+        ending = asyncio.create_task(self._record_end(tracked, reason))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
-    async def _finish(self, tracked: _TrackedWorker, reason: str) -> None:
-        """Records the end of a worker once all its processes are gone, as for a pod: only then may its jobs run
-        elsewhere.
-        """
+    async def _record_end(self, tracked: _TrackedWorker, reason: str) -> None:
+        """Records the end of a worker once all its processes are gone: only then may its jobs run elsewhere."""
         await asyncio.to_thread(kill_processes, tracked.record.name)
         await asyncio.to_thread(self._files.remove_spool, tracked.record.name)
         record, ended_at = tracked.record, now()

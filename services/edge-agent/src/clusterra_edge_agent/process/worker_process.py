@@ -139,9 +139,7 @@ class WorkerProcess:
 
 
 def _start_ticks(pid: int) -> int:
-    """Returns the start time of a process, in clock ticks. Raises ProcessLookupError when it has ended or does not
-    exist.
-    """
+    """Returns the start time of a process, in clock ticks. Raises ProcessLookupError when it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

@@ -68,9 +68,7 @@ class Records[R: WorkerRecord]:
         folder.mkdir(parents=True, exist_ok=True)
 
     def load(self) -> list[R]:
-        """Returns all records. Raises state_files.StateUnreadable: a worker without a readable record could start
-        twice.
-        """
+        """Returns all records. Raises state_files.StateUnreadable: a worker without a record could start twice."""
         found = (state_files.read(path, self._model) for path in sorted(self._folder.glob("*.json")))
         return [record for record in found if record is not None]
 

@@ -116,8 +116,7 @@ class Api:
     async def watch[O: Object](
         self, collection: Collection[O], version: str
     ) -> AsyncIterator[AsyncIterator[WatchEvent[O]]]:
-        """Yields the changes of the objects after a resource version, until the server ends the watch after some
-        minutes.
+        """Yields the changes after a resource version, until the server ends the watch after some minutes.
 
         Bookmarks only carry a newer resource version. Raises Expired when the version is too old, also between events.
         """
@@ -141,10 +140,9 @@ class Api:
     async def scale(
         self, name: str, replicas: int, *, version: str | None = None, of: "Collection[Any] | None" = None
     ) -> Scale:
-        """Sets the replicas of a Deployment, or of an object `of` another collection. With `version`, only at that
-        version.
+        """Sets the replicas of a Deployment, or of an object `of` another collection.
 
-        Raises Conflict, NotFound.
+        With `version`, only if the object still has this resource version. Raises Conflict, NotFound.
         """
         patch: dict[str, Any] = {"spec": {"replicas": replicas}}
         if version is not None:
@@ -154,9 +152,7 @@ class Api:
         return _read(_SCALE, await self._change("PATCH", path, body=patch, content_type=_MERGE))
 
     async def set_deletion_cost(self, pod: Pod, cost: int) -> Pod:
-        """Marks a pod with a deletion cost; 0 removes the mark. Raises NotFound, and Invalid when the name is another
-        pod's.
-        """
+        """Marks a pod with a deletion cost; 0 removes the mark. Raises NotFound, or Invalid when the name is reused."""
         annotations = {pod.cost_annotation: str(cost) if cost else None}
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
         return _read(

@@ -34,9 +34,7 @@ class _LastWords(Wire):
 
 
 def misclassification_of(exit_code: int, message: str) -> Misclassification | None:
-    """Reads a container's misclassification, or None. `message` is the termination message, JSON for a
-    misclassification.
-    """
+    """Reads a misclassification from a termination message, which is JSON then. Returns None for any other end."""
     if exit_code != EXIT_CODE:
         return None
     try:

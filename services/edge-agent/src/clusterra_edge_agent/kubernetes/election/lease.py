@@ -75,9 +75,7 @@ class KubernetesLease:
         clock: Callable[[], float] = _boot_seconds,
         wall: Callable[[], datetime] = now,
     ) -> None:
-        """`api` must not be bound to this leadership itself. `clock` returns seconds; `wall` returns the time shown to
-        people.
-        """
+        """`api` must not be bound to this leadership. `clock` returns seconds, `wall` the time shown to people."""
         self.change_signal = ChangeSignal()
         self._api = api
         self._identity = identity
@@ -108,15 +106,15 @@ class KubernetesLease:
 
     async def run(self) -> None:
         """Holds the Lease as soon and as long as possible, until cancelled."""
-        held, reported = False, False
+        held, could_report = False, False
         while True:
             until = self._record.hold_until
             pause_seconds = await self._poll()
             self._polled = True
             # It may have expired for a moment, in which something was skipped.
             held = held and self._clock() < until
-            if (held, reported) != (self.held, self.may_report):
-                held, reported = self.held, self.may_report
+            if (held, could_report) != (self.held, self.may_report):
+                held, could_report = self.held, self.may_report
                 log.info("lease_changed", held=held, holder=self._holder(), identity=self._identity)
                 self.change_signal.notify()
             await asyncio.sleep(pause_seconds)
@@ -156,7 +154,10 @@ class KubernetesLease:
         return min(RENEW_SECONDS, self._record.wait_seconds(self._clock()) or RENEW_SECONDS)
 
     async def _renew_or_observe(self) -> None:
-        """Raises ApiError, TimeoutError; the state of the Lease is unknown then."""
+        """Renews or acquires the Lease if this agent may, else observes it.
+
+        Raises ApiError, TimeoutError; the state of the Lease is unknown then.
+        """
         if not self._unchanged:
             found = await self._find()
             self._record.observe(found, self._clock())

@@ -99,9 +99,7 @@ class ElectionRecord:
             self.hold_until = _NEVER
 
     def next_spec(self, now: float, wall: datetime) -> LeaseSpec | None:
-        """Returns the spec to write if the Lease is unchanged since its last observation, or None while another agent
-        holds it.
-        """
+        """Returns the spec to write if the Lease is still as observed, or None while another agent holds it."""
         if self.wait_seconds(now) > 0:
             return None
         last = self._record

@@ -35,11 +35,11 @@ class IdleNodeClaims:
 
         `occupied`: the nodes that any worker is bound to, whatever its phase. `now_seconds` is of a monotonic clock.
         """
-        nodes_of = NodeIndex(nodes)
+        node_index = NodeIndex(nodes)
         idle = {
             claim.metadata.uid: claim
             for claim in claims
-            if not claim.terminating and nodes_of(claim).isdisjoint(occupied)
+            if not claim.terminating and node_index.names(claim).isdisjoint(occupied)
         }
         self._since = {uid: self._since.get(uid, now_seconds) for uid in idle}
         uid = min(self._since, key=self._since.__getitem__, default=None)
@@ -54,9 +54,7 @@ class NodeIndex:
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._by_instance = {node.spec.provider_id: node.name for node in nodes}
 
-    def __call__(self, claim: NodeClaim) -> set[str]:
-        """Returns the names of the NodeClaim's node, as Karpenter and as kubelet give it: usually one, empty without a
-        node.
-        """
+    def names(self, claim: NodeClaim) -> set[str]:
+        """Returns the names of the claim's node from Karpenter and from kubelet: usually one, or none."""
         instance = claim.status.provider_id
         return {claim.status.node_name, self._by_instance.get(instance, "") if instance else ""} - {""}

@@ -56,7 +56,7 @@ class NodeClaimGC:
             if claim is None:
                 continue
             try:
-                await self._remove(claim)
+                await self._delete(claim)
             except ApiError as error:
                 log.warning("ghost_not_removed", node_claim=claim.name, reason=str(error))
 
@@ -77,10 +77,10 @@ class NodeClaimGC:
         occupied = {pod.spec.node_name for pod in pods if pod.spec.node_name}
         return self._idle_claims.overdue(claims, nodes, occupied, time.monotonic())
 
-    async def _remove(self, claim: NodeClaim) -> None:
+    async def _delete(self, claim: NodeClaim) -> None:
         """Deletes the NodeClaim unless its node has a worker. Raises ApiError."""
         pods = Collection.pods(self._api.namespace, SHAPE_LABEL)
-        for node in NodeIndex(self._machines.nodes or ())(claim):
+        for node in NodeIndex(self._machines.nodes or ()).names(claim):
             bound, _ = await self._api.list(replace(pods, fields=f"spec.nodeName={node}"))
             if bound:
                 log.info("ghost_has_a_worker", node_claim=claim.name, node=node, worker=bound[0].name)

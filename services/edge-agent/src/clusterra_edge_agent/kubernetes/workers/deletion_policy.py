@@ -22,8 +22,8 @@ class DeletionPolicy:
         self._asked_at: float | None = None
 
     async def is_enforced(self, worker: Pod | None) -> bool:
-        """Whether the policy is enforced. Probes with a worker for which `can_probe` holds, unless the last answer is
-        recent.
+        """Whether the policy is enforced. Unless the last answer is recent, probes with a worker that `can_probe`
+        allows.
 
         Without either, the answer is False: a worker may have started that has not been observed yet. Raises ApiError.
         """

@@ -91,7 +91,7 @@ class PodRecords:
         if new is None:
             assert old is not None  # noqa: S101 - one of the two is given
             self._present.discard(old.metadata.uid)
-            self._removed(self._records.get(old.metadata.uid))
+            self._record_removal(self._records.get(old.metadata.uid))
             return
         uid = new.metadata.uid
         self._present.add(uid)
@@ -110,22 +110,20 @@ class PodRecords:
         if record.end_published:
             return
         if new.terminating and not (record.removing or record.end):
-            self._removed(record)
+            self._record_removal(record)
         elif new.ended and record.end is None and not (record.removing and new.terminating):
             # A worker that is removed as desired also ends before it is gone.
-            self._end(record, "failed", new.reason)
+            self._record_end(record, "failed", new.reason)
 
     def resync(self, present: Iterable[Pod]) -> None:
         """Compares the records with all present pods: the others were removed while no agent was watching."""
         uids = {pod.metadata.uid for pod in present}
         for record in list(self._records.values()):
             if record.uid not in uids:
-                self._removed(record)
+                self._record_removal(record)
 
     def mark_removing(self, pods: Iterable[Pod], names: Collection[WorkerName]) -> None:
-        """Marks exactly these pods as being removed, except pods that already terminate. On disk before anything is
-        deleted.
-        """
+        """Marks exactly these pods as being removed, before any is deleted. Skips pods that terminate already."""
         for pod in pods:
             record = self._records.get(pod.metadata.uid)
             if record is not None and not pod.terminating and record.removing != (pod.name in names):
@@ -143,9 +141,9 @@ class PodRecords:
         elif record.misclassification is not None and event.fact.kind == "node.misclassified":
             self._update(record, misclassification=record.misclassification.model_copy(update={"published": True}))
         else:
-            self._end_published(record)
+            self._finish_record(record)
 
-    def _end_published(self, record: PodRecord) -> None:
+    def _finish_record(self, record: PodRecord) -> None:
         if record.uid in self._present:
             self._update(record, end_published=True)
         else:
@@ -155,7 +153,7 @@ class PodRecords:
         self._files.delete(record.key)
         del self._records[record.uid]
 
-    def _removed(self, record: PodRecord | None) -> None:
+    def _record_removal(self, record: PodRecord | None) -> None:
         if record is None:
             return
         if record.end_published:
@@ -163,23 +161,23 @@ class PodRecords:
         elif record.end is not None:
             return
         elif record.removing:
-            self._end(record, "stopped", "it was removed as desired")
+            self._record_end(record, "stopped", "it was removed as desired")
         elif not record.began:
-            self._end(record, "stopped", "it was no longer desired, and had not started")
+            self._record_end(record, "stopped", "it was no longer desired, and had not started")
         else:
-            self._lose(record)
+            self._record_loss(record)
 
-    def _lose(self, record: PodRecord) -> None:
+    def _record_loss(self, record: PodRecord) -> None:
         if self._another_acts():
-            self._end_published(record)
+            self._finish_record(record)
             return
         LOST.inc()
         log.error("worker_deleted_by_others", worker=record.name, shape=record.shape)
-        self._end(record, "lost", "somebody else deleted it")
+        self._record_end(record, "lost", "somebody else deleted it")
 
-    def _end(self, record: PodRecord, end: End, reason: str) -> None:
+    def _record_end(self, record: PodRecord, end: End, reason: str) -> None:
         if self._another_acts():
-            self._end_published(record)
+            self._finish_record(record)
             return
         log.info("worker_ended", worker=record.name, shape=record.shape, end=end, reason=reason)
         self._update(record, end=end, ended_at=now(), reason=reason)

@@ -38,9 +38,7 @@ def deployments(namespace: str) -> Target:
 
 
 def slinky(namespace: str) -> Target:
-    """NodeSets of Slinky's slurm-operator. Pods get the labels of the template, but the shape's label is on the
-    NodeSet.
-    """
+    """NodeSets of Slinky's slurm-operator. Pods get the template's labels, but the shape's label is on the NodeSet."""
     path = f"/apis/{nodesets.SLINKY_GROUP}/namespaces/{namespace}/nodesets"
     return Target(
         Collection(path, SHAPE_LABEL, nodesets.SlinkyNodeSet),
