@@ -27,9 +27,9 @@ class GatewayStandIn:
     keys: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        request_body = AgentHeartbeat.model_validate_json(await request.read())
-        assert request_body.heartbeat is not None
-        self.heartbeats.append(request_body.heartbeat)
+        body = AgentHeartbeat.model_validate_json(await request.read())
+        assert body.heartbeat is not None
+        self.heartbeats.append(body.heartbeat)
         self.keys.append(request.headers[KEY_HEADER])
         match self.troubles.pop(0) if self.troubles else self.always:
             case None:

@@ -76,19 +76,19 @@ async def test_a_sites_manifests_are_accepted_and_grant_exactly_the_agents_permi
     assert len(accepted.splitlines()) == len(manifests)
     await plane.kubectl(*how, "--force-conflicts", input=everything)
 
-    agent_s = await plane.service_account(target, "edge-agent")
-    anybody_s = await plane.service_account("elsewhere", "nobody")
-    async with account(agent_s) as agent, account(anybody_s) as anybody:
+    agents_kubeconfig = await plane.service_account(target, "edge-agent")
+    nobodys_kubeconfig = await plane.service_account("elsewhere", "nobody")
+    async with account(agents_kubeconfig) as agent, account(nobodys_kubeconfig) as nobody:
         resources = await agent.resources()
         assert {("", "secrets"), ("", "pods/exec"), ("slinky.slurm.net", "nodesets/scale")} <= resources
         rights = [(verb, group, resource) for group, resource in resources for verb in VERBS]
         allowed = await agent.may(rights, target)
-        of_anybody = await anybody.may(allowed, target)
-        assert allowed - of_anybody == RIGHTS[target]
-        assert await agent.may(rights, "") == of_anybody
+        of_nobody = await nobody.may(allowed, target)
+        assert allowed - of_nobody == RIGHTS[target]
+        assert await agent.may(rights, "") == of_nobody
         assert await agent.may(rights, target, lease.NAME) == allowed | LEASE
         assert await agent.may(rights, target, "another") == allowed
-        assert await agent.rules("elsewhere") == await anybody.rules("elsewhere")
+        assert await agent.rules("elsewhere") == await nobody.rules("elsewhere")
 
 
 @pytest.mark.parametrize("target", TARGETS)

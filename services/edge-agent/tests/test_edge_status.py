@@ -62,10 +62,10 @@ async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
 class Observer:
     """What an agent would report, and how often it would be notified."""
 
-    def __init__(self, substrate: KubernetesSubstrate, status: KubernetesEdgeStatus) -> None:
+    def __init__(self, substrate: KubernetesSubstrate, source: KubernetesEdgeStatus) -> None:
         self.substrate = substrate
         self.notifications = 0
-        self._source = status
+        self._source = source
 
     def status(self) -> EdgeStatus:
         return self._source.status()
@@ -90,9 +90,9 @@ async def observer(
     folder.mkdir(exist_ok=True)
     async with connected(workers.namespace, kubeconfig or workers.kubernetes.kubeconfig) as api:
         substrate = KubernetesSubstrate(api, folder)
-        status = KubernetesEdgeStatus(api, substrate, **{"ghost_seconds": NEVER, "gc_pass_seconds": 0.1, **options})
-        observer = Observer(substrate, status)
-        tasks = [asyncio.create_task(run()) for run in (substrate.run, status.run, observer.count)]
+        source = KubernetesEdgeStatus(api, substrate, **{"ghost_seconds": NEVER, "gc_pass_seconds": 0.1, **options})
+        observer = Observer(substrate, source)
+        tasks = [asyncio.create_task(run()) for run in (substrate.run, source.run, observer.count)]
         try:
             yield observer
         finally:

@@ -55,7 +55,7 @@ def test_only_an_uninterruptedly_idle_node_claim_is_overdue(
         )
         idle = {name for name, state in states.items() if state in ("unlaunched", "no node", "unrecognised", "idle")}
         since = {name: since.get(name, now) for name in idle}
-        old = {name for name, begin in since.items() if now - begin >= IDLE_SECONDS}
+        old = {name for name, start in since.items() if now - start >= IDLE_SECONDS}
         if found is None:
             assert not old
         else:

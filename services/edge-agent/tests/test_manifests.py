@@ -365,10 +365,10 @@ async def test_the_namespace_admits_all_pods_and_the_agent_meets_the_restricted_
     await until_pods(agent, "memory-xlarge", 1)
     listed = "--selector=app.kubernetes.io/name=edge-agent"
 
-    async def agent_s_pod() -> str:
+    async def agents_pod() -> str:
         return await edge.kubectl("get", "pods", f"--namespace={SLURM}", listed, "--output=name")
 
-    await until(agent_s_pod, seconds=30, what="the agent's pod", every=0.1)
+    await until(agents_pod, seconds=30, what="the agent's pod", every=0.1)
     await edge.kubectl("label", "namespace", SLURM, "pod-security.kubernetes.io/warn=restricted")
     strictly = ("--dry-run=server", "--warnings-as-errors")
     by_name = {manifest["metadata"]["name"]: manifest for manifest in built if manifest["kind"] == "Deployment"}
@@ -399,25 +399,25 @@ async def test_the_agents_token_permits_all_that_it_needs(agent: Api) -> None:
 
 
 async def test_the_agent_has_no_other_permissions(edge: ControlPlane) -> None:
-    agent_s = await edge.service_account(SLURM, "edge-agent")
-    anybody_s = await edge.service_account("elsewhere", "nobody")
-    async with account(agent_s) as agent, account(anybody_s) as anybody:
+    agents_kubeconfig = await edge.service_account(SLURM, "edge-agent")
+    nobodys_kubeconfig = await edge.service_account("elsewhere", "nobody")
+    async with account(agents_kubeconfig) as agent, account(nobodys_kubeconfig) as nobody:
         # Checked even where Karpenter's definitions are missing.
         resources = await agent.resources() | {("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools")}
         everything = [(verb, group, resource) for group, resource in resources for verb in VERBS]
         assert {("", "secrets"), ("", "pods/exec"), ("apps", "deployments/scale")} <= resources
 
         allowed = await agent.may(everything, SLURM)
-        of_anybody = await anybody.may(allowed, SLURM)
-        assert allowed - of_anybody == RIGHTS | RIGHTS_EVERYWHERE
-        assert await agent.may(everything, "") == of_anybody | RIGHTS_EVERYWHERE
+        of_nobody = await nobody.may(allowed, SLURM)
+        assert allowed - of_nobody == RIGHTS | RIGHTS_EVERYWHERE
+        assert await agent.may(everything, "") == of_nobody | RIGHTS_EVERYWHERE
         assert await agent.may(everything, SLURM, lease.NAME) == allowed | LEASE
         assert await agent.may(everything, SLURM, "another") == allowed
 
         beyond = {("", "nodes", "list,watch"), ("karpenter.sh", "nodeclaims", "delete,list,watch")}
         for namespace in ("elsewhere", "kube-system"):
-            assert await agent.rules(namespace) - await anybody.rules(namespace) == beyond
-        assert await agent.rules(SLURM) - await anybody.rules(SLURM) == beyond | {
+            assert await agent.rules(namespace) - await nobody.rules(namespace) == beyond
+        assert await agent.rules(SLURM) - await nobody.rules(SLURM) == beyond | {
             ("apps", "deployments", "list,watch"),
             ("apps", "deployments/scale", "patch"),
             ("", "pods", "delete,list,patch,watch"),

@@ -1,5 +1,6 @@
 """Which events are published for a pod, for any history and across restarts of the agent."""
 
+import json
 import tempfile
 from collections import Counter
 from datetime import UTC, datetime
@@ -42,7 +43,7 @@ def test_each_event_of_a_pod_is_published_once_and_its_end_last(history: list[st
     published = list[Any]()
     with tempfile.TemporaryDirectory() as folder:
         records, present, named = PodRecords(Path(folder)), None, False
-        history_of_states = list[str]()
+        states = list[str]()
 
         def publish(event: Any) -> None:
             published.append(event)
@@ -58,14 +59,13 @@ def test_each_event_of_a_pod_is_published_once_and_its_end_last(history: list[st
                     for event in records.pending_events()[:1]:
                         publish(event)
                 case "named":
-                    if present and not present.terminating and "running" in history_of_states:
+                    if present and not present.terminating and "running" in states:
                         named = True
                         records.mark_removing([present], {NAME})
-                case state if not {*DELETED, "failed"} & set(history_of_states) or (
-                    {state, history_of_states[-1]} < set(DELETED)
-                    and DELETED.index(state) > DELETED.index(history_of_states[-1])
+                case state if not {*DELETED, "failed"} & set(states) or (
+                    {state, states[-1]} < set(DELETED) and DELETED.index(state) > DELETED.index(states[-1])
                 ):
-                    history_of_states.append(state)
+                    states.append(state)
                     present, old = pod(state), present
                     records.observe(old, present, SHAPE)
                 case _:
@@ -80,19 +80,15 @@ def test_each_event_of_a_pod_is_published_once_and_its_end_last(history: list[st
         assert not list(Path(folder).iterdir()), "its record is deleted"
     kinds = [event.fact.kind for event in published]
     assert set(Counter(kinds).values()) <= {1}
-    assert ("node.misclassified" in kinds) == ("misclassified" in history_of_states)
+    assert ("node.misclassified" in kinds) == ("misclassified" in states)
     for event in published:
         if isinstance(event.fact, MisclassifiedFact):
             assert (event.fact.node, event.version) == ("node-1", "uid-1")
-    if history_of_states:
+    if states:
         # Its containers may start although it has been deleted: that loses no worker.
-        began = set(
-            history_of_states[: history_of_states.index("cancelled")]
-            if "cancelled" in history_of_states
-            else history_of_states
-        ) - {"pending"}
+        began = set(states[: states.index("cancelled")] if "cancelled" in states else states) - {"pending"}
         end = "worker.stopped" if named or not began else "worker.lost"
-        assert kinds[-1] == ("worker.failed" if "failed" in history_of_states else end)
+        assert kinds[-1] == ("worker.failed" if "failed" in states else end)
 
 
 def test_a_worker_is_lost_once_its_deletion_is_observed() -> None:
@@ -111,3 +107,37 @@ def test_a_worker_is_lost_once_its_deletion_is_observed() -> None:
         records.observe(pod("terminating"), None, SHAPE)
         assert records.pending_events() == ()
         assert not list(Path(folder).iterdir())
+
+
+def test_stored_records_keep_the_field_names_of_earlier_versions(tmp_path: Path) -> None:
+    size = {"cpus": 4, "memory_mib": 900, "gpus": 0, "gpu_model": ""}
+    stored: dict[str, Any] = {
+        "name": NAME,
+        "shape": SHAPE,
+        "started_at": "2026-01-01T00:00:00Z",
+        "start_told": True,
+        "removing": False,
+        "end": None,
+        "ended_at": None,
+        "reason": "",
+        "uid": "uid-1",
+        "began": True,
+        "end_told": False,
+        "refusal": {
+            "node": "node-1",
+            "expected": size,
+            "actual": size,
+            "seen_at": "2026-01-01T00:00:00Z",
+            "told": False,
+        },
+    }
+    file = tmp_path / "uid-1.json"
+    file.write_text(json.dumps(stored))
+
+    records = PodRecords(tmp_path)
+    (event,) = records.pending_events()
+    records.observe(None, pod("running"), SHAPE)
+    records.mark_published(event)
+
+    assert event.fact.kind == "node.misclassified"
+    assert json.loads(file.read_text()) == stored | {"refusal": stored["refusal"] | {"told": True}}

@@ -1,6 +1,7 @@
 """The process substrate. Real processes stand in for slurmd: they listen on the port they are given, or fail."""
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -341,3 +342,17 @@ async def test_an_unreadable_record_stops_the_agent(host: Host) -> None:
     with pytest.raises(StateUnreadable, match=r"w\.json"):
         async with host.substrate(SLEEPS):
             pass
+
+
+async def test_stored_records_keep_the_field_names_of_earlier_versions(host: Host) -> None:
+    async with host.substrate(SLEEPS) as substrate:
+        name = await substrate.start("compute-xs", SPEC)
+        await publish_all(substrate)
+        record = json.loads((host.folder / "workers" / f"{name}.json").read_text())
+        await substrate.remove(name)
+        await until_workers(substrate, phases())
+        await publish_all(substrate)
+        port = json.loads((host.folder / "port.json").read_text())
+
+    assert record["start_told"] is True
+    assert port.keys() == {"port", "given_at"}

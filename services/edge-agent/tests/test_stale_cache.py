@@ -18,7 +18,7 @@ PRECISION = 1e-6
 """Precision, in seconds."""
 
 
-class GuardOnClock:
+class GuardTimeline:
     """A guard on a clock that counts seconds since START."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,51 +48,51 @@ class GuardOnClock:
 
 
 def test_caches_are_fresh_without_an_outage(tmp_path: Path) -> None:
-    watched = GuardOnClock(tmp_path)
-    assert watched.guard.caches_fresh
-    watched.guard.record("pods", True)
-    assert watched.guard.caches_fresh
+    timeline = GuardTimeline(tmp_path)
+    assert timeline.guard.caches_fresh
+    timeline.guard.record("pods", True)
+    assert timeline.guard.caches_fresh
     assert list(tmp_path.iterdir()) == [], "a followed watch writes nothing"
 
 
 def test_a_longer_outage_is_guarded_for_longer(tmp_path: Path) -> None:
     for number, (away, expected) in enumerate(((0, MIN_GUARD_SECONDS), (4, 29), (15, 95), (600, MAX_GUARD_SECONDS))):
-        watched = GuardOnClock(tmp_path)
+        timeline = GuardTimeline(tmp_path)
         start = number * 10_000.0
-        watched.outage(start, start + away)
-        assert abs(watched.seconds_until_fresh() - expected) < 0.01, away
+        timeline.outage(start, start + away)
+        assert abs(timeline.seconds_until_fresh() - expected) < 0.01, away
 
 
 def test_an_outage_soon_after_another_extends_it(tmp_path: Path) -> None:
-    watched = GuardOnClock(tmp_path)
-    watched.outage(0, 2)
-    watched.outage(10, 12)
+    timeline = GuardTimeline(tmp_path)
+    timeline.outage(0, 2)
+    timeline.outage(10, 12)
 
-    assert abs(watched.seconds_until_fresh() - (6 * 12 + 5)) < 0.01
+    assert abs(timeline.seconds_until_fresh() - (6 * 12 + 5)) < 0.01
 
     late = 12 + (6 * 12 + 5) + SAME_OUTAGE_SECONDS
-    watched.outage(late, late + 2)
-    assert abs(watched.seconds_until_fresh() - (6 * 2 + 5)) < 0.01
+    timeline.outage(late, late + 2)
+    assert abs(timeline.seconds_until_fresh() - (6 * 2 + 5)) < 0.01
 
 
 def test_an_outage_lasts_until_all_collections_are_followed_even_across_restarts(tmp_path: Path) -> None:
-    watched = GuardOnClock(tmp_path)
-    watched.guard.record("pods", False)
-    watched.guard.record("deployments", False)
-    watched.seconds = 1
-    watched.guard.record("pods", True)
-    watched.seconds = 500
-    watched.restart()
+    timeline = GuardTimeline(tmp_path)
+    timeline.guard.record("pods", False)
+    timeline.guard.record("deployments", False)
+    timeline.seconds = 1
+    timeline.guard.record("pods", True)
+    timeline.seconds = 500
+    timeline.restart()
 
-    assert not watched.guard.caches_fresh
+    assert not timeline.guard.caches_fresh
 
-    watched.guard.record("deployments", True)
-    assert abs(watched.seconds_until_fresh() - MAX_GUARD_SECONDS) < 0.01
+    timeline.guard.record("deployments", True)
+    assert abs(timeline.seconds_until_fresh() - MAX_GUARD_SECONDS) < 0.01
 
 
 def test_a_record_of_an_earlier_version_counts_as_a_long_outage(tmp_path: Path) -> None:
     (tmp_path / "trouble.json").write_text(f'{{"at": {START - 20}}}')
-    assert abs(GuardOnClock(tmp_path).seconds_until_fresh() - (MAX_GUARD_SECONDS - 20)) < 0.01
+    assert abs(GuardTimeline(tmp_path).seconds_until_fresh() - (MAX_GUARD_SECONDS - 20)) < 0.01
 
 
 @given(away_seconds=st.floats(0, 900), chances=st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -105,8 +105,8 @@ def test_no_controller_lists_its_pods_after_the_guard_time(
     while seconds < away_seconds:
         seconds += next(pauses)
     seconds += next(pauses)
-    watched = GuardOnClock(tmp_path_factory.mktemp("guard"))
+    timeline = GuardTimeline(tmp_path_factory.mktemp("guard"))
 
-    watched.outage(0, away_seconds)
+    timeline.outage(0, away_seconds)
 
-    assert seconds <= away_seconds + watched.seconds_until_fresh()
+    assert seconds <= away_seconds + timeline.seconds_until_fresh()
