@@ -10,8 +10,8 @@ victims is not enough: while another pod is pending or not ready, that pod is de
   had no recent outage (`caches_fresh`). After an outage the controller's copy of the pods may be older than ours for a
   while, and show neither a mark nor that a worker has started.
 - Where the API server denies the deletion of started workers without the mark (`policy_enforced`), a stale copy can
-  only cause the deletion of pods that have not started. Then fresh caches are not required. Nor must the marks come
-  first if all pods have started and none has an older mark: no pod can be deleted before it has its own mark.
+  only cause the deletion of pods that have not started. Then neither `settled` nor `caches_fresh` is required. Nor must
+  the marks come first if all pods have started and none has an older mark: no pod can be deleted before it has its own.
 - Victims that the ReplicaSet would not delete are deleted by name. The pod that it creates in their place is surplus.
   It is deleted before it starts, when the replicas are lowered next.
 - Nothing is deleted by name while the controller's copy may be stale, whether or not the policy is enforced. If a pod
