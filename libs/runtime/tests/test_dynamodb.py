@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from clusterra_runtime.store import dynamodb_client
-from clusterra_runtime.store.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most, room
+from clusterra_runtime.store.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -188,7 +188,6 @@ conditions: st.SearchStrategy[Condition] = st.recursive(
         st.builds(Compare, names, st.sampled_from(["==", "!="]), values | small),
         st.builds(Compare, names, st.sampled_from(["<", "<=", ">", ">="]), texts | numbers | small),
         st.builds(at_most, names, small),
-        st.builds(room, names, small, small),
     ),
     lambda inner: st.builds(lambda a, b: a & b, inner, inner) | st.builds(lambda a, b: a | b, inner, inner),
     max_leaves=4,

@@ -1,202 +1,192 @@
-"""Under which condition a write happens. Each is judged against the live item: an expired one counts as absent."""
+"""Conditions of writes, made of boto3's condition objects. They combine with `&` and `|`.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+A condition is checked against the live item: an expired item counts as absent. DynamoDB checks it on the server, and
+`holds` gives the same answer for an item in memory.
+"""
+
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
-from clusterra_runtime.store.item import SYSTEM_ATTRIBUTES, InvalidItem, Item, Value, number_text, sum_of
+from boto3.dynamodb.conditions import (
+    And,
+    Attr,
+    AttributeBase,
+    AttributeExists,
+    AttributeNotExists,
+    Equals,
+    GreaterThan,
+    GreaterThanEquals,
+    LessThan,
+    LessThanEquals,
+    NotEquals,
+    Or,
+)
+
+from clusterra_runtime.store.attribute_value import AttributeValue, serialize
+from clusterra_runtime.store.item import SYSTEM_ATTRIBUTES, InvalidItem, Item, Value, canonical
 
 type Operator = Literal["==", "!=", "<", "<=", ">", ">="]
-type Condition = Absent | Present | VersionIs | Missing | Compare | AllOf | AnyOf
+type Comparison = Equals | NotEquals | LessThan | LessThanEquals | GreaterThan | GreaterThanEquals
+type Condition = And | Or | AttributeExists | AttributeNotExists | Comparison
+"""The conditions that every adapter of the store supports."""
+
+_ORDERED_TYPES = frozenset({"N", "S", "B"})
+_PATH_CHARACTERS = frozenset(".[]")
 
 
-class _Combinable:
-    """Gives conditions `&` and `|`."""
-
-    __slots__ = ()
-
-    def __and__(self: Any, other: "Condition") -> "AllOf":
-        return AllOf((self, other))
-
-    def __or__(self: Any, other: "Condition") -> "AnyOf":
-        return AnyOf((self, other))
-
-
-@dataclass(frozen=True, slots=True)
-class Absent(_Combinable):
+class Absent(AttributeNotExists):
     """There is no item."""
 
-    def __str__(self) -> str:
-        return "the item is absent"
+    def __init__(self) -> None:
+        super().__init__(Attr("pk"))
 
 
-@dataclass(frozen=True, slots=True)
-class Present(_Combinable):
+class Present(AttributeExists):
     """There is an item."""
 
-    def __str__(self) -> str:
-        return "the item is present"
+    def __init__(self) -> None:
+        super().__init__(Attr("pk"))
 
 
-@dataclass(frozen=True, slots=True)
-class VersionIs(_Combinable):
-    """The item was last written as this version, that is: nobody wrote since it was read."""
+class VersionIs(Equals):
+    """The item is at this version: nobody wrote it since it was read."""
 
-    version: int
-
-    def __str__(self) -> str:
-        return f"the version is {self.version}"
+    def __init__(self, version: int) -> None:
+        super().__init__(Attr("version"), version)
+        self.version = version
 
 
-@dataclass(frozen=True, slots=True)
-class Missing(_Combinable):
-    """The item lacks this attribute, or is absent."""
+class Missing(AttributeNotExists):
+    """The item lacks the attribute, or is absent. Raises InvalidItem for a name that conditions cannot use."""
 
-    attribute: str
-
-    def __post_init__(self) -> None:
-        _refuse_system(self.attribute)
-
-    def __str__(self) -> str:
-        return f"{self.attribute!r} is missing"
+    def __init__(self, attribute: str) -> None:
+        super().__init__(_attribute(attribute))
 
 
-@dataclass(frozen=True, slots=True)
-class Compare(_Combinable):
-    """The item has this attribute and it compares so. Values of different types are never equal nor ordered.
+def Compare(attribute: str, operator: Operator, value: Value) -> Condition:  # noqa: N802
+    """The item has the attribute, and it compares so with the value. Values of different types are never equal.
 
-    `<`, `<=`, `>` and `>=` are for numbers, texts (by their bytes) and bytes. Raises InvalidItem for others.
+    `<`, `<=`, `>` and `>=` order numbers, strings (by their UTF-8 bytes) and bytes. Raises InvalidItem for other types.
     """
-
-    attribute: str
-    operator: Operator
-    value: Value
-
-    def __post_init__(self) -> None:
-        _refuse_system(self.attribute)
-        if self.operator not in {"==", "!="} and _kind(self.value) not in {"number", "text", "bytes"}:
-            raise InvalidItem(f"{self.attribute!r} cannot be ordered against a {type(self.value).__name__}")
-
-    def __str__(self) -> str:
-        # The value stays out: conditions are told in errors and logs, and may hold a secret's hash.
-        return f"{self.attribute!r} {self.operator} the given value"
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf(_Combinable):
-    """Each of these holds. Usually written `a & b`."""
-
-    conditions: "tuple[Condition, ...]"
-
-    def __str__(self) -> str:
-        return " and ".join(f"({c})" if isinstance(c, AnyOf) else str(c) for c in self.conditions)
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf(_Combinable):
-    """At least one of these holds. Usually written `a | b`."""
-
-    conditions: "tuple[Condition, ...]"
-
-    def __str__(self) -> str:
-        return " or ".join(str(c) for c in self.conditions)
+    compared = _attribute(attribute)
+    # Equal values must be written alike: 5.0 as 5.
+    value = canonical({"value": value})["value"]
+    (kind,) = serialize(value)
+    if operator not in {"==", "!="} and kind not in _ORDERED_TYPES:
+        raise InvalidItem(f"{attribute!r} cannot be ordered against a {type(value).__name__}")
+    match operator:
+        case "==":
+            return compared.eq(value)
+        case "!=":
+            # DynamoDB's `<>` alone also holds for an item that lacks the attribute.
+            return compared.exists() & compared.ne(value)
+        case "<":
+            return compared.lt(value)
+        case "<=":
+            return compared.lte(value)
+        case ">":
+            return compared.gt(value)
+        case ">=":
+            return compared.gte(value)
 
 
 def at_most(attribute: str, value: int | float | str) -> Condition:
-    """The attribute is missing or at most this: how a write carries a lease's fence."""
+    """The attribute is missing or at most this value: the condition under which a lease's fence is written."""
     return Missing(attribute) | Compare(attribute, "<=", value)
 
 
-def room(attribute: str, amount: int | float, limit: int | float) -> Condition:
-    """Adding `amount` keeps the attribute at or below `limit`; a missing one counts as 0. For atomic quotas."""
-    left = sum_of(limit, -amount)
-    return at_most(attribute, left) if left >= 0 else Compare(attribute, "<=", left)
-
-
 def holds(condition: Condition | None, item: Item | None) -> bool:
-    """Whether a condition holds for a live item (None: there is none). No condition always holds."""
+    """Whether a condition holds for a live item (None: the item is absent). No condition always holds."""
+    if condition is None:
+        return True
+    if item is None:
+        return _holds(condition, {})
+    return _holds(condition, {**item.attributes, "pk": item.key.pk, "version": item.version})
+
+
+def describe(condition: Condition) -> str:
+    """Says what a condition asks for, without the compared values: errors are logged, and a value may be a secret."""
     match condition:
-        case None:
-            return True
         case Absent():
-            return item is None
+            return "the item is absent"
         case Present():
-            return item is not None
-        case VersionIs(version):
-            return item is not None and item.version == version
-        case Missing(attribute):
-            return item is None or attribute not in item.attributes
-        case Compare(attribute, operator, value):
-            return (
-                item is not None
-                and attribute in item.attributes
-                and _compare(item.attributes[attribute], operator, value)
-            )
-        case AllOf(conditions):
-            return all(holds(each, item) for each in conditions)
-        case AnyOf(conditions):
-            return any(holds(each, item) for each in conditions)
+            return "the item is present"
+        case VersionIs():
+            return f"the version is {condition.version}"
+        case And():
+            return " and ".join(f"({describe(c)})" if isinstance(c, Or) else describe(c) for c in operands(condition))
+        case Or():
+            return " or ".join(describe(each) for each in operands(condition))
+        case AttributeExists():
+            return f"{_name(condition)!r} is present"
+        case AttributeNotExists():
+            return f"{_name(condition)!r} is missing"
+        case _:
+            return f"{_name(condition)!r} {condition.expression_operator} the given value"
 
 
-def _compare(stored: Value, operator: Operator, value: Value) -> bool:
-    if operator == "==":
-        return _equal(stored, value)
-    if operator == "!=":
-        return not _equal(stored, value)
-    if _kind(stored) != _kind(value):
+def operands(condition: And | Or) -> list[Condition]:
+    """The two conditions that `&` or `|` joined."""
+    return condition.get_expression()["values"]
+
+
+def _holds(condition: Condition, attributes: Mapping[str, Value]) -> bool:
+    match condition:
+        case And():
+            return all(_holds(each, attributes) for each in operands(condition))
+        case Or():
+            return any(_holds(each, attributes) for each in operands(condition))
+        case AttributeExists():
+            return _name(condition) in attributes
+        case AttributeNotExists():
+            return _name(condition) not in attributes
+        case _:
+            name, value = _name(condition), condition.get_expression()["values"][1]
+            if name not in attributes:
+                return isinstance(condition, NotEquals)
+            return _compare(serialize(attributes[name]), condition, serialize(value))
+
+
+def _compare(stored: AttributeValue, comparison: Comparison, given: AttributeValue) -> bool:
+    match comparison:
+        case Equals():
+            return stored == given
+        case NotEquals():
+            return stored != given
+    if stored.keys() != given.keys():
         return False
-    low, high = _ordinal(stored), _ordinal(value)
-    match operator:
-        case "<":
+    low, high = _ordinal(stored), _ordinal(given)
+    match comparison:
+        case LessThan():
             return bool(low < high)
-        case "<=":
+        case LessThanEquals():
             return bool(low <= high)
-        case ">":
+        case GreaterThan():
             return bool(low > high)
-        case ">=":
+        case GreaterThanEquals():
             return bool(low >= high)
 
 
-def _ordinal(value: Value) -> Any:
-    """What orders as DynamoDB orders: numbers exactly, texts by their UTF-8 bytes."""
-    match value:
-        case int() | float() if not isinstance(value, bool):
-            return Decimal(number_text(value))
-        case str():
-            return value.encode()
-    return value
+def _ordinal(value: AttributeValue) -> Any:
+    """Orders as DynamoDB does: numbers by their exact value, strings by their UTF-8 bytes."""
+    ((kind, content),) = value.items()
+    match kind:
+        case "N":
+            return Decimal(content)
+        case "S":
+            return content.encode()
+    return content
 
 
-def _equal(one: Value, other: Value) -> bool:
-    if _kind(one) != _kind(other):
-        return False
-    match one, other:
-        case (Mapping(), Mapping()):
-            return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
-        case (list() | tuple(), list() | tuple()):
-            return len(one) == len(other) and all(_equal(a, b) for a, b in zip(one, other, strict=True))
-    return bool(_ordinal(one) == _ordinal(other))
+def _attribute(name: str) -> Attr:
+    if name in SYSTEM_ATTRIBUTES:
+        raise InvalidItem(f"{name!r} belongs to the store: use Absent, Present or VersionIs")
+    if not name or _PATH_CHARACTERS.intersection(name):
+        raise InvalidItem(f"{name!r} cannot be used in a condition: boto3 reads `.`, `[` and `]` as a path")
+    return Attr(name)
 
 
-def _kind(value: Value) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "text"
-        case bytes():
-            return "bytes"
-        case Mapping():
-            return "map"
-        case Sequence():
-            return "list"
-
-
-def _refuse_system(attribute: str) -> None:
-    if attribute in SYSTEM_ATTRIBUTES:
-        raise InvalidItem(f"{attribute!r} belongs to the store: use Absent, Present or VersionIs")
+def _name(condition: Condition) -> str:
+    attribute: AttributeBase = condition.get_expression()["values"][0]
+    return attribute.name

@@ -6,16 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, override
 
+from clusterra_runtime.store.attribute_value import AttributeValue, item_of, item_record, key_of, key_record
 from clusterra_runtime.store.condition import holds
 from clusterra_runtime.store.dynamodb_client import Client, WriteRefused
-from clusterra_runtime.store.dynamodb_expression import (
-    AttributeValue,
-    Expression,
-    item_of,
-    item_record,
-    key_of,
-    key_record,
-)
+from clusterra_runtime.store.dynamodb_expression import Expression, key_condition, live, unchanged
 from clusterra_runtime.store.dynamodb_tables import create_table
 from clusterra_runtime.store.item import Item, Key, canonical
 from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after
@@ -111,7 +105,9 @@ class DynamoDBStore(Store):
         expression = Expression()
         request: dict[str, Any] = {
             "TableName": self._name(table),
-            "KeyConditionExpression": expression.keys(("pk", pk), "sk", sort),
+            "KeyConditionExpression": expression.condition(
+                key_condition(("pk", pk), "sk", sort), is_key_condition=True
+            ),
             "ScanIndexForward": not descending,
             "ConsistentRead": True,
             **expression.placeholders(),
@@ -139,7 +135,9 @@ class DynamoDBStore(Store):
         request: dict[str, Any] = {
             "TableName": self._name(table),
             "IndexName": index.name,
-            "KeyConditionExpression": expression.keys((index.partition, partition), index.sort, sort),
+            "KeyConditionExpression": expression.condition(
+                key_condition((index.partition, partition), index.sort, sort), is_key_condition=True
+            ),
             **expression.placeholders(),
         }
         found: list[Key] = []
@@ -192,7 +190,7 @@ class DynamoDBStore(Store):
 
     async def _remove(self, table: Table, item: Item) -> None:
         expression = Expression()
-        condition = expression.unchanged(item)
+        condition = expression.condition(unchanged(item))
         try:
             await self._client.call(
                 "delete_item",
@@ -212,7 +210,7 @@ class DynamoDBStore(Store):
         expression = Expression()
         request: dict[str, Any] = {
             "TableName": self._name(write.table),
-            "ConditionExpression": expression.live(write.condition, int(self._clock())),
+            "ConditionExpression": expression.condition(live(write.condition, int(self._clock()))),
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         if isinstance(write, Put):

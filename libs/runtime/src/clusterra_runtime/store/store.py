@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from clusterra_runtime.store.condition import Absent, AllOf, Condition, VersionIs
+from boto3.dynamodb.conditions import And
+
+from clusterra_runtime.store.condition import Absent, Condition, VersionIs, describe, operands
 from clusterra_runtime.store.item import SYSTEM_ATTRIBUTES, Attributes, InvalidItem, Item, Key, Value
 from clusterra_runtime.store.page import Page, SortRange
 
@@ -53,7 +55,7 @@ class Put:
     @property
     def version(self) -> int:
         """The version that this write makes. Raises InvalidItem when the condition does not tell."""
-        return _replaced(self.condition) + 1
+        return _replaced_version(self.condition) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class ConditionFailed(StoreError):
         self.write = write
         self.current = current
         found = "it is absent" if current is None else f"it is at version {current.version}"
-        condition = write.condition or "the item has not expired"
+        condition = "the item has not expired" if write.condition is None else describe(write.condition)
         super().__init__(
             f"{write.table.name} {write.key.pk} {write.key.sk}: not written, as it needs that {condition}, "
             f"but {found}; decide again from what is there now"
@@ -231,19 +233,19 @@ def settle(record: Put, reasons: Sequence[ConditionFailed | None]) -> None:
         raise TokenReused("this transaction's token was used for other items: make one token per intended change")
 
 
-def _replaced(condition: Condition) -> int:
+def _replaced_version(condition: Condition) -> int:
     for part in _conjuncts(condition):
         match part:
             case Absent():
                 return 0
-            case VersionIs(version):
-                return version
-    raise InvalidItem("a put says what it replaces: give Absent() or VersionIs(v), with & others if need be")
+            case VersionIs():
+                return part.version
+    raise InvalidItem("a put must say what it replaces: use Absent() or VersionIs(v), joined to others with &")
 
 
 def _conjuncts(condition: Condition) -> Iterator[Condition]:
-    if isinstance(condition, AllOf):
-        for each in condition.conditions:
+    if isinstance(condition, And):
+        for each in operands(condition):
             yield from _conjuncts(each)
     else:
         yield condition
