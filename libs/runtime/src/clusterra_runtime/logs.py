@@ -7,6 +7,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
+import stamina
 import structlog
 
 from clusterra_runtime import trace
@@ -65,6 +66,8 @@ def configure(service: str, level: str = "INFO", *, instance: str = "") -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.captureWarnings(True)
+    # stamina would log every retry with the arguments of the call, and count it in a metric of its own.
+    stamina.instrumentation.set_on_retry_hooks([])
 
 
 def hide_secrets(_logger: Any, _method: str, entry: Entry) -> Entry:

@@ -1,12 +1,12 @@
 """The bus: NATS with our envelope, ids and traces. Core messages, durable messages, last values and dead letters."""
 
-import asyncio
 import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import nats.errors
+import stamina
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import CONTENT_TYPE, MESSAGE_ID, InvalidMessage, Message, decode, encode
@@ -96,29 +96,37 @@ async def store(client: Client, subject: str, body: bytes, headers: Mapping[str,
     sent = dict(headers)
     trace.inject(sent)
     deadline = time.monotonic() + DURABLE_SECONDS
-    pause = 0.1
-    reason = "not connected to NATS"
-    while (left := deadline - time.monotonic()) > 0:
-        # Never into nats-py's buffer: what it holds is sent later, also when we have given up.
-        if not await client.wait_connected(left):
-            break
-        try:
-            async with client.while_connected(ACK_SECONDS):
-                answer = await client.request(subject, body, timeout=ACK_SECONDS, headers=sent)
-            return _sequence(subject, answer)
-        except nats.errors.NoRespondersError:
-            reason = "no stream takes this subject, or it has no leader"
-        except nats.errors.MaxPayloadError as error:
-            raise MessageRefused(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
-        except (_TryAgain, TimeoutError, nats.errors.Error) as error:
-            reason = str(error) or type(error).__name__
-        await asyncio.sleep(min(pause, max(0.0, deadline - time.monotonic())))
-        pause = min(2 * pause, 1.0)
-    raise BusUnavailable(f"{subject}: not stored within {DURABLE_SECONDS:g} s ({reason}); send it again, same id")
+    try:
+        async for attempt in stamina.retry_context(
+            on=_TryAgain, attempts=None, timeout=DURABLE_SECONDS, wait_initial=0.1, wait_max=1.0, wait_jitter=0.1
+        ):
+            with attempt:
+                return await _store_once(client, subject, body, sent, deadline)
+    except _TryAgain as error:
+        raise BusUnavailable(
+            f"{subject}: not stored within {DURABLE_SECONDS:g} s ({error}); send it again with the same id"
+        ) from error
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+async def _store_once(client: Client, subject: str, body: bytes, headers: dict[str, str], deadline: float) -> int:
+    # Never into nats-py's buffer: it would be sent later, even after the caller has given up.
+    if not await client.wait_connected(deadline - time.monotonic()):
+        raise _TryAgain("not connected to NATS")
+    try:
+        async with client.while_connected(ACK_SECONDS):
+            answer = await client.request(subject, body, timeout=ACK_SECONDS, headers=headers)
+    except nats.errors.NoRespondersError as error:
+        raise _TryAgain("no stream takes this subject, or it has no leader") from error
+    except nats.errors.MaxPayloadError as error:
+        raise MessageRefused(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
+    except (TimeoutError, nats.errors.Error) as error:
+        raise _TryAgain(str(error) or type(error).__name__) from error
+    return _sequence(subject, answer)
 
 
 class _TryAgain(Exception):
-    pass
+    """A message was not stored this time, but may be stored by another attempt."""
 
 
 def _sequence(subject: str, answer: Msg) -> int:

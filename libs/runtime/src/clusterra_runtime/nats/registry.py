@@ -7,8 +7,10 @@ every 30 s everything is read again.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
+import stamina
 import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage, decode, encode
 from clusterra_contracts.bus.topology import REGISTRY
@@ -24,12 +26,17 @@ log = structlog.get_logger(__name__)
 
 REREAD_SECONDS = 30.0
 RETRY_SECONDS = 1.0
-HINT_PAUSES_SECONDS = (0.0, 0.01, 0.05, 0.25, 1.0)
-"""A hint may come before the stream has stored what it announces."""
+HINT_ATTEMPTS = 5
+"""A hint may arrive before the stream has stored what it announces."""
 
 _STREAM = f"KV_{REGISTRY.name}"
 _PREFIX = f"$KV.{REGISTRY.name}."
 _OPERATION = "KV-Operation"
+
+
+class _NothingNew(Exception):
+    """The stream has no entry after the last one that was read."""
+
 
 type OnChange = Callable[[ClusterRef, ClusterBinding | None], None]
 
@@ -109,13 +116,25 @@ class Registry:
             self._stale = False
             await self._read_all(client)
             return
-        for pause in HINT_PAUSES_SECONDS:
-            await asyncio.sleep(pause)
-            before = self._sequence
-            async for entry in replay(client, _STREAM, f"{_PREFIX}>", after=before):
-                self._take(client, entry)
-            if self._sequence > before:
-                return
+        with suppress(_NothingNew):
+            async for attempt in stamina.retry_context(
+                on=_NothingNew,
+                attempts=HINT_ATTEMPTS,
+                timeout=None,
+                wait_initial=0.01,
+                wait_max=1.0,
+                wait_jitter=0.01,
+                wait_exp_base=5,
+            ):
+                with attempt:
+                    await self._read_new(client)
+
+    async def _read_new(self, client: Client) -> None:
+        before = self._sequence
+        async for entry in replay(client, _STREAM, f"{_PREFIX}>", after=before):
+            self._take(client, entry)
+        if self._sequence == before:
+            raise _NothingNew
 
     async def _read_all(self, client: Client) -> None:
         seen: set[str] = set()

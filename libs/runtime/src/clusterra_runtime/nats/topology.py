@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import nats.errors
+import stamina
 import structlog
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS, Bucket, Consumer, Stream
 
@@ -193,14 +194,21 @@ async def _request(client: Client, subject: str, body: bytes = b"") -> dict[str,
 async def _run(settings: ServiceSettings, *, replicas: int, change: bool) -> list[Change]:
     client = await connect(settings, "topology")
     try:
-        while True:
-            try:
+        async for attempt in stamina.retry_context(
+            on=_is_not_ready, attempts=None, timeout=None, wait_initial=RETRY_SECONDS, wait_max=RETRY_SECONDS
+        ):
+            with attempt:
                 return await apply(client, replicas=replicas, change=change)
-            except NotReady as error:
-                log.warning("topology_waits", reason=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
     finally:
         await close(client)
+    raise AssertionError("unreachable: attempts have no end")
+
+
+def _is_not_ready(error: Exception) -> bool:
+    if not isinstance(error, NotReady):
+        return False
+    log.warning("topology_waits", reason=str(error))
+    return True
 
 
 def main(arguments: list[str] | None = None) -> int:
