@@ -1,6 +1,5 @@
 """HTTP client of one slurmrestd: a bounded connection pool, typed answers, typed errors."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Literal, Self
 
 import aiohttp
 import orjson
+import stamina
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from prometheus_client import Histogram
 
@@ -27,7 +27,7 @@ READ_SECONDS = 8.0
 LIST_SECONDS = 60.0
 WRITE_SECONDS = 25.0
 """Longer than slurmrestd's own timeout: giving up earlier would leave the outcome of a write unknown."""
-RETRY_PAUSES_SECONDS = (0.0, 0.2)
+READ_ATTEMPTS = 3
 RETRY_WITHIN_SECONDS = 1.0
 """A broken connection is worth a retry, a timeout is not: an attempt that fails later than this is not retried."""
 
@@ -112,15 +112,18 @@ class Slurmrestd:
         return answer
 
     async def _retry[A: Answer](self, request: _Request[A]) -> A | None:
-        began = time.monotonic()
-        for pause in RETRY_PAUSES_SECONDS:
-            try:
+        async for attempt in stamina.retry_context(
+            on=Unreachable,
+            attempts=READ_ATTEMPTS,
+            timeout=RETRY_WITHIN_SECONDS,
+            wait_initial=0.01,
+            wait_max=0.2,
+            wait_jitter=0.02,
+            wait_exp_base=20,
+        ):
+            with attempt:
                 return await self._send(request)
-            except Unreachable:
-                if time.monotonic() - began > RETRY_WITHIN_SECONDS:
-                    raise
-            await asyncio.sleep(pause)
-        return await self._send(request)
+        raise AssertionError("unreachable: the last attempt raises")
 
     async def _send[A: Answer](self, request: _Request[A]) -> A | None:
         headers = {_IDENTITY_HEADER: request.token}
