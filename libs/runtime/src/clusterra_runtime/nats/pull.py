@@ -1,13 +1,13 @@
-"""Pulling from a JetStream consumer: messages at once when there are some, one waiting request when there are none.
+"""Pull subscriptions: messages immediately when there are some, one waiting request when there are none.
 
-nats-py's own `fetch` waits out its time on a connection that was renewed meanwhile, so its time must be short and its
-requests many; it also answers a missing consumer with requests without a pause.
+nats-py's own `fetch` waits for its whole timeout on a connection that was renewed meanwhile, so it would need a short
+timeout and many requests. It also repeats its requests to a missing consumer without a pause.
 """
 
 import asyncio
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nats.errors
 import structlog
@@ -17,20 +17,18 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig
 
 from clusterra_runtime.metrics import UNSERVED_PULLS
-
-if TYPE_CHECKING:
-    from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.connection import Connection
 
 log = structlog.get_logger(__name__)
 
 HEARTBEAT_SECONDS = 5.0
-"""How often the server says that a waiting request still stands; after two of these without a word it is made anew."""
+"""The server confirms a waiting request this often. After two intervals of silence the request is sent again."""
 ANSWER_SECONDS = 5.0
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 2.0
-"""Between requests that no consumer answers."""
+"""The pause between requests that no consumer answers; it doubles from the first to the longest."""
 
-_NOBODY = "503"
+_NO_CONSUMER = "503"
 _HEARTBEAT = "100"
 _EMPTY = frozenset({"404", "408"})
 
@@ -38,70 +36,70 @@ _EMPTY = frozenset({"404", "408"})
 class Pull(JetStreamContext.PullSubscription):
     """A subscription to an existing pull consumer.
 
-    At most one request stands at any time, and one that waits asks for a single message: nothing is held here while
-    handlers are busy, so a process that ends leaves nothing behind that others must wait `ack_wait` for.
+    At most one request is open at any time, and a waiting request asks for a single message. Messages are not buffered
+    here while handlers are busy, so no other replica must wait `ack_wait` for messages of a process that ends.
     """
 
-    def __init__(self, js: JetStreamContext, client: "Client", sub: Subscription, stream: str, consumer: str) -> None:
+    def __init__(self, js: "JetStream", sub: Subscription, stream: str, consumer: str) -> None:
         super().__init__(js, sub, stream, consumer, sub.subject.removesuffix(".*").encode())
         self.consumer = f"{stream}/{consumer}"
         self.served = True
-        """Whether the last request was answered; False says that there is no such consumer at the moment."""
-        self._client = client
-        self._request = 0
+        """Whether the last request was answered. False means that the consumer does not exist at the moment."""
+        self._connection = js.connection
+        self._requests = 0
         self._more = True
         self._pause = FIRST_PAUSE_SECONDS
 
     async def fetch(self, batch: int = 1, timeout: float | None = 30.0, heartbeat: float | None = None) -> list[Msg]:
-        """Up to `batch` messages as soon as there is one; an empty list when there is none for `timeout` seconds.
+        """Returns up to `batch` messages as soon as there is one; an empty list after `timeout` seconds without any.
 
-        An empty list may come early: after a renewed connection, or when the server ended the request. Raises
-        nats.errors.ConnectionClosedError once the client is closed.
+        It may return an empty list earlier: after a renewed connection, or when the server ended the request. Raises
+        nats.errors.ConnectionClosedError once the connection is closed.
         """
-        if self._client.is_closed:
+        if self._connection.is_closed:
             await asyncio.sleep(FIRST_PAUSE_SECONDS)
             raise nats.errors.ConnectionClosedError
         if messages := self._arrived(batch):
             return messages
         seconds = timeout or 30.0
-        if not await self._client.wait_connected(seconds):
+        if not await self._connection.wait_connected(seconds):
             return []
         if self._more:
-            messages = await self._ask({"batch": batch, "no_wait": True}, batch, ANSWER_SECONDS)
+            messages = await self._request_messages({"batch": batch, "no_wait": True}, batch, ANSWER_SECONDS)
         if not messages:
-            every = min(heartbeat or HEARTBEAT_SECONDS, seconds / 3)
-            waiting = {"batch": 1, "expires": _nanoseconds(seconds), "idle_heartbeat": _nanoseconds(every)}
-            messages = await self._ask(waiting, 1, 2 * every)
+            interval = min(heartbeat or HEARTBEAT_SECONDS, seconds / 3)
+            waiting = {"batch": 1, "expires": _nanoseconds(seconds), "idle_heartbeat": _nanoseconds(interval)}
+            messages = await self._request_messages(waiting, 1, 2 * interval)
         self._more = bool(messages)
         return messages
 
     async def unsubscribe(self) -> None:
-        """Stop; messages that came but were not fetched are given back at once."""
-        # Without a connection they come back after `ack_wait`.
+        """Stop; messages that arrived but were not fetched are returned to the stream immediately."""
+        # Without a connection the server delivers them again after `ack_wait`.
         with suppress(nats.errors.Error):
             for message in self._arrived(self._sub.pending_msgs):
                 await message.nak()
             await super().unsubscribe()
 
-    def _arrived(self, most: int) -> list[Msg]:
+    def _arrived(self, limit: int) -> list[Msg]:
         messages: list[Msg] = []
-        while len(messages) < most and self._sub.pending_msgs:
-            message = self._took(self._sub._pending_queue.get_nowait())
+        while len(messages) < limit and self._sub.pending_msgs:
+            message = self._taken(self._sub._pending_queue.get_nowait())
             if not _status(message):
                 messages.append(message)
         return messages
 
-    async def _ask(self, request: dict[str, Any], most: int, silence_seconds: float) -> list[Msg]:
-        self._request += 1
-        inbox = f"{self._deliver}.{self._request}"
-        await self._client.publish(self._nms, json.dumps(request).encode(), inbox)
+    async def _request_messages(self, request: dict[str, Any], limit: int, silence_seconds: float) -> list[Msg]:
+        self._requests += 1
+        inbox = f"{self._deliver}.{self._requests}"
+        await self._connection.publish(self._nms, json.dumps(request).encode(), inbox)
         messages: list[Msg] = []
-        while len(messages) < most and (message := await self._next(silence_seconds)) is not None:
+        while len(messages) < limit and (message := await self._next(silence_seconds)) is not None:
             status = _status(message)
             if not status:
                 messages.append(message)
             elif message.subject == inbox and status != _HEARTBEAT:
-                await self._ended(status, message)
+                await self._request_ended(status, message)
                 break
         if messages:
             self._answered()
@@ -111,14 +109,14 @@ class Pull(JetStreamContext.PullSubscription):
         waiting = self._sub._pending_queue
         if waiting.empty():
             try:
-                async with self._client.while_connected(seconds):
-                    return self._took(await waiting.get())
+                async with self._connection.while_connected(seconds):
+                    return self._taken(await waiting.get())
             except (TimeoutError, nats.errors.ConnectionReconnectingError):
-                # The server that the request stood at is gone, and the request with it.
+                # The server that held the request is away, and the request with it.
                 return None
-        return self._took(waiting.get_nowait())
+        return self._taken(waiting.get_nowait())
 
-    def _took(self, message: Msg) -> Msg:
+    def _taken(self, message: Msg) -> Msg:
         self._sub._pending_queue.task_done()
         self._sub._pending_size -= len(message.data)
         return message
@@ -129,11 +127,11 @@ class Pull(JetStreamContext.PullSubscription):
         self.served = True
         self._pause = FIRST_PAUSE_SECONDS
 
-    async def _ended(self, status: str, message: Msg) -> None:
+    async def _request_ended(self, status: str, message: Msg) -> None:
         if status in _EMPTY:
             self._answered()
             return
-        if status == _NOBODY:
+        if status == _NO_CONSUMER:
             UNSERVED_PULLS.labels(self.consumer).inc()
             if self.served:
                 log.warning("nats_pull_unserved", consumer=self.consumer, hint="does `topology check` find it?")
@@ -146,11 +144,11 @@ class Pull(JetStreamContext.PullSubscription):
 
 
 class JetStream(JetStreamContext):
-    """JetStream whose pull subscriptions bind to what the topology declared: a service never creates a consumer."""
+    """JetStream with pull subscriptions to consumers that the topology declares: a service never creates one."""
 
-    def __init__(self, client: "Client", **options: Any) -> None:
-        super().__init__(client, **options)
-        self._client = client
+    def __init__(self, connection: Connection, **options: Any) -> None:
+        super().__init__(connection, **options)
+        self.connection = connection
 
     async def pull_subscribe(  # type: ignore[override]
         self,
@@ -160,16 +158,16 @@ class JetStream(JetStreamContext):
         config: ConsumerConfig | None = None,
         **options: Any,
     ) -> Pull:
-        """Bind to the durable consumer of a stream, whether it exists now or will later."""
+        """Bind to a durable consumer of a stream. The consumer need not exist yet."""
         if not durable or not stream:
-            raise ValueError("name the stream and the durable consumer that the topology declares")
+            raise ValueError("name the stream and the durable consumer, as the topology declares them")
         return await self.pull(stream, durable)
 
     async def pull(self, stream: str, consumer: str) -> Pull:
-        """Bind to a pull consumer of a stream, durable or not."""
-        inbox = self._client.new_inbox()
-        sub = await self._client.subscribe(f"{inbox}.*")
-        return Pull(self, self._client, sub, stream, consumer)
+        """Bind to a pull consumer of a stream, durable or ephemeral."""
+        inbox = self.connection.new_inbox()
+        sub = await self.connection.subscribe(f"{inbox}.*")
+        return Pull(self, sub, stream, consumer)
 
 
 def _status(message: Msg) -> str | None:
