@@ -1,4 +1,4 @@
-"""One example of every message; the golden files are these, and newer code must read every golden file ever made."""
+"""One example of every message. The golden files hold these, and newer code must read every golden file ever made."""
 
 from datetime import UTC, datetime
 

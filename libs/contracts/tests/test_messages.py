@@ -1,4 +1,4 @@
-"""Every message has a golden file that still parses; the table of messages, the models and the document agree."""
+"""Every message has a golden file that still parses, and the message table, the models and the document agree."""
 
 import json
 import random
@@ -33,8 +33,8 @@ MODELS: dict[str, type[Wire]] = {name: type(example) for name, example in EXAMPL
 
 
 def every_message() -> set[type[Wire]]:
-    told = {publication.message for publication in PUBLICATIONS}
-    return told | {part for request in REQUESTS for part in (request.request, request.result)}
+    published = {publication.message for publication in PUBLICATIONS}
+    return published | {part for request in REQUESTS for part in (request.request, request.result)}
 
 
 def test_every_message_has_an_example() -> None:
@@ -42,32 +42,33 @@ def test_every_message_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_golden_is_what_is_sent_today(name: str) -> None:
-    """A changed message needs a new version and a new golden file; the old one stays and must still parse."""
+def test_the_golden_file_is_what_is_sent_today(name: str) -> None:
+    """A changed message needs a new version and a new golden file; the old file stays and must still parse."""
     example = EXAMPLES[name]
     assert getattr(example, "schema_name", None) == name
     assert json.loads((GOLDEN / f"{name}.json").read_text()) == json.loads(example.model_dump_json())
 
 
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.json")), ids=lambda file: file.stem)
-def test_every_golden_ever_made_parses_and_loses_nothing(file: Path) -> None:
+def test_every_golden_file_ever_made_parses_without_loss(file: Path) -> None:
     model = MODELS[next(name for name in MODELS if name.rpartition(".")[0] == file.stem.rpartition(".")[0])]
+
     read = decode(model, file.read_bytes())
-    assert not lost(json.loads(file.read_text()), json.loads(read.model_dump_json()))
+
+    assert not lost_paths(json.loads(file.read_text()), json.loads(read.model_dump_json()))
 
 
-def lost(old: Any, new: Any, path: str = "") -> list[str]:
-    """What of `old` is not in `new`, which may have more fields."""
+def lost_paths(old: Any, new: Any, path: str = "") -> list[str]:
+    """The paths of values in `old` that `new` lacks; `new` may have additional fields."""
     if isinstance(old, dict) and isinstance(new, dict):
-        return [each for key in old for each in lost(old[key], new.get(key), f"{path}.{key}")]
+        return [lost for key in old for lost in lost_paths(old[key], new.get(key), f"{path}.{key}")]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [
-            each for index, pair in enumerate(zip(old, new, strict=True)) for each in lost(*pair, f"{path}[{index}]")
-        ]
+        pairs = enumerate(zip(old, new, strict=True))
+        return [lost for index, pair in pairs for lost in lost_paths(*pair, f"{path}[{index}]")]
     return [] if old == new else [path]
 
 
-def test_no_golden_without_a_message() -> None:
+def test_every_golden_file_has_a_message() -> None:
     stems = {file.stem.rpartition(".")[0] for file in GOLDEN.glob("*.json")}
     assert stems == {name.rpartition(".")[0] for name in EXAMPLES}
 
@@ -78,12 +79,12 @@ def test_unknown_fields_of_newer_senders_are_ignored(name: str) -> None:
     assert decode(MODELS[name], json.dumps(body).encode()) == EXAMPLES[name]
 
 
-def test_the_document_is_the_one_the_code_makes() -> None:
-    made = json.loads(json.dumps(asyncapi.document()))
-    assert json.loads(DOCUMENT.read_text()) == made, "run `make docs` and read the difference"
+def test_the_checked_in_document_is_up_to_date() -> None:
+    generated = json.loads(json.dumps(asyncapi.document()))
+    assert json.loads(DOCUMENT.read_text()) == generated, "run `make docs` and read the difference"
 
 
-def test_the_document_refers_to_nothing_that_is_missing() -> None:
+def test_every_reference_in_the_document_resolves() -> None:
     document = asyncapi.document()
 
     def references(node: Any) -> list[str]:
@@ -110,10 +111,12 @@ def test_events_are_cloudevents() -> None:
     assert event.get_subject() == "42_7"
 
 
-def test_headers_tell_about_the_message() -> None:
+def test_headers_describe_the_message() -> None:
     heartbeat = EXAMPLES["heartbeat.v3"]
     assert isinstance(heartbeat, Heartbeat)
+
     body, headers = encode(heartbeat, message_id="hb-1")
+
     assert headers[SCHEMA] == "heartbeat.v3"
     assert headers[MESSAGE_ID] == "hb-1"
     assert CONTENT_ENCODING not in headers
@@ -134,31 +137,34 @@ def large_snapshot() -> QueueSnapshot:
 
 def test_a_large_snapshot_is_compressed_below_the_payload_limit() -> None:
     snapshot = large_snapshot()
+
     body, headers = encode(snapshot)
+
     assert len(snapshot.model_dump_json()) > COMPRESS_FROM_BYTES
     assert headers[CONTENT_ENCODING] == GZIP
     assert len(body) < 1024 * 1024
     assert decode(QueueSnapshot, body, headers) == snapshot
 
 
-@pytest.mark.parametrize("cut", [0, 5, 100, -1])
-def test_a_cut_or_false_gzip_is_an_invalid_message(cut: int) -> None:
+@pytest.mark.parametrize("size", [0, 5, 100, -1])
+def test_a_truncated_gzip_body_is_an_invalid_message(size: int) -> None:
     body, headers = encode(large_snapshot())
     with pytest.raises(InvalidMessage):
-        decode(QueueSnapshot, body[:cut], headers)
+        decode(QueueSnapshot, body[:size], headers)
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b"\xff\xfe", b'{"generation": "many"}'])
-def test_garbage_is_an_invalid_message_and_its_text_repeats_no_value(body: bytes) -> None:
+def test_garbage_is_an_invalid_message_whose_error_contains_no_value(body: bytes) -> None:
     with pytest.raises(InvalidMessage) as caught:
         decode(QueueSnapshot, body)
     assert "many" not in str(caught.value)
 
 
-def test_a_reply_holds_a_result_or_an_error_and_never_both() -> None:
+def test_a_reply_holds_either_a_result_or_an_error() -> None:
     submitted = EXAMPLES["slurm.submitted.v1"]
     assert isinstance(submitted, Submitted)
     error = RpcError(kind="not_found", detail="no job 42")
+
     with pytest.raises(ValidationError):
         Reply[Submitted](result=submitted, error=error)
     with pytest.raises(ValidationError):
@@ -167,12 +173,12 @@ def test_a_reply_holds_a_result_or_an_error_and_never_both() -> None:
 
 
 @pytest.mark.parametrize("field", ["user_id", "group_id", "comment", "admin_comment", "script"])
-def test_a_description_refuses_what_a_caller_may_not_set(field: str) -> None:
+def test_a_job_description_rejects_fields_that_a_caller_must_not_set(field: str) -> None:
     with pytest.raises(ValidationError, match=field):
         JobDescription.model_validate({"environment": ["PATH=/bin"], field: "x"})
 
 
-def test_numbers_are_taken_plain_and_in_slurms_own_form() -> None:
+def test_a_job_description_accepts_plain_numbers_and_those_of_slurm() -> None:
     description = JobDescription.model_validate(
         {
             "environment": ["PATH=/bin"],
@@ -181,4 +187,5 @@ def test_numbers_are_taken_plain_and_in_slurms_own_form() -> None:
             "time_limit": {"set": False, "infinite": False, "number": 0},
         }
     )
+
     assert (description.tasks, description.memory_per_cpu, description.time_limit) == (4, 2048, None)

@@ -1,4 +1,4 @@
-"""Subjects: what is built is parsed back, and nothing that is no id ever becomes a token."""
+"""Subjects: parsers reverse the builders, and only a valid id becomes a token."""
 
 import re
 
@@ -17,7 +17,7 @@ words = st.from_regex(r"[a-z]{1,10}", fullmatch=True)
 
 
 @given(refs, words, words)
-def test_what_is_built_is_parsed_back(ref: ClusterRef, first: str, second: str) -> None:
+def test_parsers_reverse_the_builders(ref: ClusterRef, first: str, second: str) -> None:
     assert subjects.parse(subjects.job_pending(ref)) == Subject("job.pending", ref)
     assert subjects.parse(subjects.job_partitioned(ref)) == Subject("job.pending", ref)
     assert subjects.parse(subjects.scale_desired(ref)) == Subject("scale.desired", ref)
@@ -32,7 +32,7 @@ def test_what_is_built_is_parsed_back(ref: ClusterRef, first: str, second: str) 
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_a_subject_of_ours_or_refused(text: str) -> None:
+def test_any_string_is_either_a_valid_subject_or_rejected(text: str) -> None:
     try:
         parsed = subjects.parse(text)
     except UnknownSubject:
@@ -55,27 +55,28 @@ def test_any_text_is_a_subject_of_ours_or_refused(text: str) -> None:
         "dlq.job.pending.acme.c1",
     ],
 )
-def test_what_is_not_ours_is_refused(subject: str) -> None:
+def test_a_foreign_subject_is_rejected(subject: str) -> None:
     with pytest.raises(UnknownSubject):
         subjects.parse(subject)
 
 
-@pytest.mark.parametrize("bad", ["*", ">", "a.b", "", "-a", "a" * 40, "Acme", "a b", "a\n", "ä"])
-def test_no_wildcard_or_separator_is_an_id(bad: str) -> None:
+@pytest.mark.parametrize("invalid", ["*", ">", "a.b", "", "-a", "a" * 40, "Acme", "a b", "a\n", "ä"])
+def test_an_id_contains_no_wildcard_or_separator(invalid: str) -> None:
     with pytest.raises(ValidationError):
-        ClusterRef(tenant=bad, cluster="c1")
+        ClusterRef(tenant=invalid, cluster="c1")
     with pytest.raises(ValidationError):
-        ClusterRef(tenant="acme", cluster=bad)
+        ClusterRef(tenant="acme", cluster=invalid)
 
 
 @given(refs)
-def test_a_partition_is_in_range(ref: ClusterRef) -> None:
+def test_the_partition_of_a_cluster_is_in_range(ref: ClusterRef) -> None:
     assert 0 <= subjects.job_partition(ref) < JOB_PARTITIONS
 
 
 @given(refs)
-def test_an_agent_may_touch_nothing_but_its_own_cluster(ref: ClusterRef) -> None:
+def test_an_agent_may_only_access_its_own_cluster(ref: ClusterRef) -> None:
     granted = edge_agent(ref)
+
     for subject in (*granted.publish, *granted.subscribe):
         assert f"{ref.tenant}.{ref.cluster}" in subject
         assert not subject.startswith((">", "*", "$JS.API.CONSUMER", "$JS.API.STREAM"))

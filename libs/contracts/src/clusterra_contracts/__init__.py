@@ -1,1 +1,1 @@
-"""Wire models, subjects and topology shared by all Clusterra services."""
+"""Wire models, subjects and topology that all Clusterra services share."""

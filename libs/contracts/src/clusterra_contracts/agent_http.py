@@ -1,7 +1,7 @@
-"""An agent's heartbeat over HTTP: `POST /v1/internal/agent/heartbeat`, for agents that do not reach NATS.
+"""An agent's heartbeat over HTTP: `POST /v1/internal/agent/heartbeat`, for agents that cannot reach NATS.
 
-The request and the reply are those of the documented agents, of both generations, with two fields more that our own
-agent uses: `heartbeat` and `desired`, which carry the very messages of the bus.
+Request and reply follow the documented agents of both generations. Our own agent uses two additional fields,
+`heartbeat` and `desired`, which carry the messages of the bus unchanged.
 """
 
 import re
@@ -17,31 +17,31 @@ from clusterra_contracts.scale import DesiredState
 PATH = "/v1/internal/agent/heartbeat"
 KEY_HEADER = "X-Agent-Key"
 EVERY_SECONDS = 1.0
-"""Heartbeats of a cluster that come faster than this are refused (429)."""
+"""The shortest interval between two heartbeats of a cluster; earlier heartbeats are rejected (429)."""
 
 _KEY_PREFIX = "clusterra_agent_"
 _KEY = re.compile(rf"{_KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
-"""A name of Kubernetes."""
+"""The name of a Kubernetes object."""
 
 
 def new_key() -> str:
-    """A new agent's key: a prefix by which leaked ones are found, and 256 random bits."""
+    """Makes an agent key: a prefix that secret scanners can find, and 256 random bits."""
     return f"{_KEY_PREFIX}{secrets.token_urlsafe(32)}"
 
 
 def is_key(text: str) -> bool:
-    """Whether it has the form of an agent's key."""
+    """Whether a string has the form of an agent key."""
     return _KEY.fullmatch(text) is not None
 
 
-def _whole(given: object) -> object:
+def _as_integer(given: object) -> object:
     return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
-_WHOLE = BeforeValidator(_whole)
-"""JSON knows no integers: 7.0 is 7."""
+_WHOLE = BeforeValidator(_as_integer)
+"""Accepts a whole float as an integer, because JSON does not distinguish 7.0 from 7."""
 
 
 class _FromAgent(Wire):
@@ -49,13 +49,13 @@ class _FromAgent(Wire):
 
 
 class CapacityPods(_FromAgent):
-    """How many workers of one shape there are, or are being made."""
+    """The number of workers of one shape that exist or are being created."""
 
     count: Annotated[int, Field(ge=0, le=2**31 - 1), _WHOLE]
 
 
 class AgentNodeClaim(_FromAgent):
-    """A machine that Karpenter has ordered; empty where it does not say."""
+    """A machine that Karpenter has ordered. Fields are empty where Karpenter does not report them."""
 
     name: Name
     instance_id: str = ""
@@ -69,7 +69,7 @@ class AgentNodeClaim(_FromAgent):
 
 
 class AgentPrice(_FromAgent):
-    """What a machine costs now, in US dollars per hour."""
+    """The current price of a machine, in US dollars per hour."""
 
     instance_type: str
     lifecycle: str
@@ -78,7 +78,7 @@ class AgentPrice(_FromAgent):
 
 
 class AgentHeartbeat(_FromAgent):
-    """What an agent has. A list that is null or missing could not be read; empty means none."""
+    """The state of an agent's workers. A list that is null or missing could not be read; empty means none."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -91,31 +91,31 @@ class AgentHeartbeat(_FromAgent):
 
     cluster_id: Id
     agent_version: Annotated[str, StringConstraints(max_length=64)]
-    """Its major number tells the generation: from 5 on an agent has capacity pods of free shapes, before that it has
-    a Deployment for each shape."""
+    """The major version is the agent's generation. Agents from version 5 on run capacity pods of arbitrary shapes;
+    earlier agents run one Deployment per shape."""
     capacity_pods: dict[Name, CapacityPods] | None = None
-    """By the name that commands have."""
+    """Workers by the `name` of their scaling command."""
     last_applied_version: Annotated[int, Field(ge=0, le=2**63 - 1), _WHOLE] = 0
-    """The `scaling_commands_version` it has carried out last; 0 before the first."""
+    """The last `scaling_commands_version` that the agent applied; 0 before the first."""
     slurm_key_hash: str = ""
-    """The hexadecimal SHA-256 of its Slurm key; empty when it has none."""
+    """The hexadecimal SHA-256 of the agent's Slurm key; empty when it has no key."""
     agent_ip: str = ""
     k8s_nodes: tuple[Name, ...] | None = None
-    """The Kubernetes nodes for workers."""
+    """The Kubernetes nodes that workers run on."""
     nodeclaims: tuple[AgentNodeClaim, ...] | None = None
     prices: tuple[AgentPrice, ...] | None = None
     heartbeat: Heartbeat | None = None
-    """Everything, as it is told on the bus: only our own agent sends it, and it needs nothing of the above then."""
+    """The full heartbeat of the bus. Only our own agent sends it, and then needs none of the lists above."""
 
     @model_validator(mode="after")
     def _counted(self) -> Self:
         if self.heartbeat is None and self.capacity_pods is None:
-            raise ValueError("capacity_pods must say what there is ({} for none): no command is safe without")
+            raise ValueError("capacity_pods must list the workers ({} for none): without it no command is safe")
         return self
 
 
 class FreeShape(Wire):
-    """What a capacity pod asks for. Memory is GiB, `tmp_mib` is MiB of local disk."""
+    """The resources that a capacity pod requests. Memory is in GiB; `tmp_mib` is local disk in MiB."""
 
     arch: str
     vcpus: int
@@ -127,10 +127,10 @@ class FreeShape(Wire):
 
 
 class ScalingCommand(Wire):
-    """How many workers of one shape there should be.
+    """The desired number of workers of one shape.
 
-    From version 5 on: the shape's name as `name`, and what a pod asks for as `shape`. Before: the Deployment
-    `slurmd-<shape>` as `name`, and the shape's name as `shape`.
+    For agents from version 5 on, `name` is the shape's name and `shape` the resources of a pod. For earlier agents,
+    `name` is the Deployment `slurmd-<shape>` and `shape` the shape's name.
     """
 
     name: str
@@ -139,17 +139,17 @@ class ScalingCommand(Wire):
 
 
 class AgentHeartbeatReply(Wire):
-    """What an agent should do. An agent that sent `heartbeat` follows `desired` alone."""
+    """What the agent should do. An agent that sent `heartbeat` follows only `desired`."""
 
     ack: bool = True
     scaling_commands: tuple[ScalingCommand, ...] | None
-    """A documented agent removes every shape that is not listed, and all of them on null: so what it has is always
-    listed. Null only for an agent that sent `heartbeat`."""
+    """A documented agent removes every shape that is not listed, and all shapes on null, so every shape that the agent
+    runs is always listed. Null only for an agent that sent `heartbeat`."""
     scaling_commands_version: Annotated[int, Field(ge=0)]
     """Rises with every desired state of a cluster; 0 before the first."""
     slurm_key: Annotated[str | None, Field(repr=False)] = None
-    """Base64; only when the agent's is another one."""
+    """Base64; set only when the agent's key differs."""
     protected_nodes: tuple[str, ...]
     """Kubernetes nodes that must not be disrupted."""
     desired: DesiredState | None = None
-    """The last desired state, for an agent that sent `heartbeat`; null is no opinion."""
+    """The last desired state, for an agent that sent `heartbeat`; null means "no opinion"."""

@@ -1,7 +1,7 @@
-"""`event.<tenant>.<cluster>.<kind>`: facts, told once each, as CloudEvents 1.0 with typed data.
+"""`event.<tenant>.<cluster>.<kind>`: facts, published once each, as CloudEvents 1.0 with typed data.
 
-Metadata only: no script, environment or output of a job is ever in an event. An event's id is made from the
-entity, its version and the kind, so that telling a fact again makes the same id.
+Events hold metadata only, never the script, environment or output of a job. The id of an event is derived from the
+entity, its version and the kind, so publishing a fact again makes the same id.
 """
 
 from typing import Annotated, ClassVar, Literal, get_args
@@ -22,16 +22,16 @@ JobKind = Literal[
 NodeKind = Literal["node.registered", "node.drained", "node.undrained", "node.down", "node.removed"]
 MisclassifiedKind = Literal["node.misclassified"]
 WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worker.lost"]
-"""`worker.lost` is an alarm: it was removed by somebody else though nobody had named it; it may have run jobs."""
+"""`worker.lost` is an alarm: the worker vanished although no desired state had named it; it may have run jobs."""
 ScaleKind = Literal["scale.decided"]
 AdminKind = Literal["cluster.registered", "user.created", "token.created", "token.revoked"]
 
 JOB_ENDS: frozenset[str] = frozenset({"job.completed", "job.failed", "job.cancelled", "job.timeout"})
-"""The kinds after which a job's run is over."""
+"""The kinds that end the run of a job."""
 
 
 class JobFact(Wire):
-    """What happened to a job (or an array task) and the state it was in."""
+    """What happened to a job or an array task, and its state at that time."""
 
     kind: JobKind
     job_id: JobId
@@ -65,11 +65,12 @@ class MachineSize(Wire):
     memory_mib: int
     gpus: int = 0
     gpu_model: str = ""
-    """Promised: the shape's word. Of a machine: NVIDIA's, such as `NVIDIA L4`; empty when it is not known."""
+    """For an expected size, the shape's model name, such as `l4`. For an actual machine, NVIDIA's name, such as
+    `NVIDIA L4`; empty when it is unknown."""
 
 
 class MisclassifiedFact(Wire):
-    """A worker's machine is not what its shape promises: its slurmd has refused to register."""
+    """A worker's machine does not have the resources of its shape, so its slurmd did not register."""
 
     kind: MisclassifiedKind = "node.misclassified"
     node: str
@@ -79,7 +80,7 @@ class MisclassifiedFact(Wire):
 
 
 class WorkerFact(Wire):
-    """What an edge did with, or saw of, a worker."""
+    """What an edge did to a worker, or observed of it."""
 
     kind: WorkerKind
     worker: WorkerName
@@ -88,20 +89,20 @@ class WorkerFact(Wire):
 
 
 class ShapeChange(Wire):
-    """One shape's part of a decision."""
+    """The part of a decision that concerns one shape."""
 
     shape: ShapeName
     replicas_before: int
     replicas_after: int
     victims: tuple[WorkerName, ...] = ()
     reason: str
-    """In words for a person: what the change is for."""
+    """The purpose of the change, for people to read."""
     job_ids: tuple[JobId, ...] = ()
-    """The pending jobs it was made for; at most 100 are named."""
+    """The pending jobs that the change is for, at most 100 of them."""
 
 
 class ScaleFact(Wire):
-    """A change of the desired state. `generation` is the new desired state's."""
+    """A change of the desired state; `generation` is that of the new desired state."""
 
     kind: ScaleKind = "scale.decided"
     generation: int
@@ -111,12 +112,12 @@ class ScaleFact(Wire):
 
 
 class AdminFact(Wire):
-    """What somebody did to the account: `actor` is a user name or a service."""
+    """An administrative action; `actor` is a user name or a service."""
 
     kind: AdminKind
     actor: str
     subject: str
-    """What it was done to: a cluster id, a user name, a token's id."""
+    """The object of the action: a cluster id, a user name, a token id."""
 
 
 Fact = Annotated[
@@ -126,7 +127,7 @@ Fact = Annotated[
 KINDS: tuple[str, ...] = tuple(
     kind for fact in get_args(get_args(Fact)[0]) for kind in get_args(fact.model_fields["kind"].annotation)
 )
-"""Of all facts."""
+"""The kinds of all facts."""
 
 
 class Event(Wire):
@@ -138,24 +139,24 @@ class Event(Wire):
     specversion: Literal["1.0"] = "1.0"
     id: Annotated[str, Field(min_length=1, max_length=200)]
     source: str
-    """The service that tells it: `/clusterra/<service>/<tenant>/<cluster>`."""
+    """The service that published the event: `/clusterra/<service>/<tenant>/<cluster>`."""
     type: str
     """`cloud.clusterra.<kind>`."""
     subject: str
     """The entity: a job id, a node, a worker, a cluster."""
     time: Moment
-    """When it happened, as far as known; not when it was told."""
+    """When the fact happened, as far as known; not when it was published."""
     datacontenttype: Literal["application/json"] = "application/json"
     data: Fact
 
     @property
     def kind(self) -> str:
-        """The fact's kind."""
+        """The kind of the fact."""
         return self.data.kind
 
 
 def entity(fact: Fact) -> str:
-    """What a fact is about."""
+    """The id of the entity that a fact is about."""
     match fact:
         case JobFact():
             return fact.job_id
@@ -170,10 +171,10 @@ def entity(fact: Fact) -> str:
 
 
 def event_of(service: str, ref: ClusterRef, fact: Fact, *, version: str, time: Moment) -> Event:
-    """Make the event of a fact; its id is `<tenant>.<cluster>:<entity>:<version>:<kind>`.
+    """Makes the event of a fact; its id is `<tenant>.<cluster>:<entity>:<version>:<kind>`.
 
-    `version` tells this occurrence from others of the same kind for the same entity: a submit time and a
-    restart count for jobs, a generation for decisions.
+    `version` distinguishes this occurrence from others of the same kind for the same entity: submit time and restart
+    count for jobs, the generation for decisions.
     """
     about = entity(fact)
     return Event(

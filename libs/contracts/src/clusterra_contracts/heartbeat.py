@@ -1,4 +1,4 @@
-"""`heartbeat`: what an edge has, told every 5 s and on every change."""
+"""`heartbeat`: the full state of an edge, published every 5 s and on every change."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -7,10 +7,10 @@ from pydantic import Field
 from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
 
 WorkerPhase = Literal["booting", "running", "terminating", "failed"]
-"""`booting`: started, not known to serve yet; `running`: its slurmd serves; `failed`: ended by itself."""
+"""`booting`: started, slurmd not known to serve yet; `running`: slurmd serves; `failed`: the worker ended by itself."""
 
 StuckCause = Literal["insufficient_capacity", "image_pull", "quota", "misclassified", "other"]
-"""`misclassified`: the machine is not what its shape promises, so its slurmd refuses to register."""
+"""`misclassified`: the machine does not have the resources of its shape, so its slurmd does not register."""
 
 Lifecycle = Literal["spot", "on-demand"]
 """Karpenter's capacity type."""
@@ -19,7 +19,7 @@ HEARTBEAT_SECONDS = 5.0
 
 
 class Worker(Wire):
-    """A worker as its substrate sees it."""
+    """A worker as its substrate reports it."""
 
     name: WorkerName
     shape: ShapeName
@@ -27,7 +27,7 @@ class Worker(Wire):
     started_at: Moment
     reason: str = ""
     leaves_by: Moment | None = None
-    """When its machine is taken away, where that was announced, as for spot machines."""
+    """When the machine will be reclaimed, where that was announced, as for spot machines."""
 
 
 class Stuck(Wire):
@@ -36,13 +36,13 @@ class Stuck(Wire):
     shape: ShapeName
     cause: StuckCause
     workers: Annotated[int, Field(ge=0)]
-    """How many wait because of it; 0 where none could even be made, as under a quota."""
+    """The number of workers that wait for this cause; 0 where none could be created, as under a quota."""
     message: str
-    """What the substrate says of one of them."""
+    """The substrate's message for one of these workers."""
 
 
 class Node(Wire):
-    """A machine that workers run on: a Node of Kubernetes."""
+    """A machine that workers run on: a Kubernetes Node."""
 
     name: str
     ready: bool
@@ -52,7 +52,7 @@ class Node(Wire):
 
 
 class NodeClaim(Wire):
-    """A machine that Karpenter has ordered; empty where it does not say yet."""
+    """A machine that Karpenter has ordered. Fields are empty where Karpenter does not report them yet."""
 
     name: str
     nodepool: str = ""
@@ -63,11 +63,11 @@ class NodeClaim(Wire):
     node_name: str = ""
     launched: bool
     billable_from: Moment
-    """When it was launched, else when it was made: from then on it costs."""
+    """When the machine was launched, else when the NodeClaim was created: it costs money from then on."""
 
 
 class Price(Wire):
-    """What a machine costs now, in US dollars per hour."""
+    """The current price of a machine, in US dollars per hour."""
 
     instance_type: str
     lifecycle: Lifecycle
@@ -76,7 +76,7 @@ class Price(Wire):
 
 
 class Applied(Wire):
-    """The last desired state the edge has carried out."""
+    """The last desired state that the edge applied."""
 
     generation: int
     fence: int
@@ -85,12 +85,15 @@ class Applied(Wire):
 
 
 class Heartbeat(Wire):
-    """A full state. A list that is None could not be read, or this substrate has no such thing; empty means none."""
+    """The full state of an edge.
+
+    A list that is None could not be read, or the substrate has no such objects; an empty list means none.
+    """
 
     schema_name: ClassVar[str] = "heartbeat.v3"
 
     generation: Annotated[int, Field(ge=1)]
-    """Rises with every heartbeat of a cluster, over restarts too (milliseconds of the epoch)."""
+    """Rises with every heartbeat of a cluster, also over restarts (milliseconds of the epoch)."""
     sent_at: Moment
     agent_version: str
     substrate: Literal["process", "kubernetes"]
@@ -100,4 +103,4 @@ class Heartbeat(Wire):
     nodes: tuple[Node, ...] | None = None
     node_claims: tuple[NodeClaim, ...] | None = None
     prices: tuple[Price, ...] | None = None
-    """All prices known to the edge; None keeps the last ones until they are 90 s old."""
+    """All prices known to the edge. On None, receivers keep the last prices until they are 90 s old."""

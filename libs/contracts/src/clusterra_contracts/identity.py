@@ -1,7 +1,7 @@
-"""Who a message is about: tenants, clusters, workers and the Slurm identity of a user.
+"""The identities in messages: tenants, clusters, workers and Slurm users.
 
-An id becomes a token of a NATS subject and of a credential's permission list, where `*`, `>` and `.` have
-meaning, so every id is checked here, at creation and again wherever credentials are made.
+An id becomes a token of a NATS subject and of a credential's permission list, where `*`, `>` and `.` have special
+meaning. Therefore every id is checked here, when it is created and again wherever credentials are made.
 """
 
 from datetime import UTC, datetime
@@ -10,15 +10,15 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,38}$")]
-"""A tenant's or a cluster's id: one subject token that no wildcard can hide in."""
+"""The id of a tenant or a cluster: one subject token that cannot contain a wildcard."""
 
 WorkerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-"""One name for a worker's pod (RFC 1123 label) and for its Slurm node."""
+"""The name of a worker's pod (an RFC 1123 label) and of its Slurm node."""
 
 ShapeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,38}$")]
 
 JobId = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")]
-"""Slurm's own spelling: `42` for a job, `42_7` for task 7 of array 42."""
+"""A job id in Slurm's format: `42` for a job, `42_7` for task 7 of array 42."""
 
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,30}$")]
 
@@ -28,16 +28,16 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 Moment = Annotated[datetime, AfterValidator(_in_utc), Field(json_schema_extra={"format": "date-time"})]
-"""A time-zone aware moment, kept in UTC."""
+"""A time-zone aware timestamp, kept in UTC."""
 
 
 def now() -> datetime:
-    """The present moment in UTC."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
 class Wire(BaseModel):
-    """A message or a part of one: immutable; unknown fields are ignored so that newer senders can add some."""
+    """A message or a part of one: immutable. Unknown fields are ignored, so that newer senders can add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -67,13 +67,13 @@ class ClusterRef(Wire):
 
     @classmethod
     def from_key(cls, key: str) -> "ClusterRef":
-        """The inverse of `key`; raises pydantic's ValidationError (a ValueError) for anything else."""
+        """The reverse of `key`. Raises pydantic's ValidationError (a ValueError) for an invalid key."""
         tenant, _, cluster = key.partition(".")
         return cls(tenant=tenant, cluster=cluster)
 
 
 class SlurmUser(Wire):
-    """The identity a job runs under. One name has one uid in a tenant, for good; there is no OS account."""
+    """The identity that a job runs under. A name keeps its uid in a tenant forever; there is no OS account."""
 
     name: UserName
     uid: Annotated[int, Field(ge=1000, le=2_000_000_000)]

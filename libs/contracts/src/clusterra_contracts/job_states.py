@@ -1,4 +1,4 @@
-"""The states of Slurm's jobs (squeue(1), JOB STATE CODES)."""
+"""The states of Slurm jobs (squeue(1), JOB STATE CODES)."""
 
 from typing import Literal, get_args
 
@@ -16,7 +16,7 @@ BaseState = Literal[
     "DEADLINE",
     "OUT_OF_MEMORY",
 ]
-"""A job is in exactly one of these."""
+"""A job is in exactly one base state."""
 
 StateFlag = Literal[
     "COMPLETING",
@@ -30,11 +30,11 @@ StateFlag = Literal[
     "REVOKED",
     "SPECIAL_EXIT",
 ]
-"""May stand beside a base state, and Slurm's commands show some in its place."""
+"""A flag may accompany a base state; Slurm's commands show some flags in place of the base state."""
 
 JobState = Literal[BaseState, StateFlag]
 
 BASE: frozenset[str] = frozenset(get_args(BaseState))
 LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 ENDED = BASE - LIVE | {"REVOKED"}
-"""A job in one of these writes no more."""
+"""A job in one of these states writes no more output."""

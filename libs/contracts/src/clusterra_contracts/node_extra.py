@@ -1,7 +1,7 @@
-"""Which jobs a node takes, as its Extra in Slurm says it.
+"""A node's Extra in Slurm: which job classes the node accepts.
 
-Slurm holds each job's expression against that JSON. `job_submit.lua` of images/slurm gives jobs `open=1|CLASS=1`. A key
-that is not there, and a node without any Extra, fulfil nothing.
+Slurm evaluates each job's `--extra` expression against that JSON. `job_submit.lua` of images/slurm gives jobs the
+expression `open=1|CLASS=1`. A missing key, and a node without Extra, match no expression.
 """
 
 import json
@@ -11,27 +11,28 @@ from collections.abc import Iterable
 from pydantic import TypeAdapter, ValidationError
 
 OPEN = '{"open":1}'
-"""Takes every job."""
+"""The Extra of a node that accepts every job."""
 
 _EXTRA = TypeAdapter(dict[str, int])
 _CLASS = re.compile(r"open=1\|([\w.]+)=1")
 
 
 def closed(classes: Iterable[str] = ()) -> str:
-    """Takes only jobs of some classes. The same classes make the same text."""
+    """The Extra of a node that accepts only jobs of these classes. The same classes give the same string."""
     return json.dumps({"open": 0} | dict.fromkeys(sorted(classes), 1), separators=(",", ":"))
 
 
 def of_new_worker(gres: str) -> str:
-    """What a worker with these generic resources registers with: it takes every job, one with GPUs none with a class.
+    """The Extra that a worker with these generic resources registers with.
 
-    Jobs for GPUs have no class. To others the scaler opens it: in the meantime they would take the CPUs of these.
+    A worker without GPUs accepts every job. A worker with GPUs accepts no job that has a class: GPU jobs have no class,
+    and others would take their CPUs before the scaler can decide to open the node.
     """
     return closed() if gres else OPEN
 
 
 def says_what_it_takes(extra: str) -> bool:
-    """Whether a node's Extra is one of these, and not somebody else's."""
+    """Whether a node's Extra was written by Clusterra, and not by somebody else."""
     try:
         return "open" in _EXTRA.validate_json(extra)
     except ValidationError:
@@ -39,6 +40,6 @@ def says_what_it_takes(extra: str) -> bool:
 
 
 def job_class(extra: str) -> str | None:
-    """The class in a job's expression; None for a job that has none and so runs everywhere."""
+    """The class in a job's expression; None for a job without a class, which may run on every node."""
     found = _CLASS.search(extra)
     return found[1] if found else None

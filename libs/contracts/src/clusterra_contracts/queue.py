@@ -1,4 +1,4 @@
-"""`job.pending`: the whole queue of a cluster as the proxy saw it. A full state, never a difference."""
+"""`job.pending`: the whole queue of a cluster as the proxy observed it. A full state, never a difference."""
 
 from typing import Annotated, ClassVar
 
@@ -8,27 +8,27 @@ from clusterra_contracts.identity import JobId, Moment, Wire
 
 
 class PendingJobs(Wire):
-    """Pending jobs that ask for exactly the same: listed once, with their ids."""
+    """Pending jobs with identical requests: one entry with all their ids."""
 
     job_ids: tuple[JobId, ...]
-    """Slurm's job ids; a pending array is one id, whatever its number of tasks."""
+    """Slurm's job ids; a pending array has one id, whatever its number of tasks."""
     count: Annotated[int, Field(ge=0)]
-    """How many could start side by side: an array counts min(tasks, what its throttle leaves), which may be none."""
+    """How many jobs could start at the same time. An array counts min(tasks, remaining throttle), which may be 0."""
     array_tasks: dict[JobId, tuple[tuple[int, int], ...]] = Field(default_factory=dict)
-    """Of each array among them the tasks that have not started: the first and the last number of each row of them."""
+    """The tasks of each array that have not started, as ranges: the first and the last number of each."""
     cpus: Annotated[int, Field(ge=1)]
     """CPUs of one job or array task, over all its nodes."""
     cpus_per_task: Annotated[int, Field(ge=1)] = 1
-    """So many of them are on one node together."""
+    """CPUs of one task, which must be on the same node."""
     cpus_per_node: Annotated[int, Field(ge=1)] = 1
-    """The fewest on any of its nodes."""
+    """The minimum number of CPUs on each of its nodes."""
     tasks: Annotated[int, Field(ge=1)] | None = None
     nodes: Annotated[int, Field(ge=1)] = 1
-    """The fewest it can run on."""
+    """The minimum number of nodes."""
     max_nodes: Annotated[int, Field(ge=1)] | None = None
-    """None: Slurm sets no bound of its own."""
+    """The maximum number of nodes; None: Slurm sets no limit."""
     memory_per_node_mib: Annotated[int, Field(ge=0)] | None = None
-    """0: all the memory of each node."""
+    """0: the whole memory of each node."""
     memory_per_cpu_mib: Annotated[int, Field(ge=0)] | None = None
     memory_per_gpu_mib: Annotated[int, Field(ge=0)] | None = None
     features: str = ""
@@ -36,32 +36,32 @@ class PendingJobs(Wire):
     gres: str = ""
     """Generic resources as `<per>/<name>[:<type>]=<count>`, joined by commas; `<per>` is `node`, `task` or `job`."""
     exclusive: bool = False
-    """Its nodes are its alone."""
+    """The job shares its nodes with no other job."""
     exclusive_user: bool = False
-    """Its nodes are its user's alone."""
+    """The job shares its nodes only with jobs of the same user."""
     required_nodes: tuple[str, ...] = ()
-    """All of these must be among its nodes."""
+    """Nodes that must all be part of its allocation."""
     excluded_nodes: tuple[str, ...] = ()
     partition: str
-    """One or several, with commas; any of them will do."""
+    """One partition, or several joined by commas; the job may run in any of them."""
     reservation: str = ""
     het_job_id: JobId | None = None
-    """The first component of the heterogeneous job that it is a component of: they start together or not at all."""
+    """For a component of a heterogeneous job, the id of the first component. All components start together."""
     het_offset: Annotated[int, Field(ge=0)] = 0
     uid: int
     reason: str
-    """Slurm's own word for why it waits, such as `Resources` or `Dependency`. It is old news for up to a second:
-    Slurm looks at a new job's nodes first, and only then at its dependencies and begin time."""
+    """Slurm's reason why the job waits, such as `Resources` or `Dependency`. It may be outdated by up to a second:
+    Slurm evaluates the nodes of a new job first, and its dependencies and begin time afterwards."""
     held: bool = False
-    """Priority 0: Slurm will not consider it."""
+    """The priority is 0: Slurm does not consider the job."""
     dependent: bool = False
-    """It waits for other jobs."""
+    """The job waits for other jobs."""
     begins_at: Moment | None = None
-    """Not before this moment, where that is still to come."""
+    """The requested begin time, if it is in the future."""
     time_limit_seconds: float | None = None
     first_submitted_at: Moment
     extra: str = ""
-    """Slurm's expression over what the Extra of nodes holds."""
+    """Slurm's expression that is evaluated against the Extra of nodes."""
 
 
 class RunningJob(Wire):
@@ -74,13 +74,13 @@ class RunningJob(Wire):
     cpus: int
     started_at: Moment
     ends_by: Moment | None = None
-    """Start plus time limit, where it has one."""
+    """Start time plus time limit; None without a time limit."""
     memory_mib: int | None = None
-    """What it has been given over all its nodes; None where Slurm does not tell."""
+    """The memory allocated over all its nodes; None where Slurm does not report it."""
     gres: dict[str, dict[str, int]] = Field(default_factory=dict)
-    """By node, where it has been given any there: how many of which generic resources, by name as in NodeState."""
+    """Allocated generic resources by node; the counts are by name, as in NodeState. Nodes without any are left out."""
     extra: str = ""
-    """As of a pending job."""
+    """As for a pending job."""
 
 
 class NodeState(Wire):
@@ -94,26 +94,26 @@ class NodeState(Wire):
     memory_mib: int
     memory_allocated_mib: int
     gres: dict[str, int] = Field(default_factory=dict)
-    """How many it has of each generic resource, by name and type: `{"gpu:h100": 8}`. After a restart slurmctld may tell
-    no types until slurmd has registered again."""
+    """The count of each generic resource, by name and type: `{"gpu:h100": 8}`. After a restart, slurmctld may omit the
+    types until slurmd has registered again."""
     gres_allocated: dict[str, int] = Field(default_factory=dict)
-    """How many of them jobs have been given."""
+    """The count of each generic resource that is allocated to jobs."""
     features: tuple[str, ...] = ()
     reason: str = ""
     idle_since: Moment | None = None
-    """Since when it has run nothing; None while it runs something or where Slurm does not tell."""
+    """When the node became idle; None while it runs a job, or where Slurm does not report it."""
     registered_at: Moment | None = None
     extra: str = ""
-    """What a job's `extra` is held against; by convention JSON."""
+    """The value that a job's `extra` expression is evaluated against; by convention JSON."""
 
     @property
     def draining(self) -> bool:
-        """Whether Slurm puts no new job on it."""
+        """Whether Slurm starts no new job on the node."""
         return "DRAIN" in self.states
 
     @property
     def idle(self) -> bool:
-        """Whether it runs nothing, and Slurm says so in every way it can."""
+        """Whether the node runs nothing, by its state, its flags and its allocations alike."""
         return (
             "IDLE" in self.states
             and self.cpus_allocated == 0
@@ -123,20 +123,23 @@ class NodeState(Wire):
 
     @property
     def gone(self) -> bool:
-        """Whether its slurmd does not answer."""
+        """Whether the node's slurmd does not respond."""
         return bool({"DOWN", "NOT_RESPONDING", "UNKNOWN"} & set(self.states))
 
 
 class QueueSnapshot(Wire):
-    """One look at a cluster's queue. A list that could not be read is None ("no opinion"); empty is a fact."""
+    """One observation of a cluster's queue.
+
+    A list that could not be read is None ("no opinion"); an empty list means that there is nothing.
+    """
 
     schema_name: ClassVar[str] = "job.pending.v3"
 
     generation: Annotated[int, Field(ge=1)]
-    """Rises with every snapshot of a cluster, over restarts too (milliseconds of the epoch)."""
+    """Rises with every snapshot of a cluster, also over restarts (milliseconds of the epoch)."""
     taken_at: Moment
-    """When the oldest of the reads began that these lists come from: nothing in them is older."""
+    """When the oldest read that these lists come from began: nothing in them is older."""
     pending: tuple[PendingJobs, ...] | None
-    """In the order of Slurm's priority, the first of each; of equal priority those submitted first."""
+    """Ordered by Slurm's priority, at equal priority by submit time; the first job of a group gives its position."""
     running: tuple[RunningJob, ...] | None
     nodes: tuple[NodeState, ...] | None

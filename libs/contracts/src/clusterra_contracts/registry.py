@@ -1,4 +1,4 @@
-"""A cluster's binding: what the other services must know of it. The gateway writes it, the others watch it."""
+"""A cluster's binding: what the other services must know about it. The gateway writes it, the others watch it."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -8,37 +8,38 @@ from clusterra_contracts.identity import ShapeName, SlurmUser, Wire
 from clusterra_contracts.shapes import Catalogue
 
 SecretReference = Annotated[str, StringConstraints(pattern=r"^(file|kubernetes|aws-secretsmanager):.+$")]
-"""Where a secret is kept; never the secret itself."""
+"""The location of a secret; never the secret itself."""
 
 
 class ScalingPolicy(Wire):
-    """How the scaler decides for a cluster. Durations are seconds."""
+    """How the scaler decides for a cluster. Durations are in seconds."""
 
     name: Literal["packing", "family"] = "packing"
     idle_seconds: Annotated[float, Field(ge=0)] = 150.0
-    """An idle worker is drained when it has run nothing for this long (customer value `scaleInCooldownSeconds`)."""
+    """The longest keep-alive time of an idle worker (the customer's value `scaleInCooldownSeconds`)."""
     max_workers: Annotated[int, Field(ge=0)] = 100
     boot_timeout_seconds: Annotated[float, Field(gt=0)] = 480.0
-    """A worker that has not registered after this long counts as no supply and is removed; boots known to be slow are
-    given more time."""
+    """A worker that has not registered after this time no longer counts as supply and is removed. Shapes with a longer
+    provisioning latency get more time."""
     ghost_seconds: Annotated[float, Field(gt=0)] = 300.0
-    """A Slurm node whose worker is gone for this long loses its record."""
+    """The record of a Slurm node is deleted when its worker has been missing for this long."""
     mode: Literal["act", "shadow"] = "act"
-    """`shadow` decides, explains and logs, and changes nothing."""
+    """`shadow` decides, explains and logs, but changes nothing."""
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """What all workers together may cost at most; None: no bound."""
+    """The budget of all workers together; None: no limit."""
     most: dict[ShapeName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    """The most workers of a shape, where it has a bound of its own."""
+    """The maximum number of workers, for shapes with a limit of their own."""
     warm: dict[ShapeName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    """Workers of a shape that stand also while nothing needs them."""
+    """The warm pool: workers of a shape that are kept even while no job needs them."""
     gather_seconds: Annotated[float, Field(ge=0)] = 0.0
-    """How long a job that needs a new worker may wait for others to be bought for together (`packing` alone)."""
+    """How long a job that needs a new worker may wait, so that workers are bought for several jobs together. Applies to
+    `packing` only."""
     moves_per_minute: Annotated[int, Field(ge=1)] = 60
-    """How many idle workers are drained in a minute at most."""
+    """The drain budget: the maximum number of idle workers whose drain begins within a minute."""
 
 
 class ClusterBinding(Wire):
-    """Everything about a cluster that is no secret: addresses, references, shapes, prices and policy."""
+    """Everything about a cluster that is not secret: addresses, references, shapes, prices and policy."""
 
     schema_name: ClassVar[str] = "registry.cluster.v3"
 
@@ -47,10 +48,10 @@ class ClusterBinding(Wire):
     slurmrestd_url: str
     jwt_key: SecretReference
     operator: SlurmUser
-    """The proxy's own service user for upkeep; draining and deleting nodes take slurmdbd's level Administrator."""
+    """The proxy's own service user. Draining and deleting nodes requires slurmdbd's AdminLevel Administrator."""
     partition: str = "main"
     shared_path: str = "/mnt/efs"
-    """The shared folder as jobs see it."""
+    """The path of the shared folder inside jobs."""
     catalogue: Catalogue
     policy: ScalingPolicy = ScalingPolicy()
     version: Annotated[int, Field(ge=1)] = 1

@@ -9,33 +9,34 @@ from clusterra_contracts.shapes import WorkerSpec
 
 
 class ShapeTarget(Wire):
-    """How many workers of one shape there should be, and which of today's may go."""
+    """The desired number of workers of one shape, and which workers may be removed."""
 
     shape: ShapeName
     worker: WorkerSpec
     replicas: Annotated[int, Field(ge=0)]
-    """Workers that should stand once the victims are gone."""
+    """The number of workers after the victims are removed."""
     victims: tuple[WorkerName, ...] = ()
-    """Exactly these may be removed: drained in Slurm and seen idle afterwards, or long unknown to Slurm."""
+    """The workers to remove: they were drained in Slurm and observed idle afterwards, or have been unknown to Slurm for
+    long."""
     unregistered: tuple[WorkerName, ...] = ()
-    """These too, but only as long as their slurmd does not serve: they should have registered long ago, and may still.
-    One that serves stands, and counts among the replicas. No other worker is ever removed."""
+    """Workers that should have registered long ago. They are removed too, unless their slurmd serves meanwhile: then
+    the worker stays and counts as a replica. No other worker is ever removed."""
 
 
 class DesiredState(Wire):
-    """What the scaler decided. `targets=None` is "no opinion"; a shape that is not listed is left alone."""
+    """What the scaler decided. `targets=None` means "no opinion"; a shape that is not listed is left unchanged."""
 
     schema_name: ClassVar[str] = "scale.desired.v3"
 
     generation: Annotated[int, Field(ge=1)]
     fence: Annotated[int, Field(ge=0)]
-    """The lease revision of the scaler that decided: one with a lower fence has lost its lease."""
+    """The fencing token of the scaler's lease. A scaler with a lower fence has lost its lease."""
     snapshot_generation: Annotated[int, Field(ge=0)]
-    """The queue snapshot it was decided from."""
+    """The generation of the queue snapshot that the decision was made from."""
     decided_at: Moment
     targets: tuple[ShapeTarget, ...] | None
 
     @property
     def order(self) -> tuple[int, int]:
-        """What decides which of two states is newer: the fence first, then the generation."""
+        """The key that orders desired states from old to new: the fence first, then the generation."""
         return (self.fence, self.generation)

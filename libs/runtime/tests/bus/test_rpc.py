@@ -173,7 +173,9 @@ async def test_closing_finishes_the_requests_that_run(
     await entered.wait()
     closing = asyncio.create_task(bus.close(server))
     await until(
-        lambda: not [sub for sub in server._subscriptions if not sub._closed], seconds=30, what="the server to take no more"
+        lambda: not [sub for sub in server._subscriptions if not sub._closed],
+        seconds=30,
+        what="the server to take no more",
     )
     go.set()
     assert await running == Done()

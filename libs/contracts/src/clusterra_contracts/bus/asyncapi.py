@@ -19,7 +19,7 @@ _REFERENCES = "#/components/schemas/{model}"
 
 
 def document() -> dict[str, Any]:
-    """The document as plain JSON values."""
+    """Returns the document as plain JSON values."""
     models: list[type[BaseModel]] = [p.message for p in PUBLICATIONS]
     for request in REQUESTS:
         models += [request.request, Reply[request.result]]  # type: ignore[name-defined]

@@ -1,4 +1,4 @@
-"""How a message travels: JSON in the body, everything about the message in headers."""
+"""The envelope of a message: JSON in the body, metadata in headers."""
 
 import gzip
 import zlib
@@ -16,16 +16,16 @@ TRACEPARENT = "traceparent"
 JSON = "application/json"
 GZIP = "gzip"
 COMPRESS_FROM_BYTES = 64 * 1024
-"""Bodies from this size are compressed: a snapshot of thousands of jobs must fit NATS' payload limit."""
+"""Bodies of this size and above are compressed: a snapshot of thousands of jobs must fit NATS' payload limit."""
 MAX_DECODED_BYTES = 64 * 1024 * 1024
 
 
 class InvalidMessage(ValueError):
-    """A body that is not what its subject promises. It can never be handled: it belongs in the dead letters."""
+    """A body does not match the model of its subject. It can never be handled and belongs in the dead letters."""
 
 
 class Message(Protocol):
-    """A wire model that is sent as a message of its own."""
+    """A wire model that is sent as a message, not only as part of one."""
 
     schema_name: ClassVar[str]
 
@@ -33,7 +33,7 @@ class Message(Protocol):
 
 
 def encode(message: Message, *, message_id: str | None = None) -> tuple[bytes, dict[str, str]]:
-    """The body and headers of a message. `message_id` makes JetStream drop a repetition."""
+    """Returns the body and headers of a message. JetStream drops a second message with the same `message_id`."""
     body = message.model_dump_json().encode()
     headers = {CONTENT_TYPE: JSON, SCHEMA: message.schema_name}
     if message_id is not None:
@@ -45,7 +45,7 @@ def encode(message: Message, *, message_id: str | None = None) -> tuple[bytes, d
 
 
 def decode[M: BaseModel](model: type[M], body: bytes, headers: dict[str, str] | None = None) -> M:
-    """Read a body as `model`. Raises InvalidMessage, whose text names the fields but not their values."""
+    """Parses a body as `model`. Raises InvalidMessage, which names the invalid fields but not their values."""
     if (headers or {}).get(CONTENT_ENCODING) == GZIP:
         body = _decompress(body)
     try:
@@ -55,7 +55,7 @@ def decode[M: BaseModel](model: type[M], body: bytes, headers: dict[str, str] | 
             f"{'.'.join(str(part) for part in problem['loc']) or 'body'}: {problem['msg']}"
             for problem in error.errors(include_input=False, include_url=False)[:5]
         )
-        raise InvalidMessage(f"no valid {model.__name__}: {problems}") from None
+        raise InvalidMessage(f"invalid {model.__name__}: {problems}") from None
 
 
 def _decompress(body: bytes) -> bytes:
@@ -63,7 +63,7 @@ def _decompress(body: bytes) -> bytes:
     try:
         plain = stream.decompress(body, MAX_DECODED_BYTES)
     except zlib.error as error:
-        raise InvalidMessage(f"the body is not the gzip it claims to be: {error}") from None
+        raise InvalidMessage(f"the body is not valid gzip, although its header says so: {error}") from None
     if not stream.eof:
-        raise InvalidMessage("the compressed body is cut off or larger than any message")
+        raise InvalidMessage(f"the compressed body is truncated, or has more than {MAX_DECODED_BYTES} bytes")
     return plain

@@ -1,4 +1,4 @@
-"""Every message on the bus in one table: where it travels, what it is, and who sends it to whom."""
+"""The table of all messages on the bus: address, model, sender and receivers."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +21,7 @@ Service = Literal["gateway", "proxy", "scaler", "edge-agent", "events", "*"]
 
 @dataclass(frozen=True)
 class Publication:
-    """A message that is told to whoever listens. `address` has `{tenant}` and `{cluster}` in it."""
+    """A message to all subscribers. `address` contains `{tenant}` and `{cluster}`."""
 
     address: str
     message: type[Wire]
@@ -31,7 +31,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class Request:
-    """A message that is answered: by `Reply[result]`."""
+    """A message that is answered with `Reply[result]`."""
 
     address: str
     request: type[Wire]

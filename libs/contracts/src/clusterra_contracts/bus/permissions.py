@@ -1,4 +1,4 @@
-"""What each party may do on NATS. One function for static users (local) and for scoped signing keys (production)."""
+"""The NATS permissions of each party, for static users (local) and for scoped signing keys (production) alike."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from clusterra_contracts.identity import ClusterRef
 
 @dataclass(frozen=True)
 class Permissions:
-    """Subjects that may be published and subscribed; `replies` lets it answer requests it received."""
+    """The subjects that may be published and subscribed; `replies` allows answers to received requests."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
@@ -16,20 +16,20 @@ class Permissions:
 
 
 def inbox_prefix(ref: ClusterRef) -> str:
-    """The inbox of one agent: the default `_INBOX` of an account lets everybody in it read all replies."""
+    """The inbox of one agent. With the default `_INBOX`, every user of the account could read all replies."""
     return f"_EDGE.{ref.tenant}.{ref.cluster}"
 
 
 def control_plane() -> Permissions:
-    """Our own services: they are one trust domain; the tenants are told apart by what they are asked."""
+    """The permissions of our own services: they are one trust domain, and requests name the tenant."""
     return Permissions(publish=(">",), subscribe=(">",))
 
 
 def edge_agent(ref: ClusterRef) -> Permissions:
-    """An agent in a customer's network: its own cluster and nothing else.
+    """The permissions of an agent in a customer's network: its own cluster and nothing else.
 
-    Only the direct get that ends in a subject can be limited so; `CONSUMER.CREATE`, `STREAM.MSG.GET` and the plain
-    `DIRECT.GET.<stream>` take their selection from the body and would read every tenant.
+    Of the read requests, only the direct get that ends in a subject can be limited to one cluster. `CONSUMER.CREATE`,
+    `STREAM.MSG.GET` and the plain `DIRECT.GET.<stream>` take the subject from the body and could read every tenant.
     """
     desired = subjects.scale_desired(ref)
     return Permissions(

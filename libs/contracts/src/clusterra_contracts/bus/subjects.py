@@ -1,4 +1,4 @@
-"""The only place where subjects are spelled. Builders take references, parsers give them back."""
+"""The subjects of the bus, spelled out nowhere else. Builders take references, parsers return them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from pydantic import ValidationError
 from clusterra_contracts.identity import ClusterRef, TenantRef
 
 JOB_PARTITIONS = 8
-"""Into how many partitions the clusters are divided among the scaler's replicas."""
+"""The number of partitions by which the scaler's replicas share the clusters."""
 
 
 class UnknownSubject(ValueError):
-    """A subject that is none of ours, or whose tokens are no valid ids."""
+    """A subject is not one of ours, or its tokens are not valid ids."""
 
 
 def job_pending(ref: ClusterRef) -> str:
-    """Where the proxy publishes a cluster's queue snapshots."""
+    """The subject of a cluster's queue snapshots, which the proxy publishes."""
     return f"job.pending.{ref.tenant}.{ref.cluster}"
 
 
 def job_partition(ref: ClusterRef) -> int:
-    """The partition of a cluster, as the server's `{{partition(N,1,2)}}` computes it: FNV-1a of both tokens."""
+    """The partition of a cluster: FNV-1a of both tokens, as the server computes `{{partition(N,1,2)}}`."""
     hashed = 0x811C9DC5
     for byte in f"{ref.tenant}{ref.cluster}".encode():
         hashed = ((hashed ^ byte) * 0x01000193) & 0xFFFFFFFF
@@ -29,68 +29,68 @@ def job_partition(ref: ClusterRef) -> int:
 
 
 def job_partitioned(ref: ClusterRef) -> str:
-    """How the JOB stream stores a snapshot: by partition, so that a scaler can consume just its share."""
+    """The subject under which the JOB stream stores a snapshot: by partition, so that a scaler consumes its share."""
     return f"job.partition.{job_partition(ref)}.{ref.tenant}.{ref.cluster}"
 
 
 def job_partition_filter(partition: int) -> str:
-    """All snapshots of one partition."""
+    """The subjects of all snapshots of one partition."""
     return f"job.partition.{partition}.*.*"
 
 
 def scale_desired(ref: ClusterRef) -> str:
-    """Where the scaler publishes a cluster's desired state."""
+    """The subject of a cluster's desired state, which the scaler publishes."""
     return f"scale.desired.{ref.tenant}.{ref.cluster}"
 
 
 def heartbeat(ref: ClusterRef) -> str:
-    """Where a cluster's edge-agent tells what it has."""
+    """The subject of the heartbeats of a cluster's edge-agent."""
     return f"heartbeat.{ref.tenant}.{ref.cluster}"
 
 
 def event(ref: ClusterRef, kind: str) -> str:
-    """Where a fact of this kind is told; a kind is two tokens, such as `job.running`."""
+    """The subject of events of one kind; a kind has two tokens, such as `job.running`."""
     return f"event.{ref.tenant}.{ref.cluster}.{kind}"
 
 
 def events_of(ref: ClusterRef, kind: str = ">") -> str:
-    """All events of a cluster, or with `kind="job.*"` those of one entity."""
+    """The subjects of all events of a cluster, or with `kind="job.*"` of one kind of entity."""
     return f"event.{ref.tenant}.{ref.cluster}.{kind}"
 
 
 def slurm(ref: ClusterRef, operation: str) -> str:
-    """A request to the proxy of a cluster."""
+    """The subject of requests to the proxy of a cluster."""
     return f"slurm.{ref.tenant}.{ref.cluster}.{operation}"
 
 
 def edge(ref: ClusterRef, operation: str) -> str:
-    """A request to the edge-agent of a cluster."""
+    """The subject of requests to the edge-agent of a cluster."""
     return f"edge.{ref.tenant}.{ref.cluster}.{operation}"
 
 
 def history(ref: ClusterRef) -> str:
-    """A request to the event archive for one cluster."""
+    """The subject of requests to the event archive about one cluster."""
     return f"history.{ref.tenant}.{ref.cluster}"
 
 
 def scaler(ref: ClusterRef, operation: str) -> str:
-    """A request to the scaler that decides for a cluster."""
+    """The subject of requests to the scaler that decides for a cluster."""
     return f"scaler.{ref.tenant}.{ref.cluster}.{operation}"
 
 
 def usage(ref: TenantRef) -> str:
-    """A request to the scaler for what a tenant's jobs cost now."""
+    """The subject of requests to the scaler about the current cost of a tenant's jobs."""
     return f"usage.{ref.tenant}"
 
 
 def dead_letter(subject: str) -> str:
-    """Where a message goes that nobody can handle."""
+    """The subject of dead letters: messages on `subject` that cannot be handled."""
     return f"dlq.{subject}"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One parsed subject: its family, whom it is about, and its last tokens (an operation or an event kind)."""
+    """A parsed subject: its family, its cluster, and the remaining tokens (an operation or an event kind)."""
 
     family: str
     ref: ClusterRef
@@ -110,7 +110,7 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
 
 
 def parse(subject: str) -> Subject:
-    """Read a subject about a cluster; a JOB stream's stored subject is read as the one it was published on.
+    """Parses the subject of a cluster. A subject stored by the JOB stream is read as the one it was published on.
 
     Raises UnknownSubject.
     """
@@ -128,15 +128,15 @@ def parse(subject: str) -> Subject:
             except ValidationError as error:
                 raise UnknownSubject(f"{subject!r} names no valid tenant and cluster") from error
             return Subject(family, ref, ".".join(rest))
-    raise UnknownSubject(f"{subject!r} is no subject about a cluster")
+    raise UnknownSubject(f"{subject!r} is not the subject of a cluster")
 
 
 def parse_usage(subject: str) -> TenantRef:
-    """Read a `usage` subject. Raises UnknownSubject."""
+    """Parses a `usage` subject. Raises UnknownSubject."""
     family, _, tenant = subject.partition(".")
     try:
         if family == "usage":
             return TenantRef(tenant=tenant)
     except ValidationError as error:
         raise UnknownSubject(f"{subject!r} names no valid tenant") from error
-    raise UnknownSubject(f"{subject!r} is no usage subject")
+    raise UnknownSubject(f"{subject!r} is not a usage subject")

@@ -1,6 +1,6 @@
-"""Streams, consumers and buckets as data. No service declares any.
+"""Streams, consumers and buckets as data. Services never create them.
 
-`python -m clusterra_runtime.nats.topology apply` makes a server match.
+`python -m clusterra_runtime.nats.topology apply` creates and updates them on a server.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from clusterra_contracts.bus.subjects import JOB_PARTITIONS, job_partition_filte
 HOUR = 3600.0
 DAY = 24 * HOUR
 DEDUPLICATION_SECONDS = 600.0
-"""Longer than a service's restart: what is published again after one keeps its id."""
+"""Longer than the restart of a service, after which messages may be published again with the same id."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A JetStream stream. Ages and windows are seconds; 0 keeps for ever."""
+    """A JetStream stream. Ages and windows are in seconds; an age of 0 keeps messages forever."""
 
     name: str
     subjects: tuple[str, ...]
@@ -26,13 +26,13 @@ class Stream:
     storage: Literal["file", "memory"] = "file"
     deduplication_seconds: float = DEDUPLICATION_SECONDS
     transform: tuple[str, str] | None = None
-    """Subjects are stored as the second, mapped from the first."""
+    """Messages on subjects that match the first pattern are stored under the second."""
     max_bytes: int = -1
 
 
 @dataclass(frozen=True)
 class Consumer:
-    """A durable pull consumer with explicit acknowledgement. Times are seconds."""
+    """A durable pull consumer with explicit acknowledgement. Times are in seconds."""
 
     stream: str
     name: str
@@ -74,7 +74,7 @@ HB = Stream(
     description="The last heartbeat of each cluster",
     max_age_seconds=300.0,
     max_messages_per_subject=1,
-    # Not in memory: a single server that is restarted would come back without the stream.
+    # Not in memory: a single server would lose the stream at a restart.
     deduplication_seconds=120.0,
 )
 EVENT = Stream(
@@ -103,7 +103,7 @@ STREAMS: tuple[Stream, ...] = (JOB, SCALE, HB, EVENT, DLQ, ADVISORY)
 
 
 def scaler_consumer(partition: int) -> str:
-    """The durable of one partition of the JOB stream."""
+    """The name of the durable consumer of one partition of the JOB stream."""
     return f"scaler-{partition}"
 
 
@@ -114,7 +114,7 @@ CONSUMERS: tuple[Consumer, ...] = (
         Consumer("JOB", scaler_consumer(partition), job_partition_filter(partition), deliver="last_per_subject")
         for partition in range(JOB_PARTITIONS)
     ),
-    # An archive whose store is away for hours must find every event again: only garbage is ever given up.
+    # The archive must receive every event again after its store was away for hours; only garbage is given up.
     Consumer("EVENT", EVENTS_ARCHIVE, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
 )
 

@@ -1,4 +1,4 @@
-"""`edge.<tenant>.<cluster>.log`: reading a job's output where it lies, on the customer's shared folder."""
+"""`edge.<tenant>.<cluster>.log`: reading the output of a job, in place on the customer's shared folder."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -7,17 +7,17 @@ from pydantic import Base64Bytes, Field
 from clusterra_contracts.identity import JobId, Wire
 
 LOG_CHUNK_BYTES = 256 * 1024
-"""The most one reply carries: base64 keeps it under NATS' payload limit of 1 MiB."""
+"""The maximum size of one reply's data: in base64 it stays below NATS' payload limit of 1 MiB."""
 
 
 class ReadLog(Wire):
-    """Read from `offset` (bytes). With `wait_seconds` an answer at the end of the file waits for more."""
+    """Read from `offset` (bytes). At the end of the file, the answer waits up to `wait_seconds` for more output."""
 
     schema_name: ClassVar[str] = "edge.log.v1"
 
     job_id: JobId
     uid: int
-    """The owner: a file of anybody else is not found."""
+    """The owner: a file of another user counts as not found."""
     stream: Literal["stdout", "stderr"] = "stdout"
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=LOG_CHUNK_BYTES)] = LOG_CHUNK_BYTES

@@ -9,14 +9,14 @@ from clusterra_contracts.identity import Moment, Wire
 
 
 class ReadHistory(Wire):
-    """Read archived events in the order they happened (`newest_first` turns it round). None does not filter."""
+    """Read archived events in the order they happened; `newest_first` reverses it. A filter of None matches all."""
 
     schema_name: ClassVar[str] = "history.read.v1"
 
     kinds: tuple[str, ...] | None = None
-    """Exact kinds (`job.failed`) or all of an entity (`job.*`)."""
+    """Exact kinds (`job.failed`), or all kinds of one family (`job.*`)."""
     subject: str | None = None
-    """The entity: a job id, a node, a worker."""
+    """The entity: a job id, a node name or a worker name."""
     after: Moment | None = None
     before: Moment | None = None
     newest_first: bool = False
@@ -25,7 +25,7 @@ class ReadHistory(Wire):
 
 
 class HistoryPage(Wire):
-    """One page; `cursor` reads on, None at the end."""
+    """One page of events; `cursor` continues after it and is None at the end."""
 
     schema_name: ClassVar[str] = "history.page.v1"
 

@@ -1,4 +1,4 @@
-"""The envelope of every reply on the bus: a result, or an error of a named kind."""
+"""The envelope of every reply on the bus: a result or an error."""
 
 from typing import ClassVar, Literal, Self
 
@@ -15,18 +15,18 @@ ErrorKind = Literal[
     "conflict",
     "unavailable",
 ]
-"""`invalid`: the request is malformed; `rejected`: Slurm refused it; `unavailable`: try again later."""
+"""`invalid`: the request is malformed; `rejected`: Slurm rejected it; `unavailable`: try again later."""
 
 
 class RpcError(Wire):
-    """Why a request failed, in words for the person who made it."""
+    """Why a request failed, for the person who made it to read."""
 
     kind: ErrorKind
     detail: str
     hint: str = ""
     """What to do about it."""
     code: int | None = None
-    """Slurm's own error number, where there is one."""
+    """Slurm's error number, if the error came from Slurm."""
 
 
 class Reply[T: Wire](Wire):
@@ -40,11 +40,11 @@ class Reply[T: Wire](Wire):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.result is None) == (self.error is None):
-            raise ValueError("a reply holds either a result or an error")
+            raise ValueError("a reply must hold either a result or an error")
         return self
 
 
 class Done(Wire):
-    """The result of a request that has nothing to tell."""
+    """The result of a request that returns nothing."""
 
     schema_name: ClassVar[str] = "rpc.done.v1"

@@ -1,7 +1,7 @@
-"""`slurm.<tenant>.<cluster>.<operation>`: what the proxy does on request, and what it answers.
+"""`slurm.<tenant>.<cluster>.<operation>`: the requests that the proxy serves, and their results.
 
-Job descriptions use the field names of slurmrestd's newest `job_desc_msg`. Only the fields listed here exist:
-what a caller may not set (user_id, group_id, comment, ...) is refused by name instead of being passed on.
+Job descriptions use the field names of slurmrestd's newest `job_desc_msg`. Only the fields listed here exist. Fields
+that a caller must not set (user_id, group_id, comment, ...) are rejected by name, not passed on.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,11 +15,11 @@ Operation = Literal[
 ]
 
 DRAIN_REASON_PREFIX = "clusterra:"
-"""Only a drain whose reason starts so is ours to undo."""
+"""Only a drain whose reason begins with this prefix is ours to undo."""
 
 
 def _plain_number(value: Any) -> Any:
-    """Take Slurm's `{"set": true, "number": N}` as N, and its "not set" as None."""
+    """Reads Slurm's `{"set": true, "number": N}` as N, and "not set" as None."""
     if isinstance(value, dict) and "number" in value:
         return value["number"] if value.get("set", True) and not value.get("infinite", False) else None
     return value
@@ -29,7 +29,7 @@ Number = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_plain_nu
 
 
 class JobDescription(Wire):
-    """A job to submit. Memory is in MiB, times are in the units slurmrestd documents (time_limit: minutes)."""
+    """A job to submit. Memory is in MiB; times are in the units that slurmrestd documents (time_limit: minutes)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,7 +43,7 @@ class JobDescription(Wire):
     wckey: str | None = None
 
     nodes: str | None = None
-    """A string: `"2"` or `"2-4"`."""
+    """A number or a range: `"2"` or `"2-4"`."""
     minimum_nodes: Number = None
     maximum_nodes: Number = None
     tasks: Number = None
@@ -63,7 +63,7 @@ class JobDescription(Wire):
     required_nodes: tuple[str, ...] | None = None
     excluded_nodes: tuple[str, ...] | None = None
     shared: tuple[str, ...] | None = None
-    """How it shares nodes: `["none"]` asks for whole nodes, `["oversubscribe"]`, `["user"]`."""
+    """How the job shares nodes: `["none"]` for whole nodes, `["oversubscribe"]` or `["user"]`."""
 
     time_limit: Number = None
     time_minimum: Number = None
@@ -83,7 +83,7 @@ class JobDescription(Wire):
 
 
 class Submit(Wire):
-    """Submit a batch script as `user`. With a key, doing it again answers with the job of the first time."""
+    """Submit a batch script as `user`. With an idempotency key, a repetition returns the job of the first request."""
 
     schema_name: ClassVar[str] = "slurm.submit.v1"
 
@@ -102,12 +102,12 @@ class Submitted(Wire):
     job_id: JobId
     accepted_at: Moment
     repeated: bool = False
-    """The job was there already, from an earlier try with the same key."""
+    """Whether the job already existed, from an earlier request with the same key."""
     warnings: tuple[str, ...] = ()
 
 
 class Viewer(Wire):
-    """For whom jobs are read: a user sees his own, an admin those of the whole tenant."""
+    """The person for whom jobs are read: users see their own jobs, an admin sees those of the whole tenant."""
 
     user: SlurmUser
     admin: bool = False
@@ -123,7 +123,7 @@ class GetJob(Wire):
 
 
 class Job(Wire):
-    """A job as its owner sees it. States and reasons are Slurm's own words."""
+    """A job as its owner sees it. States and reasons are Slurm's."""
 
     schema_name: ClassVar[str] = "slurm.job.v1"
 
@@ -147,13 +147,13 @@ class Job(Wire):
     exit_code: int | None = None
     signal: int | None = None
     array_tasks: str = ""
-    """For a pending array: the tasks that have not started, in Slurm's spelling."""
+    """For a pending array, the tasks that have not started, in Slurm's format."""
     standard_output: str = ""
     standard_error: str = ""
 
 
 class ListJobs(Wire):
-    """Read jobs, newest submit first. Filters that are None do not filter."""
+    """Read jobs, the latest submitted first. A filter of None matches all."""
 
     schema_name: ClassVar[str] = "slurm.list.v1"
 
@@ -168,7 +168,7 @@ class ListJobs(Wire):
 
 
 class JobPage(Wire):
-    """One page of jobs; `total` counts all that match; `cursor` reads on, None at the end."""
+    """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
 
     schema_name: ClassVar[str] = "slurm.jobs.v1"
 
@@ -178,7 +178,7 @@ class JobPage(Wire):
 
 
 class Cancel(Wire):
-    """Cancel a job (or one array task, or a whole array) as `user`."""
+    """Cancel a job, an array task or a whole array on behalf of the viewer."""
 
     schema_name: ClassVar[str] = "slurm.cancel.v1"
 
@@ -193,7 +193,7 @@ class ListNodes(Wire):
 
 
 class Node(Wire):
-    """A node as people see it."""
+    """A Slurm node, for people to read."""
 
     name: str
     states: tuple[str, ...]
@@ -205,7 +205,7 @@ class Node(Wire):
 
 
 class NodePage(Wire):
-    """All nodes."""
+    """All nodes of the cluster."""
 
     schema_name: ClassVar[str] = "slurm.node-list.v1"
 
@@ -213,7 +213,7 @@ class NodePage(Wire):
 
 
 class Drain(Wire):
-    """Let a node finish its work and take no new; the proxy puts `DRAIN_REASON_PREFIX` before the reason."""
+    """Drain a node: it finishes its jobs and starts no new ones. The proxy prefixes `DRAIN_REASON_PREFIX`."""
 
     schema_name: ClassVar[str] = "slurm.drain.v1"
 
@@ -222,7 +222,7 @@ class Drain(Wire):
 
 
 class Drained(Wire):
-    """Slurm accepted the drain: only a snapshot taken after this moment can show the node idle for good."""
+    """Slurm accepted the drain. Only a snapshot taken after this moment proves that the node stays idle."""
 
     schema_name: ClassVar[str] = "slurm.drained.v1"
 
@@ -230,7 +230,7 @@ class Drained(Wire):
 
 
 class Undrain(Wire):
-    """Give a node back to work. Refused (`conflict`) when the drain is not ours."""
+    """End the drain of a node. Rejected (`conflict`) when the drain is not ours."""
 
     schema_name: ClassVar[str] = "slurm.undrain.v1"
 
@@ -238,7 +238,7 @@ class Undrain(Wire):
 
 
 class Down(Wire):
-    """Take a node for gone: its jobs are queued again. The proxy puts `DRAIN_REASON_PREFIX` before the reason."""
+    """Set a node DOWN, so that Slurm requeues its jobs. The proxy prefixes `DRAIN_REASON_PREFIX` to the reason."""
 
     schema_name: ClassVar[str] = "slurm.down.v1"
 
@@ -247,7 +247,7 @@ class Down(Wire):
 
 
 class DeleteNode(Wire):
-    """Forget a dynamic node's record. Refused (`conflict`) while Slurm says it runs something."""
+    """Delete the record of a dynamic node. Rejected (`conflict`) while the node runs something."""
 
     schema_name: ClassVar[str] = "slurm.delete-node.v1"
 
@@ -255,7 +255,7 @@ class DeleteNode(Wire):
 
 
 class SetExtra(Wire):
-    """Set what the `extra` of jobs is held against on a node."""
+    """Set the Extra of a node, against which the `extra` expression of jobs is evaluated."""
 
     schema_name: ClassVar[str] = "slurm.set-extra.v1"
 
@@ -264,13 +264,13 @@ class SetExtra(Wire):
 
 
 class Diagnose(Wire):
-    """Ask how the cluster's Slurm is."""
+    """Read the health of the cluster's Slurm."""
 
     schema_name: ClassVar[str] = "slurm.diag.v1"
 
 
 class Diagnosis(Wire):
-    """What the proxy knows of the cluster's Slurm."""
+    """The health of the cluster's Slurm, as the proxy knows it."""
 
     schema_name: ClassVar[str] = "slurm.diagnosis.v1"
 

@@ -1,4 +1,4 @@
-"""`usage.<tenant>`: what running jobs cost now, as the scaler sees it."""
+"""`usage.<tenant>`: the current cost of running jobs, as the scaler computes it."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from clusterra_contracts.identity import Moment, Wire
 
 
 class ReadUsage(Wire):
-    """Read a user's cost over all clusters of the tenant, or with `uid=None` everybody's."""
+    """Read the cost of a user's jobs over all clusters of the tenant; with `uid=None`, of all users."""
 
     schema_name: ClassVar[str] = "usage.read.v1"
 
@@ -14,7 +14,7 @@ class ReadUsage(Wire):
 
 
 class Usage(Wire):
-    """Rate of the nodes running jobs hold (their share by CPU), and the cost of those jobs since they started."""
+    """The hourly price of the nodes that running jobs hold (their share by CPU), and their cost since they started."""
 
     schema_name: ClassVar[str] = "usage.v1"
 
@@ -22,4 +22,4 @@ class Usage(Wire):
     pending_bill_usd: float
     running_jobs: int
     as_of: Moment | None = None
-    """The oldest snapshot it is made from; None when no cluster has told anything yet."""
+    """The time of the oldest snapshot that was used; None before the first snapshot of any cluster."""

@@ -1,4 +1,4 @@
-"""`scaler.<tenant>.<cluster>.why`: why a job waits, what was bought for it, when it is to start and what it costs."""
+"""`scaler.<tenant>.<cluster>.why`: why a job waits, what was bought for it, when it should start, what it costs."""
 
 from typing import ClassVar, Literal
 
@@ -21,15 +21,16 @@ Cause = Literal[
     "device",
     "site",
 ]
-"""What a job waits for. New nodes cure `nodes`, and `fitting node`, for which Slurm holds a job (priority 0)."""
+"""What a job waits for. New nodes resolve `nodes` and `fitting node`; for the latter, Slurm holds the job
+(priority 0)."""
 
 PlaceKind = Literal["node", "draining", "booting", "ordered", "new"]
-"""`node`: Slurm has it; `draining`: it was to go and is taken back; `booting`: the edge has started it; `ordered`: the
-edge was told to start it; `new`: it is decided to be."""
+"""`node`: a node that Slurm knows; `draining`: a node whose drain is being cancelled; `booting`: the edge has started
+the worker; `ordered`: the desired state contains the worker; `new`: the worker was just decided."""
 
 
 class ExplainJob(Wire):
-    """Explain a job, an array task, or an array; one that the viewer may not see is not found."""
+    """Explain a job, an array task or an array. A job that the viewer may not see counts as not found."""
 
     schema_name: ClassVar[str] = "why.explain.v1"
 
@@ -38,60 +39,61 @@ class ExplainJob(Wire):
 
 
 class JobPlace(Wire):
-    """A worker that a job runs on, or is to run on."""
+    """A worker that a job runs on, or is planned to run on."""
 
     kind: PlaceKind
     worker: str | None = None
-    """Also the name of its Slurm node; None before it has one."""
+    """The name of the worker and of its Slurm node; None while the worker has no name yet."""
     shape: ShapeName | None = None
-    """None for a node that is no worker of ours."""
+    """None for a node that is not one of our workers."""
 
 
 class Purchase(Wire):
-    """A change of the desired state that named the job, or one that asks for exactly the same."""
+    """A change of the desired state that named the job, or a job with an identical request."""
 
     decided_at: Moment
     generation: int
     shape: ShapeName
     workers: int
-    """How many more of the shape there were to be."""
+    """The number of additional workers of the shape."""
     reason: str
-    """In words for a person: what the change was for."""
+    """The purpose of the change, for people to read."""
 
 
 class Explanation(Wire):
-    """What the scaler knows of a job that waits or runs, as of one look at the queue.
+    """What the scaler knows about a waiting or running job, as of one snapshot of the queue.
 
-    Jobs that ask for the same, and the tasks of an array, are not told apart while they wait: places, and the moment at
-    which the last of them is expected to start, are those of all of them.
+    Waiting jobs with identical requests, and the tasks of an array, are not distinguished: `places` and the expected
+    start of the last of them apply to all of them.
     """
 
     schema_name: ClassVar[str] = "why.explanation.v1"
 
     job_id: JobId
     state: Literal["pending", "running"]
-    """An array as a whole is pending as long as a task of it is."""
+    """An array is pending as long as one of its tasks is pending."""
     reason: str = ""
-    """Slurm's own word for why it waits; empty where it does not."""
+    """Slurm's reason why the job waits; empty when it does not wait."""
     cause: Cause | None = None
-    """What that word means; None where it does not wait, or for a word that no Slurm we know has."""
+    """The meaning of the reason; None when the job does not wait, or when the reason is unknown to us."""
     text: str
-    """For a person: why it waits, or where it runs."""
+    """Why the job waits or where it runs, for people to read."""
     places: tuple[JobPlace, ...] = ()
-    """At most 100 are named."""
+    """The workers of the job, at most 100 of them."""
     bought: tuple[Purchase, ...] = ()
-    """The last decision that bought for it, by shape; empty where none did since this scaler decides."""
+    """The last decision that bought workers for the job, by shape; empty if there was none since this scaler took over
+    the cluster."""
     started_at: Moment | None = None
-    """Of a running job; of several tasks the first."""
+    """The start of a running job; of an array, the start of its first task."""
     expected_start: Moment | None = None
-    """Of a waiting job; None where nobody can tell."""
+    """The expected start of a waiting job; None when it cannot be estimated."""
     usd_per_hour: float | None = None
-    """Its share, by CPU, of the price of its workers. All that runs of it; or, while it waits, one job or task of it.
-    None while it has no place."""
+    """The job's share, by CPU, of the price of its workers: of everything that runs of it, or, while it waits, of one
+    job or task. None while it has no worker."""
     shadow: bool = False
-    """The scaler decides and changes nothing."""
+    """Whether the scaler is in shadow mode: it decides and changes nothing."""
     generation: int
-    """Of the desired state."""
+    """The generation of the desired state."""
     snapshot_generation: int
     as_of: Moment
-    """When that look at the queue began."""
+    """When the read of the queue began."""
