@@ -40,7 +40,7 @@ def test_the_published_shapes_with_gpus() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("shapes: [", "is no YAML"),
+        ("shapes: [", "is not valid YAML"),
         ("shapes: []", "at least 1 item"),
         ("- 1", "valid dictionary"),
         (f"shapes: [{XS.replace('vcpu: 2', 'vcpu: 0')}]", "vcpu"),

@@ -1,1 +1,1 @@
-"""What every Clusterra service shares: settings, logs, bus, store, leases, lifecycle."""
+"""The base of every Clusterra service: settings, logs, bus, store, leases, lifecycle."""

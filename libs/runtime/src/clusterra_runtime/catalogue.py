@@ -1,4 +1,4 @@
-"""The shape catalogue as it is kept in a file: YAML with one list, `shapes`."""
+"""Reading the shape catalogue from a file: YAML with one list, `shapes`."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 
 class CatalogueInvalid(ValueError):
-    """The file is no catalogue. The text names the file and what to correct."""
+    """The file is not a valid catalogue. The error names the file and what to correct."""
 
 
 class _StrictShape(Shape):
-    """A misspelt field in a file is a mistake; on the wire it is a newer sender."""
+    """Rejects unknown fields: in a file they are misspelt, while on the wire they come from a newer sender."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -25,7 +25,7 @@ class _File(BaseModel):
 
 
 def load(path: Path) -> Catalogue:
-    """Read a catalogue: `vcpu`, `memory_gib` and `usd_per_hour` for each shape, each named `<family>-<size>` and once.
+    """Read a catalogue. Every shape has `vcpu`, `memory_gib`, `usd_per_hour` and the unique name `<family>-<size>`.
 
     Raises CatalogueInvalid.
     """
@@ -35,13 +35,13 @@ def load(path: Path) -> Catalogue:
     except OSError as error:
         raise CatalogueInvalid(f"{path} cannot be read: {error.strerror}") from None
     except yaml.YAMLError as error:
-        raise CatalogueInvalid(f"{path} is no YAML: {error}") from None
+        raise CatalogueInvalid(f"{path} is not valid YAML: {error}") from None
     except ValidationError as error:
         raise CatalogueInvalid(f"{path}: {error}") from None
     for shape in shapes:
         if shape.name != f"{shape.family}-{shape.size}":
             raise CatalogueInvalid(f"{path}: {shape.name} must be named {shape.family}-{shape.size}")
-    twice = [name for name, times in Counter(shape.name for shape in shapes).items() if times > 1]
-    if twice:
-        raise CatalogueInvalid(f"{path} lists {', '.join(twice)} more than once")
+    repeated = [name for name, times in Counter(shape.name for shape in shapes).items() if times > 1]
+    if repeated:
+        raise CatalogueInvalid(f"{path} lists {', '.join(repeated)} more than once")
     return Catalogue(shapes=tuple(Shape.model_validate(shape.model_dump()) for shape in shapes))

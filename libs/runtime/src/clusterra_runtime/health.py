@@ -1,4 +1,4 @@
-"""`/livez`, `/readyz` and `/metrics`, from a thread of their own: a stuck event loop cannot answer for itself."""
+"""`/livez`, `/readyz` and `/metrics`, served by a separate thread, because a stuck event loop cannot answer."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from clusterra_runtime.settings import ServiceSettings
 
 TURN_SECONDS = 0.5
 POLL_SECONDS = 0.1
-"""How soon the thread notices that it shall stop; the process waits for it."""
+"""How often the thread checks whether it must stop; the process waits for it."""
 READY_SECONDS = 2.0
 _JSON = "application/json"
 
@@ -25,7 +25,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        # HTTPServer would ask the DNS for its own name here, which can take its time.
+        # HTTPServer would look up its own name in the DNS here, which can be slow.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "health", self.server_address[1]
 
@@ -33,7 +33,7 @@ class _Server(ThreadingHTTPServer):
 class HealthServer:
     """Answers probes and scrapes for one event loop.
 
-    `failing` names the conditions of readiness that are not met; it runs on the loop.
+    `failing` returns the names of the readiness conditions that are not met; it runs on the event loop.
     """
 
     def __init__(self, settings: ServiceSettings, failing: Callable[[], list[str]]) -> None:
@@ -47,17 +47,17 @@ class HealthServer:
 
     @property
     def address(self) -> str:
-        """`host:port`, with the port that was taken."""
+        """`host:port`, with the actual port."""
         host, port = self._server.server_address[:2]
         return f"{host!s}:{port}"
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start serving."""
         self._turn()
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer no more; returns once the port is free."""
+        """Stop serving; returns once the port is free."""
         if self._beat is not None:
             self._beat.cancel()
         self._server.shutdown()
@@ -69,13 +69,13 @@ class HealthServer:
         self._beat = self._loop.call_later(TURN_SECONDS, self._turn)
 
     def live(self) -> tuple[HTTPStatus, dict[str, object]]:
-        """Whether the event loop turns."""
+        """Returns whether the event loop runs."""
         turn = time.monotonic() - self._turned
         alive = turn <= self._stuck_seconds
         return _status(alive), {"live": alive, "turn_seconds": round(turn, 3)}
 
     def ready(self) -> tuple[HTTPStatus, dict[str, object]]:
-        """Whether every condition is met, and those that are not."""
+        """Returns whether all conditions are met, and the names of those that are not."""
         answer: Future[list[str]] = Future()
 
         try:
@@ -112,10 +112,10 @@ class HealthServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it
-                """Probes are not worth a line each."""
+                """Log nothing: probes are too frequent."""
 
         return Handler
 
 
-def _status(good: bool) -> HTTPStatus:
-    return HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+def _status(passed: bool) -> HTTPStatus:
+    return HTTPStatus.OK if passed else HTTPStatus.SERVICE_UNAVAILABLE

@@ -1,4 +1,4 @@
-"""Logs: one JSON object per line on standard output, the same for our own lines and for those of libraries."""
+"""Logs: one JSON object per line on standard output, for our own log lines and those of libraries."""
 
 import logging
 import re
@@ -23,8 +23,8 @@ type Entry = MutableMapping[str, Any]
 def configure(service: str, level: str = "INFO", *, instance: str = "") -> None:
     """Send structlog and the standard library's logging to standard output, from `level` on.
 
-    Every line holds `ts` (UTC), `level`, `event`, `service` and `instance`, and where bound by
-    `structlog.contextvars` also `tenant`, `cluster`; inside a trace its id as `trace`.
+    Every line has `ts` (UTC), `level`, `event`, `service` and `instance`. Lines also have `tenant` and `cluster` where
+    `structlog.contextvars` binds them, and inside a trace its id as `trace`.
     """
 
     def add_identity(_logger: Any, _method: str, entry: Entry) -> Entry:
@@ -71,7 +71,7 @@ def configure(service: str, level: str = "INFO", *, instance: str = "") -> None:
 
 
 def hide_secrets(_logger: Any, _method: str, entry: Entry) -> Entry:
-    """Hide the values of fields that are named like secrets, and users and passwords inside of addresses."""
+    """Hide the values of fields that are named like secrets, and users and passwords in addresses."""
     for key, value in entry.items():
         entry[key] = _visible(key, value)
     return entry

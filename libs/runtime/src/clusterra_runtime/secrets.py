@@ -1,4 +1,4 @@
-"""Secrets are configured as references and read where they are used; their values never travel."""
+"""Reading secrets. Secrets are configured as references and read where they are used; their values never travel."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,11 @@ _read: dict[Path, tuple[tuple[int, int, int], bytes]] = {}
 
 
 class SecretUnavailable(RuntimeError):
-    """A secret cannot be read. The text names the reference, which is no secret, and what to do."""
+    """A secret cannot be read. The error names the reference, which is not secret, and what to do."""
 
 
 def read_secret(reference: SecretReference) -> bytes:
-    """The value behind a reference, without white space around it; `file:/path` is read again once the file changes.
+    """Returns the value behind a reference, stripped of white space. A changed file is read again.
 
     Raises SecretUnavailable.
     """
@@ -23,11 +23,11 @@ def read_secret(reference: SecretReference) -> bytes:
 
 
 def read_binary_secret(reference: SecretReference) -> bytes:
-    """The same byte for byte: for secrets in which every byte counts. Raises SecretUnavailable."""
+    """Returns the value unstripped, for secrets in which every byte counts. Raises SecretUnavailable."""
     scheme, _, place = reference.partition(":")
     if scheme != "file":
         raise SecretUnavailable(
-            f"{scheme}: secrets are not supported here; mount the secret as a file and refer to it as file:/path"
+            f"secrets of the scheme {scheme!r} are not supported: mount the secret as a file, file:/path"
         )
     path = Path(place)
     try:
@@ -39,7 +39,7 @@ def read_binary_secret(reference: SecretReference) -> bytes:
             _read[path] = known
     except OSError as error:
         raise SecretUnavailable(
-            f"{reference} cannot be read ({os.strerror(error.errno or 0)}): the file must exist and be readable by us"
+            f"{reference} cannot be read ({os.strerror(error.errno or 0)}): the service must have read access to it"
         ) from None
     if not known[1]:
         raise SecretUnavailable(f"{reference} is empty: write the secret into the file")

@@ -1,4 +1,4 @@
-"""The life of a service's process: start, ready, the signal, the orderly stop."""
+"""The lifecycle of a service's process: start, readiness, signal, orderly stop."""
 
 import asyncio
 import signal
@@ -18,34 +18,34 @@ type App = Callable[["Service"], AbstractAsyncContextManager[None]]
 
 
 class Service:
-    """What an app is given to wire itself into its process."""
+    """The process, as an app sees it: settings, readiness conditions and background tasks."""
 
     def __init__(self, name: str, settings: ServiceSettings) -> None:
         self.name = name
         self.settings = settings
         self.log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
         self.health = ""
-        """`host:port` of `/livez`, `/readyz` and `/metrics`, once it is served."""
+        """`host:port` of `/livez`, `/readyz` and `/metrics`; empty until they are served."""
         self._checks: dict[str, Callable[[], bool]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._failed = False
 
-    def ready_when(self, what: str, check: Callable[[], bool]) -> None:
-        """Make `check` a condition of readiness. It is asked at every probe, on the event loop: it must not block."""
-        self._checks[what] = check
+    def ready_when(self, name: str, check: Callable[[], bool]) -> None:
+        """Make `check` a condition of readiness. It runs on the event loop at every probe, so it must not block."""
+        self._checks[name] = check
 
     def background(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        """Run for as long as the service lives: should it end or raise, the process stops with exit code 1.
+        """Run a task for as long as the service lives. If it ends or raises, the process stops with exit code 1.
 
-        It is cancelled at the stop, before the app's context exits.
+        The task is cancelled when the service stops, before the app's context exits.
         """
 
         async def supervised() -> None:
             try:
                 await run()
             except asyncio.CancelledError:
-                # One that nobody asked for comes from the inside and is a death like any other.
+                # A cancellation that nobody requested is a failure of the task itself.
                 if task.cancelling():
                     raise
                 self.log.exception("background_task_died", task=name)
@@ -62,11 +62,11 @@ class Service:
         return task
 
     def failing(self) -> list[str]:
-        """The names of the conditions of readiness that are not met."""
-        return [failure for what, check in self._checks.items() if (failure := _failure(what, check))]
+        """The names of the readiness conditions that are not met."""
+        return [failure for name, check in self._checks.items() if (failure := _failure(name, check))]
 
     async def live(self, app: App) -> int:
-        """Run the app until a signal, a dead background task or its own failure; returns the exit code."""
+        """Run the app until a signal, the end of a background task or its own failure. Returns the exit code."""
         loop = asyncio.get_running_loop()
         entered = asyncio.Event()
         self.ready_when("started", lambda: entered.is_set() and not self._stop.is_set())
@@ -120,18 +120,18 @@ class Service:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _failure(what: str, check: Callable[[], bool]) -> str | None:
+def _failure(name: str, check: Callable[[], bool]) -> str | None:
     try:
-        return None if check() else what
+        return None if check() else name
     except Exception as error:
-        return f"{what} ({type(error).__name__})"
+        return f"{name} ({type(error).__name__})"
 
 
 def run(name: str, settings: ServiceSettings, app: App) -> None:
-    """Run a service and exit the process: 0 after a signal, 1 when it failed or did not stop in its grace time.
+    """Run a service and exit the process: with 0 after a signal, with 1 if it failed or exceeded its grace time.
 
-    Health, readiness and metrics are served from before the app is entered. At SIGTERM or SIGINT: not ready, a
-    brief delay, background tasks are cancelled, the app's context exits.
+    Health, readiness and metrics are served before the app is entered. At SIGTERM or SIGINT the service becomes not
+    ready; after a delay its background tasks are cancelled and the app's context exits.
     """
     logs.configure(name, settings.log_level, instance=settings.instance)
     sys.exit(asyncio.run(Service(name, settings).live(app)))

@@ -1,4 +1,4 @@
-"""What every service is told by its environment (`CLUSTERRA_*`); a service adds its own fields in a subclass."""
+"""Settings of every service, from the environment (`CLUSTERRA_*`). A service adds its own fields in a subclass."""
 
 import os
 import socket
@@ -14,29 +14,29 @@ def _instance() -> str:
 
 
 class ServiceSettings(BaseSettings):
-    """Settings of any service. Secrets are named by file, so that they never stand in an environment or a log."""
+    """The settings that all services share. Secrets are named by file, so that no environment or log holds them."""
 
     model_config = SettingsConfigDict(env_prefix="CLUSTERRA_", frozen=True, extra="ignore")
 
     nats_url: str = "nats://127.0.0.1:4222"
-    """One address, or several of one NATS cluster with commas between them; never with a password in it."""
+    """One address, or several addresses of one NATS cluster joined by commas; without user or password."""
     nats_user: str | None = None
     nats_password_file: Path | None = None
-    """Read again at every connect, so that it may be replaced at any time."""
+    """The file is read at every connect, so it may be replaced at any time."""
     nats_credentials_file: Path | None = None
-    """A `.creds` file of an operator-mode user; read again at every connect."""
+    """A `.creds` file of an operator-mode user; it is read at every connect."""
 
     health_host: str = "127.0.0.1"
     health_port: Annotated[int, Field(ge=0, le=65535)] = 0
-    """0 takes any free port; the log tells which."""
+    """0 means any free port; the log names it."""
 
     log_level: str = "INFO"
     stop_delay_seconds: Annotated[float, Field(ge=0)] = 0.5
-    """Between "not ready" and the first thing that stops, so that nobody is still sent here."""
+    """The delay between "not ready" and the stop, so that load balancers send no more requests to this process."""
     stop_grace_seconds: Annotated[float, Field(gt=0)] = 20.0
-    """From the first signal to the end of the process."""
+    """The maximum time from the first signal to the end of the process."""
     stuck_seconds: Annotated[float, Field(gt=0)] = 5.0
-    """An event loop whose turn takes longer than this is not alive."""
+    """An event loop that is blocked for longer than this counts as not alive."""
 
     instance: str = Field(default_factory=_instance)
     """The unique name of this replica."""
@@ -44,9 +44,9 @@ class ServiceSettings(BaseSettings):
     @model_validator(mode="after")
     def _one_way_to_log_in(self) -> Self:
         if (self.nats_user is None) != (self.nats_password_file is None):
-            raise ValueError("nats_user and nats_password_file belong together: set both or none")
+            raise ValueError("nats_user and nats_password_file must be set together or not at all")
         if self.nats_user is not None and self.nats_credentials_file is not None:
             raise ValueError("set either nats_user with nats_password_file or nats_credentials_file, not both")
         if "@" in self.nats_url:
-            raise ValueError("nats_url must hold no user or password: set nats_user and nats_password_file")
+            raise ValueError("nats_url must not contain a user or password: set nats_user and nats_password_file")
         return self

@@ -1,6 +1,6 @@
-"""The trace of what is being done: W3C Trace Context, carried in the `traceparent` header and in every log line.
+"""Traces: W3C Trace Context, carried in the `traceparent` header and in every log line.
 
-Only OpenTelemetry's API is used, so a service that configures its SDK gets these traces as parents of its spans.
+Only OpenTelemetry's API is used, so a service that configures the SDK gets these traces as parents of its spans.
 """
 
 import secrets
@@ -15,26 +15,26 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def current() -> str | None:
-    """The present `traceparent`, `00-<trace id>-<span id>-<flags>`; None outside of any trace."""
+    """The current `traceparent`, `00-<trace id>-<span id>-<flags>`; None outside a trace."""
     headers: dict[str, str] = {}
     _propagator.inject(headers)
     return headers.get(TRACEPARENT)
 
 
 def trace_id() -> str | None:
-    """The present trace's id, 32 hexadecimal digits; None outside of any trace."""
+    """The id of the current trace, 32 hexadecimal digits; None outside a trace."""
     span = trace.get_current_span().get_span_context()
     return trace.format_trace_id(span.trace_id) if span.is_valid else None
 
 
 def inject(headers: MutableMapping[str, str]) -> None:
-    """Add the present trace to the headers of a message or request that is about to be sent."""
+    """Add the current trace to the headers of an outgoing message or request."""
     _propagator.inject(headers)
 
 
 @contextmanager
 def extract(headers: Mapping[str, str] | None) -> Iterator[None]:
-    """Work inside the trace that these headers name (HTTP spells them in any case); without one, start one."""
+    """Enter the trace that the headers name (in any case, as in HTTP); start a new trace if they name none."""
     carrier = {key.lower(): value for key, value in (headers or {}).items()}
     remote = _propagator.extract(carrier, context.Context())
     if not trace.get_current_span(remote).get_span_context().is_valid:

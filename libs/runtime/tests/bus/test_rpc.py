@@ -68,7 +68,7 @@ async def test_an_unexpected_failure_tells_nothing_of_its_inside(client: Client,
 
 
 async def test_nobody_there_and_no_answer_are_unavailable(client: Client, ref: ClusterRef) -> None:
-    assert "nobody serves it" in (await failure(client, subjects.slurm(ref, "delete-node"))).detail
+    assert "no service answers it" in (await failure(client, subjects.slurm(ref, "delete-node"))).detail
     await client.subscribe(subjects.slurm(ref, "delete-node"))
     error = await failure(client, subjects.slurm(ref, "delete-node"), timeout_seconds=0.5)
     assert error.kind == "unavailable"

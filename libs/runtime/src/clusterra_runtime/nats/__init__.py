@@ -1,1 +1,1 @@
-"""NATS: the connection, messages, requests, durable consumers."""
+"""NATS: connection, messages, requests, durable consumers, leases, topology."""

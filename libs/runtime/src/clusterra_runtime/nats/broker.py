@@ -1,4 +1,4 @@
-"""FastStream over our connection, for durable consumers. Only services that use one import this module."""
+"""Durable consumers: FastStream over our client. Only services with a durable consumer import this module."""
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -27,12 +27,12 @@ from clusterra_runtime.settings import ServiceSettings
 log = structlog.get_logger(__name__)
 
 WAIT_SECONDS = 30.0
-"""How long one pull request stands; a message or a renewed connection ends it at once."""
+"""How long one pull request waits; a message or a renewed connection ends it immediately."""
 LONGEST_PAUSE_SECONDS = 30.0
 
 
 class Broker(NatsBroker):
-    """A NatsBroker over our client, or over one that the service has already and keeps when the broker stops."""
+    """FastStream's NatsBroker over a client of its own, or over the service's client, which outlives the broker."""
 
     def __init__(self, settings: ServiceSettings, service: str, client: Client | None) -> None:
         super().__init__(
@@ -48,8 +48,8 @@ class Broker(NatsBroker):
 
     @property
     def client(self) -> Client:
-        """The connection; the broker must have been started."""
-        assert isinstance(self.connection, Client)  # noqa: S101 - `_connect` made it
+        """The client; the broker must have been started."""
+        assert isinstance(self.connection, Client)  # noqa: S101 - `_connect` created it
         return self.connection
 
     async def _connect(self) -> Client:
@@ -63,27 +63,27 @@ class Broker(NatsBroker):
         exc_val: BaseException | None = None,
         exc_tb: TracebackType | None = None,
     ) -> None:
-        """Stop the subscribers, let their handlers finish, and close the connection unless it was given."""
+        """Stop the subscribers, wait for their handlers, and close the client unless it belongs to the service."""
         if self._given is not None:
             self._connection = None
         await super().stop(exc_type, exc_val, exc_tb)
 
 
 def broker(settings: ServiceSettings, service: str, *, client: Client | None = None) -> Broker:
-    """The one way to make a broker. With `client` it shares that connection; it must then be stopped before it."""
+    """Make a broker. With `client` it uses that client; it must then be stopped before the client is closed."""
     return Broker(settings, service, client)
 
 
 def pause_seconds(deliveries: int) -> float:
-    """How long a message rests after its n-th failed delivery: 1, 2, 4, ... at most 30 s."""
+    """The pause before a message is delivered again after its n-th failed delivery: 1, 2, 4, ... at most 30 s."""
     return min(2.0 ** (deliveries - 1), LONGEST_PAUSE_SECONDS)
 
 
 class Durable[M: BaseModel]:
-    """A subscription to one durable consumer, which may be started and stopped any number of times.
+    """A subscription to one durable consumer. It may be started and stopped any number of times.
 
-    A message is acknowledged after its handler, up to `batch_size` of them are handled at once, in no order. A
-    handler must be done within the consumer's `ack_wait`, or the message is delivered a second time.
+    A message is acknowledged after its handler has returned. Up to `batch_size` messages are handled concurrently, in
+    no particular order. A handler must return within the consumer's `ack_wait`, or its message is delivered again.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Durable[M: BaseModel]:
         return isinstance(pull, Pull) and pull.served and self._broker.client.is_connected
 
     async def start(self) -> None:
-        """Begin to pull; the broker must have been started. The consumer need not exist yet."""
+        """Start pulling. The broker must have been started; the consumer need not exist yet."""
         if self._subscriber is not None:
             return
         subscriber = self._broker.subscriber(
@@ -125,7 +125,7 @@ class Durable[M: BaseModel]:
         await subscriber.start()
 
     async def stop(self) -> None:
-        """Pull no more and wait for the handlers that run."""
+        """Stop pulling and wait for running handlers."""
         subscriber, self._subscriber = self._subscriber, None
         if subscriber is not None:
             await subscriber.stop()
@@ -171,10 +171,11 @@ def durable[M: BaseModel](
     *,
     batch_size: int = 64,
 ) -> Durable[M]:
-    """Hand a consumer's messages to `handler` as (subject, message, stream sequence); call `start` on the result.
+    """Pass a consumer's messages to `handler` as (subject, message, stream sequence). Call `start` on the result.
 
-    Raising InvalidMessage, or what cannot be read at all, sends the message to the dead letters at once. Any other
-    exception has it delivered again after 1, 2, 4, ... s, until the consumer's `max_deliver` sends it there too.
+    A message that cannot be parsed, or whose handler raises InvalidMessage, becomes a dead letter immediately. After
+    any other exception it is delivered again, after 1, 2, 4, ... s, and becomes a dead letter after `max_deliver`
+    deliveries.
     """
     return Durable(broker, consumer, model, handler, batch_size)
 

@@ -1,4 +1,4 @@
-"""The bus: NATS with our envelope, ids and traces. Core messages, durable messages, last values and dead letters."""
+"""The bus: NATS with our envelope, ids and traces. Core messages, durable messages, dead letters."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ __all__ = [
 log = structlog.get_logger(__name__)
 
 DURABLE_SECONDS = 15.0
-"""How long a durable publish is tried: a stream whose leader died has a new one after about 6 s."""
+"""How long a durable publish is retried: a stream whose leader died has a new leader after about 6 s."""
 ACK_SECONDS = 3.0
 REASON = "x-dead-letter-reason"
 ORIGIN = "x-dead-letter-subject"
@@ -47,34 +47,37 @@ _TRY_AGAIN_CODES = frozenset({408, 429, 500, 503})
 
 
 class MessageRefused(RuntimeError):
-    """The stream refused a message for good: too large, over a quota, or against an expected sequence."""
+    """A message was rejected permanently: too large, over a quota, or not at the expected sequence."""
 
     def __init__(self, subject: str, code: int, reason: str) -> None:
-        super().__init__(f"{subject}: refused by the stream: {reason} ({code})")
+        super().__init__(f"{subject}: the message was rejected: {reason} ({code})")
         self.code = code
         """JetStream's `err_code`: 10071 for a wrong last sequence, 10077 for a full subject."""
 
 
 async def connect(settings: ServiceSettings, service: str, *, inbox_prefix: str | None = None) -> Client:
-    """Connect to NATS, waiting for it as long as it takes. Use `client.is_connected` as a readiness check."""
+    """Connect to NATS, waiting for the server without limit. Use `client.is_connected` as a readiness condition."""
     client = Client()
     await client.open(settings, service, inbox_prefix or f"_INBOX_{service}")
     return client
 
 
 async def close(client: Client) -> None:
-    """Finish what is being handled, send what is left and close; also when NATS is away."""
+    """Wait for running handlers, send buffered messages and close; also while NATS is away."""
     await client.drain()
 
 
 async def publish(client: Client, subject: str, message: Message) -> None:
-    """Send to whoever listens now. While NATS is away up to 2 MiB wait for it; then BusUnavailable is raised."""
+    """Send a message to the current subscribers. While NATS is away, up to 2 MiB are buffered.
+
+    Raises BusUnavailable when the buffer is full, MessageRefused for a message over the payload limit.
+    """
     body, headers = encode(message)
     trace.inject(headers)
     try:
         await client.publish(subject, body, headers=headers)
     except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError) as error:
-        raise BusUnavailable(f"{subject}: not connected to NATS, and no more can wait for it") from error
+        raise BusUnavailable(f"{subject}: not connected to NATS, and the buffer is full") from error
     except nats.errors.MaxPayloadError as error:
         raise MessageRefused(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
 
@@ -82,14 +85,15 @@ async def publish(client: Client, subject: str, message: Message) -> None:
 async def publish_durable(client: Client, subject: str, message: Message, *, message_id: str) -> int:
     """Store a message in the stream of its subject, once per id, and return its stream sequence.
 
-    It is tried for 15 s with the same id. Raises BusUnavailable after that, MessageRefused when trying is useless.
+    The message is retried for 15 s with the same id. Raises BusUnavailable after that, and MessageRefused when a retry
+    is useless.
     """
     body, headers = encode(message, message_id=message_id)
     return await store(client, subject, body, headers)
 
 
 async def store(client: Client, subject: str, body: bytes, headers: Mapping[str, str]) -> int:
-    """Store a body in the stream of a subject and return its stream sequence; the headers should hold an id.
+    """Store a body in the stream of a subject and return its stream sequence. The headers should contain an id.
 
     Raises as `publish_durable` does.
     """
@@ -148,15 +152,15 @@ async def dead_letter(
     *,
     origin: str | None = None,
 ) -> None:
-    """Keep a message that nobody can handle for the operators, once.
+    """Store a message that cannot be handled as a dead letter, once, for the operators.
 
-    `origin` is its place, `<stream>-<sequence>`, when it came from a stream; else subject and body make the id, so
-    that the same garbage sent over and over is kept once per deduplication window. Raises as `publish_durable` does.
+    For a message from a stream, `origin` is its position `<stream>-<sequence>`. Otherwise subject and body make the id,
+    so that repeated garbage is stored once per deduplication window. Raises as `publish_durable` does.
     """
-    place = origin or hashlib.sha256(subject.encode() + b"\0" + body).hexdigest()[:32]
+    position = origin or hashlib.sha256(subject.encode() + b"\0" + body).hexdigest()[:32]
     kept = {key: value for key, value in (headers or {}).items() if not key.lower().startswith("nats-")}
     kept = {CONTENT_TYPE: "application/octet-stream"} | kept
-    kept |= {MESSAGE_ID: f"dlq-{place}", REASON: reason[:_LONGEST_REASON], ORIGIN: subject}
+    kept |= {MESSAGE_ID: f"dlq-{position}", REASON: reason[:_LONGEST_REASON], ORIGIN: subject}
     DEAD_LETTERS.labels(family(subject)).inc()
     log.warning("dead_letter", subject=subject, reason=reason, bytes=len(body), origin=origin)
     await store(client, subjects.dead_letter(subject), body, kept)
@@ -168,10 +172,11 @@ async def subscribe[M: BaseModel](
     model: type[M],
     handler: Callable[[Subject, M], Awaitable[None]],
 ) -> Subscription:
-    """Hand each message on a subject to `handler`, one after the other in their order.
+    """Pass each message on a subject to `handler`, one after the other and in order.
 
-    What cannot be read goes to the dead letters. A handler that raises is logged; the message is lost to it, as is
-    what is sent while nobody is connected: use this for full states, and `last` for the one that was missed.
+    A message that cannot be parsed becomes a dead letter. An exception of the handler is logged. Its message is lost,
+    and so are messages that are sent while the client is not connected. Therefore use this for full states, and read a
+    missed one with `last`.
     """
 
     async def receive(message: Msg) -> None:
@@ -196,7 +201,7 @@ async def subscribe[M: BaseModel](
 
 
 async def bury(client: Client, message: Msg, reason: str) -> None:
-    """Send a core message to the dead letters; only a log line is left of it when they cannot be reached."""
+    """Send a core message to the dead letters; if that fails, only a log line remains."""
     try:
         await dead_letter(client, message.subject, message.data, message.headers, reason)
     except (BusUnavailable, MessageRefused) as error:

@@ -1,4 +1,4 @@
-"""How a service proves to NATS who it is. Files are read at each connect, so that they can be renewed underneath it."""
+"""Authentication of a service at NATS. Files are read at every connect, so they can be renewed at any time."""
 
 import base64
 import re
@@ -14,11 +14,11 @@ _SEED = "USER NKEY SEED"
 
 
 class CredentialsUnreadable(OSError):
-    """A password or credentials file is missing or damaged. An OSError, which the client answers by trying again."""
+    """A password or credentials file is missing or damaged. It is an OSError, on which nats-py retries the connect."""
 
 
 def connect_options(settings: ServiceSettings) -> Mapping[str, Any]:
-    """The authentication arguments of nats-py's `connect`; none of them when nothing is configured."""
+    """The authentication arguments of nats-py's `connect`; empty when nothing is configured."""
     if (path := settings.nats_credentials_file) is not None:
         return {
             "user_jwt_cb": lambda: bytearray(_section(path, _JWT).encode()),
@@ -40,17 +40,17 @@ def _section(path: Path, name: str) -> str:
     for found in _SECTION.finditer(_read(path)):
         if found[1] == name:
             return found[2]
-    raise CredentialsUnreadable(f"{path} holds no {name}: it must be a .creds file of a NATS user")
+    raise CredentialsUnreadable(f"{path} contains no {name}: it must be the .creds file of a NATS user")
 
 
 def _sign(seed: str, nonce: str) -> bytes:
-    # Only who logs in this way pays for the cryptography.
+    # Imported here, because only services that use such credentials need the cryptography.
     import nkeys  # type: ignore[import-untyped]
 
     try:
         pair = nkeys.from_seed(bytearray(seed.encode()))
     except Exception as error:
-        raise CredentialsUnreadable(f"the {_SEED} is no valid one ({type(error).__name__})") from None
+        raise CredentialsUnreadable(f"the {_SEED} is invalid ({type(error).__name__})") from None
     try:
         return base64.b64encode(pair.sign(nonce.encode()))
     finally:

@@ -1,4 +1,4 @@
-"""Direct get: reading a stream without a consumer, from any replica that has it (ADR-31)."""
+"""Direct get (NATS ADR-31): reading a stream without a consumer, from any of its replicas."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +19,7 @@ _NOTHING = "404"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message as a stream keeps it."""
+    """A message as a stream stores it."""
 
     sequence: int
     subject: str
@@ -28,9 +28,9 @@ class Stored:
 
 
 async def last[M: BaseModel](client: Client, stream: str, subject: str, model: type[M]) -> tuple[M, int] | None:
-    """The last message on a subject of a stream and its sequence; None when there is none.
+    """Returns the last message on a subject of a stream, with its sequence; None if there is none.
 
-    The subject stands in the request's own subject, which is what permissions can limit. Raises BusUnavailable and
+    The request's own subject contains the subject, so that permissions can limit it. Raises BusUnavailable and
     InvalidMessage.
     """
     request = f"$JS.API.DIRECT.GET.{stream}.{subject}"
@@ -39,21 +39,21 @@ async def last[M: BaseModel](client: Client, stream: str, subject: str, model: t
         async with client.while_connected(REQUEST_SECONDS):
             answer = await client.request(request, timeout=REQUEST_SECONDS)
     except nats.errors.NoRespondersError as error:
-        raise BusUnavailable(f"{request}: there is no such stream, or it allows no direct get") from error
+        raise BusUnavailable(f"{request}: the stream does not exist or does not allow direct get") from error
     except (nats.errors.Error, TimeoutError) as error:
         raise BusUnavailable(f"{request}: no answer ({error or type(error).__name__})") from error
     if (status := _status(answer)) == _NOTHING:
         return None
     if status is not None:
-        raise BusUnavailable(f"{request}: {_words(answer)}")
+        raise BusUnavailable(f"{request}: {_error(answer)}")
     stored = _stored(answer)
     return decode(model, stored.body, dict(stored.headers)), stored.sequence
 
 
 async def replay(client: Client, stream: str, subject_filter: str, *, after: int = 0) -> AsyncIterator[Stored]:
-    """All messages of a stream that match a filter and whose sequence is higher than `after`, in their order.
+    """Yields the messages of a stream that match a filter, in order, from the first sequence above `after`.
 
-    It ends at what was the stream's end. Raises BusUnavailable; it may be begun again after the last that came.
+    Ends at the current end of the stream. Raises BusUnavailable; then replay again after the last message received.
     """
     request = f"$JS.API.DIRECT.GET.{stream}"
     await _connected(client, request)
@@ -94,14 +94,14 @@ async def _page(answers: Subscription, request: str) -> tuple[list[Stored], bool
             case "404":
                 return found, False
             case _:
-                raise BusUnavailable(f"{request}: {_words(answer)}")
+                raise BusUnavailable(f"{request}: {_error(answer)}")
 
 
 def _status(answer: Msg) -> str | None:
     return (answer.headers or {}).get("Status")
 
 
-def _words(answer: Msg) -> str:
+def _error(answer: Msg) -> str:
     headers = answer.headers or {}
     return f"{headers.get('Status')} {headers.get('Description', '')}".rstrip()
 

@@ -1,4 +1,4 @@
-"""Telling facts: each becomes one CloudEvent in the EVENT stream, however often it is told."""
+"""Publishing facts: each becomes one CloudEvent in the EVENT stream, however often it is published."""
 
 from datetime import datetime
 
@@ -11,17 +11,17 @@ from clusterra_runtime.nats.client import Client
 
 
 class EventPublisher:
-    """Tells the facts of one service."""
+    """Publishes the facts of one service as events."""
 
     def __init__(self, client: Client, service: str) -> None:
         self._client = client
         self._service = service
 
     async def tell(self, ref: ClusterRef, fact: Fact, *, version: str, time: datetime) -> None:
-        """Store the event of a fact; `version` tells it from others of its kind for the same entity.
+        """Store the event of a fact. `version` distinguishes it from others of the same kind for the same entity.
 
-        Telling it again within the stream's deduplication window changes nothing; after that, the archive knows
-        its id. Raises as `bus.publish_durable` does.
+        A repetition within the stream's deduplication window changes nothing; after that, the archive recognises the
+        id. Raises as `bus.publish_durable` does.
         """
         event = event_of(self._service, ref, fact, version=version, time=time)
         await publish_durable(self._client, subjects.event(ref, fact.kind), event, message_id=event.id)

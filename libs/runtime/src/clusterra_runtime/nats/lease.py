@@ -1,8 +1,8 @@
-"""Partition leases: which replica works on what, kept in the KV bucket `leases` (NATS' ADR-8, ADR-43 and ADR-48).
+"""Partition leases: which replica works on which partition, in the KV bucket `leases` (NATS ADR-8, ADR-43, ADR-48).
 
-A lease is a key that the server removes when nobody renews it. It spares replicas from doing the same work; what makes
-a mistake harmless is its fence: every state written under a lease carries the fence, on condition that the stored one
-is not higher (`condition.at_most("fence", lease.fence)`).
+A lease is a key that the server removes unless it is renewed. Leases prevent replicas from doing the same work. Safety
+comes from the fencing token: every state that is written under a lease carries its fence, and the write requires that
+the stored fence is not higher (`condition.at_most("fence", lease.fence)`).
 """
 
 import asyncio
@@ -33,43 +33,48 @@ _LEAVE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on a partition. A later lease on it has a higher fence, whoever holds it."""
+    """The right to work on a partition. Every later lease of the partition has a higher fence, whoever holds it."""
 
     partition: int
     fence: int
 
 
 type Work = Callable[[Lease], Coroutine[Any, Any, None]]
-"""Runs while the lease is held. It is cancelled when the lease is lost or wanted elsewhere, and should end quickly."""
+"""Runs while the lease is held. It is cancelled when the lease is lost or released, and should then end quickly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast leases change hands: a dead holder's partitions within `ttl + poll` and about a second."""
+    """How fast leases change hands: the partitions of a dead holder are taken over within `ttl + poll` + 1 s."""
 
     ttl_seconds: int = 7
-    """The server counts whole seconds."""
+    """An integer, because the server counts whole seconds."""
     renew_seconds: float = 2.0
     poll_seconds: float = 1.0
     margin_seconds: float = 1.5
-    """A holder gives up this long before the server does: in this time its work must end."""
+    """A holder gives up its lease this long before it expires at the server; its work must end in this time."""
 
 
 @dataclass(slots=True)
-class _Tenure:
+class _Holding:
+    """A lease that this replica holds, with the revision of its key."""
+
     lease: Lease
     revision: int
     deadline: float
-    """On the event loop's clock; not held from then on, whatever else the loop is doing."""
+    """The time on the event loop's clock from which the lease is no longer held, even if the loop is blocked."""
 
 
 class Leases:
-    """Holds this replica's share of a service's partitions, and runs `work` for each of them.
+    """Acquires this replica's share of a service's partitions, and runs `work` for each of them.
 
-    Guarantees: of any number of replicas at most one holds a partition (`held`) at a time, as long as clocks run at
-    the same rate; each lease's fence is higher than that of all earlier ones of its partition, also over a restart or
-    a loss of the bucket; with some replica alive each partition is held again `Pace` after its holder died, at once
-    after it stopped in order. Replicas take equal shares: one that holds more gives the rest back.
+    Guarantees:
+    - At most one replica holds a partition (`held`) at a time, as long as the replicas' clocks run at the same rate.
+    - The fence of a lease is higher than those of all earlier leases of its partition, also over a restart or a loss of
+      the bucket.
+    - While a replica is alive, each partition is held again within the times of `Pace` after its holder died, and
+      immediately after its holder stopped in order.
+    - Replicas hold equal shares: a replica that holds more releases the rest.
     """
 
     def __init__(
@@ -87,21 +92,21 @@ class Leases:
         self._partitions = partitions
         self._work = work
         self._pace = pace
-        # A replica that was restarted under its old name is another holder.
+        # A replica that was restarted under its old name counts as another holder.
         holder = f"{re.sub('[^A-Za-z0-9_-]', '-', instance)}-{secrets.token_hex(6)}"
         self._value = json.dumps({"holder": holder}).encode()
         self._member = f"{self._prefix}member.{holder}"
-        self._held: dict[int, _Tenure] = {}
-        self._tenures: dict[int, asyncio.Task[None]] = {}
+        self._held: dict[int, _Holding] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
 
     @property
     def held(self) -> Mapping[int, Lease]:
-        """The leases that are held at this very moment, by partition. Look again after each await."""
+        """The leases that are held at this moment, by partition. Read it again after each await."""
         now = asyncio.get_running_loop().time()
-        return {partition: tenure.lease for partition, tenure in self._held.items() if tenure.deadline > now}
+        return {partition: holding.lease for partition, holding in self._held.items() if holding.deadline > now}
 
     async def run(self) -> None:
-        """Compete for partitions until cancelled; then end the work and release them."""
+        """Compete for partitions until cancelled; then end the work and release the partitions."""
         try:
             while True:
                 try:
@@ -110,119 +115,118 @@ class Leases:
                     log.warning("leases_not_polled", reason=str(error))
                 await asyncio.sleep(self._pace.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311
         finally:
-            for partition in self._tenures:
-                self._give_up(partition)
-            await asyncio.gather(*self._tenures.values(), return_exceptions=True)
+            for partition in self._tasks:
+                self._release(partition)
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
             await self._remove(self._member)
 
     async def _compete(self) -> None:
         await self._put(self._member)
         members, taken, created = await self._competitors()
         share = -(-self._partitions // max(members, 1))
-        mine = sorted(self._tenures)
+        mine = sorted(self._tasks)
         for partition in mine[share:]:
-            self._give_up(partition)
-        free = [key for key in range(self._partitions) if key not in self._tenures and self._key(key) not in taken]
+            self._release(partition)
+        free = [key for key in range(self._partitions) if key not in self._tasks and self._key(key) not in taken]
         random.shuffle(free)
         for partition in free[: max(share - len(mine), 0)]:
-            await self._take(partition, created)
+            await self._acquire(partition, created)
 
     async def _competitors(self) -> tuple[int, Collection[str], datetime]:
-        """How many replicas there are, the keys that are taken, and when the bucket was made."""
+        """The number of replicas, the taken keys, and the creation time of the bucket."""
         info = await self._js.stream_info(_STREAM, subjects_filter=f"{self._prefix}>")
         if info.created is None:
-            raise nats.errors.Error(f"the server does not tell when {_STREAM} was made, so no lease can be ordered")
+            raise nats.errors.Error(f"the server does not report when {_STREAM} was created, so leases have no order")
         taken = info.state.subjects or {}
         return sum(key.startswith(f"{self._prefix}member.") for key in taken), taken, info.created
 
-    async def _take(self, partition: int, created: datetime) -> None:
+    async def _acquire(self, partition: int, created: datetime) -> None:
         sent_at = asyncio.get_running_loop().time()
         try:
             revision = await self._put(self._key(partition), replaces=0)
         except _Replaced:
             return
-        # Revisions begin again when the bucket is lost and made anew; the time at which it was made grows. Their sum
-        # fits into JSON's exact integers.
+        # Revisions start again when the bucket is lost and created again, but its creation time grows. The sum of both
+        # fits into the integers that JSON represents exactly.
         fence = int(created.timestamp() * 1_000_000) + revision
-        tenure = _Tenure(Lease(partition, fence), revision, self._deadline(sent_at))
-        task = asyncio.create_task(self._hold(tenure), name=f"lease-{self._service}-{partition}")
-        self._tenures[partition] = task
-        task.add_done_callback(lambda _: self._tenures.pop(partition))
+        holding = _Holding(Lease(partition, fence), revision, self._deadline(sent_at))
+        task = asyncio.create_task(self._hold(holding), name=f"lease-{self._service}-{partition}")
+        self._tasks[partition] = task
+        task.add_done_callback(lambda _: self._tasks.pop(partition))
 
-    def _give_up(self, partition: int) -> None:
-        tenure = self._tenures[partition]
-        # A second cancellation would cut the end of the work short.
-        if not tenure.cancelling():
-            tenure.cancel()
+    def _release(self, partition: int) -> None:
+        task = self._tasks[partition]
+        # A second cancellation would interrupt the clean-up of the work.
+        if not task.cancelling():
+            task.cancel()
 
-    async def _hold(self, tenure: _Tenure) -> None:
-        """Run the work for as long as the lease is renewed; when cancelled, renew it until the work has ended."""
-        partition, fence = tenure.lease.partition, tenure.lease.fence
-        self._held[partition] = tenure
+    async def _hold(self, holding: _Holding) -> None:
+        """Run the work while the lease is renewed; when cancelled, renew the lease until the work has ended."""
+        partition, fence = holding.lease.partition, holding.lease.fence
+        self._held[partition] = holding
         log.info("lease_acquired", service=self._service, partition=partition, fence=fence)
-        keeping = asyncio.create_task(self._keep(tenure))
-        work = asyncio.create_task(self._work(tenure.lease))
+        renewing = asyncio.create_task(self._renew_until_lost(holding))
+        work = asyncio.create_task(self._work(holding.lease))
         try:
-            await asyncio.wait({keeping, work}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({renewing, work}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            reason = "lost" if keeping.done() else "work ended" if work.done() else "given up"
+            reason = "lost" if renewing.done() else "work ended" if work.done() else "given up"
             work.cancel()
             (failure,) = await asyncio.gather(work, return_exceptions=True)
-            keeping.cancel()
+            renewing.cancel()
             del self._held[partition]
-            await self._remove(self._key(partition), up_to=tenure.revision)
+            await self._remove(self._key(partition), up_to=holding.revision)
             error = None if isinstance(failure, asyncio.CancelledError) else failure
             log.info("lease_ended", service=self._service, partition=partition, fence=fence, reason=reason)
             if isinstance(error, BaseException):
                 log.error("lease_work_failed", service=self._service, partition=partition, exc_info=error)
 
-    async def _keep(self, tenure: _Tenure) -> None:
-        """Renew a lease; return when it is lost."""
+    async def _renew_until_lost(self, holding: _Holding) -> None:
         loop = asyncio.get_running_loop()
         pause = self._pace.renew_seconds
         try:
-            async with asyncio.timeout_at(tenure.deadline) as limit:
+            async with asyncio.timeout_at(holding.deadline) as limit:
                 while True:
                     await asyncio.sleep(pause)
                     pause = _RETRY_SECONDS
                     sent_at = loop.time()
                     try:
-                        if await self._renewed(tenure):
+                        if await self._renew(holding):
                             pause = self._pace.renew_seconds
-                            tenure.deadline = self._deadline(sent_at)
-                            limit.reschedule(tenure.deadline)
-                        elif not await self._renewed_unheard(tenure):
+                            holding.deadline = self._deadline(sent_at)
+                            limit.reschedule(holding.deadline)
+                        elif not await self._adopt_unacknowledged_renewal(holding):
                             return
                         else:
                             pause = 0
                     except nats.errors.Error as error:
-                        log.warning("lease_not_renewed", partition=tenure.lease.partition, reason=str(error))
+                        log.warning("lease_not_renewed", partition=holding.lease.partition, reason=str(error))
         except TimeoutError:
-            log.warning("lease_renewed_too_late", partition=tenure.lease.partition)
+            log.warning("lease_renewed_too_late", partition=holding.lease.partition)
         finally:
-            tenure.deadline = 0.0
+            holding.deadline = 0.0
 
-    async def _renewed(self, tenure: _Tenure) -> bool:
+    async def _renew(self, holding: _Holding) -> bool:
         try:
-            tenure.revision = await self._put(self._key(tenure.lease.partition), replaces=tenure.revision)
+            holding.revision = await self._put(self._key(holding.lease.partition), replaces=holding.revision)
         except _Replaced:
             return False
         return True
 
-    async def _renewed_unheard(self, tenure: _Tenure) -> bool:
-        """Whether it was replaced by a renewal of ours whose answer did not come; then that is the one to renew."""
+    async def _adopt_unacknowledged_renewal(self, holding: _Holding) -> bool:
+        """Take over the revision of our own renewal whose answer was lost; returns whether there was one."""
         try:
-            stored = await self._js.get_msg(_STREAM, subject=self._key(tenure.lease.partition))
+            stored = await self._js.get_msg(_STREAM, subject=self._key(holding.lease.partition))
         except NotFoundError:
             return False
         if stored.data != self._value or stored.seq is None:
             return False
-        tenure.revision = stored.seq
+        holding.revision = stored.seq
         return True
 
     async def _put(self, key: str, *, replaces: int | None = None) -> int:
-        """Write a key for another TTL, if its revision is still the one it replaces (0: if there is none)."""
-        # KeyValue.update would drop the TTL and so make the lease permanent.
+        """Write a key for another TTL, on condition that its revision is `replaces` (0: that it does not exist)."""
+        # KeyValue.update would drop the TTL, so the lease would never expire.
         headers = {} if replaces is None else {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(replaces)}
         try:
             answer = await self._js.publish(
@@ -235,7 +239,7 @@ class Leases:
         return answer.seq
 
     async def _remove(self, key: str, *, up_to: int | None = None) -> None:
-        """Remove a key, if its revision is not above `up_to`; leaves no marker, so that others see it is free."""
+        """Remove a key unless its revision is above `up_to`. Leaves no delete marker, so the key counts as free."""
         seq = None if up_to is None else up_to + 1
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
@@ -244,7 +248,7 @@ class Leases:
             log.warning("lease_left_to_expire", key=key, reason=str(error))
 
     def _deadline(self, sent_at: float) -> float:
-        """When a lease written by a request sent at this time is no more held; the server counts from its arrival."""
+        """When a lease ends that was written by a request sent at this time; the server counts from its arrival."""
         return sent_at + self._pace.ttl_seconds - self._pace.margin_seconds
 
     @property
@@ -256,4 +260,4 @@ class Leases:
 
 
 class _Replaced(Exception):
-    """The key has another revision than the expected one."""
+    """The key does not have the expected revision."""

@@ -1,8 +1,8 @@
-"""The registry: every cluster's binding, kept in memory as the KV bucket has it.
+"""The registry: the bindings of all clusters, a copy in memory of the KV bucket.
 
-No consumer and no KV watch stand behind it: those go blind for up to 17 s when the server restarts. What is
-published to the bucket is only a hint to read on from the last sequence; the connection's renewal is another; and
-every 30 s everything is read again.
+It uses neither a consumer nor a KV watch, because those miss changes for up to 17 s after a restart of the server.
+Instead, a message to the bucket is a hint to read the entries after the last known sequence. Everything is read again
+after every reconnect and every 30 s.
 """
 
 import asyncio
@@ -42,9 +42,9 @@ type OnChange = Callable[[ClusterRef, ClusterBinding | None], None]
 
 
 class Registry:
-    """The bindings of all clusters. What cannot be read keeps its last good state.
+    """The bindings of all clusters. A cluster whose entry cannot be parsed keeps its last valid binding.
 
-    `on_change` callbacks are called on the event loop with each new binding, and with None when a cluster is gone.
+    `on_change` callbacks run on the event loop with each new binding, and with None when a cluster was removed.
     """
 
     def __init__(self) -> None:
@@ -63,27 +63,27 @@ class Registry:
         return MappingProxyType(self._clusters)
 
     def get(self, ref: ClusterRef) -> ClusterBinding | None:
-        """A cluster's binding, None when there is no such cluster."""
+        """The binding of a cluster; None if the cluster does not exist."""
         return self._clusters.get(ref)
 
     async def start(self, client: Client) -> None:
-        """Read everything, waiting for the bucket as long as it takes, and follow it from then on."""
+        """Read the whole bucket, waiting for it without limit, and follow it from then on."""
         self._task = asyncio.create_task(self._follow(client), name="registry")
         await self._loaded.wait()
 
     async def stop(self) -> None:
-        """Follow the bucket no more."""
+        """Stop following the bucket."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _follow(self, client: Client) -> None:
-        subscription = await client.subscribe(f"{_PREFIX}>", cb=self._hinted)
-        forget = client.on_reconnect(self._renewed)
+        subscription = await client.subscribe(f"{_PREFIX}>", cb=self._on_hint)
+        forget = client.on_reconnect(self._on_reconnect)
         try:
             while True:
                 try:
-                    await self._catch_up(client)
+                    await self._read(client)
                 except BusUnavailable as error:
                     log.warning("registry_not_read", reason=str(error))
                     self._stale = True
@@ -103,14 +103,14 @@ class Registry:
         except TimeoutError:
             self._stale = True
 
-    async def _hinted(self, _message: Msg) -> None:
+    async def _on_hint(self, _message: Msg) -> None:
         self._hint.set()
 
-    def _renewed(self) -> None:
+    def _on_reconnect(self) -> None:
         self._stale = True
         self._hint.set()
 
-    async def _catch_up(self, client: Client) -> None:
+    async def _read(self, client: Client) -> None:
         self._hint.clear()
         if self._stale:
             self._stale = False
@@ -137,13 +137,13 @@ class Registry:
             raise _NothingNew
 
     async def _read_all(self, client: Client) -> None:
-        seen: set[str] = set()
+        present: set[str] = set()
         self._sequence = 0
         async for entry in replay(client, _STREAM, f"{_PREFIX}>"):
-            seen.add(entry.subject)
+            present.add(entry.subject)
             self._take(client, entry)
-        for subject in [known for known in self._revisions if known not in seen]:
-            # A key that is written while we read moves behind what we have read: only its own absence counts.
+        for subject in [known for known in self._revisions if known not in present]:
+            # The replay misses a key that is written meanwhile, so check that each missing key is really absent.
             if not [entry async for entry in replay(client, _STREAM, subject)]:
                 del self._revisions[subject]
                 self._set(subject, None)
@@ -184,11 +184,11 @@ async def _bury(client: Client, entry: Stored, reason: str) -> None:
 
 
 async def put_binding(client: Client, ref: ClusterRef, binding: ClusterBinding) -> None:
-    """Project a cluster's binding for the others; only the gateway does. Raises as `bus.publish_durable` does."""
+    """Write a cluster's binding for the other services; only the gateway does. Raises as `bus.publish_durable` does."""
     body, headers = encode(binding)
     await store(client, f"{_PREFIX}{ref.key}", body, headers)
 
 
 async def delete_binding(client: Client, ref: ClusterRef) -> None:
-    """Take a cluster out of the registry; only the gateway does. Raises as `bus.publish_durable` does."""
+    """Remove a cluster from the registry; only the gateway does. Raises as `bus.publish_durable` does."""
     await store(client, f"{_PREFIX}{ref.key}", b"", {_OPERATION: "DEL"})

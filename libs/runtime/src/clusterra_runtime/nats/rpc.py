@@ -1,4 +1,4 @@
-"""Request and reply on the bus, with typed requests, typed results and typed errors."""
+"""Requests and replies on the bus, with typed requests, results and errors."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class RpcFailed(Exception):
-    """A request that failed: handlers raise it to answer so, `call` raises what was answered."""
+    """A request failed. A handler raises it to answer with an error; `call` raises the answered error."""
 
     def __init__(self, error: RpcError) -> None:
         super().__init__(f"{error.kind}: {error.detail}")
@@ -37,20 +37,20 @@ async def call[T: Wire](
 ) -> T:
     """Send a request and wait for its result.
 
-    Raises RpcFailed: with the answered error; of kind `unavailable` when nobody serves the subject, nobody answers
-    in time or there is no connection; of kind `invalid` when the request is too large or the reply is none.
+    Raises RpcFailed with the answered error; with the kind `unavailable` if nobody serves the subject, no answer comes
+    in time or there is no connection; with the kind `invalid` if the request is too large or the answer is not a reply.
     """
     body, headers = encode(request)
     trace.inject(headers)
     deadline = time.monotonic() + timeout_seconds
-    # Not into nats-py's buffer: it would be sent after the caller was told that it failed.
+    # Never into nats-py's buffer: it would be sent later, although the caller was told that the request failed.
     if not await client.wait_connected(timeout_seconds):
         raise RpcFailed(_unavailable(f"{subject}: not connected to the bus"))
     try:
         async with client.while_connected(deadline - time.monotonic()):
             answer = await client.request(subject, body, timeout=timeout_seconds, headers=headers)
     except nats.errors.NoRespondersError:
-        raise RpcFailed(_unavailable(f"{subject}: nobody serves it at the moment")) from None
+        raise RpcFailed(_unavailable(f"{subject}: no service answers it at the moment")) from None
     except TimeoutError:
         raise RpcFailed(_unavailable(f"{subject}: no answer within {timeout_seconds:g} s")) from None
     except nats.errors.MaxPayloadError:
@@ -65,7 +65,7 @@ async def call[T: Wire](
         raise RpcFailed(RpcError(kind="invalid", detail=f"{subject}: {error}")) from error
     if reply.error is not None:
         raise RpcFailed(reply.error)
-    assert reply.result is not None  # noqa: S101 - the model holds one of both
+    assert reply.result is not None  # noqa: S101 - the model ensures it
     return reply.result
 
 
@@ -100,13 +100,13 @@ async def serve[S, M: BaseModel, T: Wire](
     concurrency: int = 64,
     parse: Callable[[str], S] = subjects.parse,  # type: ignore[assignment]
 ) -> Subscription:
-    """Answer the requests on a subject, at most `concurrency` at once; those with the same `queue` share them.
+    """Answer the requests on a subject, at most `concurrency` at once. Servers with the same `queue` share them.
 
-    A request that cannot be read is answered `invalid` and kept as a dead letter; RpcFailed is answered as it is;
-    any other exception is logged and answered `unavailable` without its text. `parse` reads the subject:
-    `subjects.parse_usage` for those that are about a tenant.
+    A request that cannot be parsed is answered `invalid` and becomes a dead letter. An RpcFailed of the handler is
+    answered with its error. Any other exception is logged and answered `unavailable` without its text. `parse` reads
+    the subject; subjects of a tenant need `subjects.parse_usage`.
     """
-    places = asyncio.Semaphore(concurrency)
+    slots = asyncio.Semaphore(concurrency)
 
     async def answer(message: Msg) -> None:
         started = time.perf_counter()
@@ -118,7 +118,7 @@ async def serve[S, M: BaseModel, T: Wire](
                 garbage = str(error)
                 reply = Reply[T](error=RpcError(kind="invalid", detail=garbage))
             finally:
-                places.release()
+                slots.release()
             outcome = reply.error.kind if reply.error else "ok"
             await _respond(client, message, reply)
             RPC_SECONDS.labels(family(message.subject), outcome).observe(time.perf_counter() - started)
@@ -126,7 +126,7 @@ async def serve[S, M: BaseModel, T: Wire](
                 await bury(client, message, garbage)
 
     async def receive(message: Msg) -> None:
-        await places.acquire()
+        await slots.acquire()
         client.work(answer(message))
 
     return await client.listen(subject, receive, queue)
@@ -150,8 +150,8 @@ async def _answer[S, M: BaseModel, T: Wire](
             return Reply(
                 error=RpcError(
                     kind="unavailable",
-                    detail="the request failed for a reason that is not yours",
-                    hint=f"try again; the logs have more about trace {trace.trace_id()}",
+                    detail="the request failed because of an internal error",
+                    hint=f"try again; the logs have details under trace {trace.trace_id()}",
                 )
             )
 

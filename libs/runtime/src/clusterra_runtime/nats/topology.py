@@ -1,7 +1,7 @@
-"""`python -m clusterra_runtime.nats.topology apply|check`: streams, consumers and buckets of a server as declared.
+"""`python -m clusterra_runtime.nats.topology apply|check`: makes a server match the declared topology.
 
-The declaration is `clusterra_contracts.bus.topology`. Applying it twice changes nothing the second time. What the
-server has beyond the declaration stays, and nothing is ever deleted.
+`clusterra_contracts.bus.topology` declares the streams, consumers and buckets. A second `apply` changes nothing.
+Objects and settings of the server that are not declared stay; nothing is ever deleted.
 """
 
 import argparse
@@ -34,7 +34,7 @@ type Config = dict[str, Any]
 
 
 class TopologyConflict(RuntimeError):
-    """The server refuses a change, such as of a stream's storage. Somebody must delete the old object first."""
+    """The server rejects a change, such as of a stream's storage. An operator must delete the old object first."""
 
 
 class NotReady(RuntimeError):
@@ -43,7 +43,7 @@ class NotReady(RuntimeError):
 
 @dataclass(frozen=True)
 class Change:
-    """What differs between a declared object and the server's. `fields` maps a name to what was and what shall be."""
+    """How an object of the server differs from its declaration. `fields` maps a name to the old and the new value."""
 
     what: str
     created: bool
@@ -58,7 +58,7 @@ class Change:
 
 
 def stream_config(stream: Stream, replicas: int = 1) -> Config:
-    """A stream as JetStream's API spells it; times are nanoseconds there."""
+    """The configuration of a stream for JetStream's API; its times are in nanoseconds."""
     config: Config = {
         "name": stream.name,
         "description": stream.description,
@@ -80,7 +80,7 @@ def stream_config(stream: Stream, replicas: int = 1) -> Config:
 
 
 def bucket_config(bucket: Bucket, replicas: int = 1) -> Config:
-    """The stream behind a key-value bucket, as the clients' KV layer makes it; entries may have a time to live."""
+    """The configuration of a bucket's stream, as NATS clients create it; entries may have a time to live."""
     return {
         "name": f"KV_{bucket.name}",
         "description": bucket.description,
@@ -99,7 +99,7 @@ def bucket_config(bucket: Bucket, replicas: int = 1) -> Config:
 
 
 def consumer_config(consumer: Consumer) -> Config:
-    """A durable pull consumer as JetStream's API spells it."""
+    """The configuration of a durable pull consumer for JetStream's API."""
     return {
         "name": consumer.name,
         "durable_name": consumer.name,
@@ -115,7 +115,7 @@ def consumer_config(consumer: Consumer) -> Config:
 
 @dataclass(frozen=True)
 class _Declared:
-    """An object of the topology with its three requests."""
+    """A declared object, with the subjects of its three requests."""
 
     what: str
     config: Config
@@ -150,12 +150,12 @@ def _declared(replicas: int) -> Iterable[_Declared]:
 
 
 async def apply(client: Client, *, replicas: int = 1, change: bool = True) -> list[Change]:
-    """Create and update what differs, and return it; with `change=False` only return it.
+    """Create and update objects that differ, and return the differences; with `change=False` only return them.
 
-    Raises TopologyConflict when the server refuses a change and NotReady when JetStream does not answer.
+    Raises TopologyConflict if the server rejects a change, and NotReady if JetStream does not answer.
     """
-    found = [await _match(client, declared, change=change) for declared in _declared(replicas)]
-    return [made for made in found if made is not None]
+    results = [await _match(client, declared, change=change) for declared in _declared(replicas)]
+    return [result for result in results if result is not None]
 
 
 async def _match(client: Client, declared: _Declared, *, change: bool) -> Change | None:
@@ -212,14 +212,14 @@ def _is_not_ready(error: Exception) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: prints what differs; `check` returns 1 when anything does, a refused change returns 2."""
+    """The command: prints the differences. Returns 1 if `check` finds any, 2 if the server rejects a change."""
     parser = argparse.ArgumentParser(prog="python -m clusterra_runtime.nats.topology", description=__doc__)
     parser.add_argument("action", choices=("apply", "check"))
-    parser.add_argument("--replicas", type=int, default=1, help="copies of each stream: 3 in production")
-    parser.add_argument("--nats-url", help="the environment's CLUSTERRA_NATS_URL by default")
-    parser.add_argument("--nats-user", help="CLUSTERRA_NATS_USER by default")
-    parser.add_argument("--nats-password-file", help="CLUSTERRA_NATS_PASSWORD_FILE by default")
-    parser.add_argument("--nats-credentials-file", help="CLUSTERRA_NATS_CREDENTIALS_FILE by default")
+    parser.add_argument("--replicas", type=int, default=1, help="replicas of each stream: 3 in production")
+    parser.add_argument("--nats-url", help="default: the environment variable CLUSTERRA_NATS_URL")
+    parser.add_argument("--nats-user", help="default: CLUSTERRA_NATS_USER")
+    parser.add_argument("--nats-password-file", help="default: CLUSTERRA_NATS_PASSWORD_FILE")
+    parser.add_argument("--nats-credentials-file", help="default: CLUSTERRA_NATS_CREDENTIALS_FILE")
     given = vars(parser.parse_args(arguments))
     action, replicas = given.pop("action"), given.pop("replicas")
     settings = ServiceSettings(**{name: value for name, value in given.items() if value is not None})

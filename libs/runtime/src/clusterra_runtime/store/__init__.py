@@ -1,1 +1,1 @@
-"""Versioned items with conditions and an outbox: a port, DynamoDB and memory behind it."""
+"""Versioned items with conditions and an outbox: a port with adapters for DynamoDB and for memory."""

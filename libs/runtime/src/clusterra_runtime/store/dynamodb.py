@@ -1,4 +1,4 @@
-"""The store on DynamoDB, or on whatever speaks its protocol at `AWS_ENDPOINT_URL`."""
+"""The store on DynamoDB, or on a server that speaks its protocol at `AWS_ENDPOINT_URL`."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from typing import Any, Self, override
 
 from clusterra_runtime.store.attribute_value import AttributeValue, item_of, item_record, key_of, key_record
 from clusterra_runtime.store.condition import holds
-from clusterra_runtime.store.dynamodb_client import Client, WriteRefused
+from clusterra_runtime.store.dynamodb_client import Client, WriteRejected
 from clusterra_runtime.store.dynamodb_expression import Expression, key_condition, live, unchanged
 from clusterra_runtime.store.dynamodb_tables import create_table
 from clusterra_runtime.store.item import Item, Key, canonical
@@ -23,7 +23,7 @@ from clusterra_runtime.store.store import (
     Table,
     Update,
     Write,
-    settle,
+    accept_repetition,
     token_record,
 )
 
@@ -33,25 +33,24 @@ _TRANSACTED = {Put: "Put", Update: "Update", Delete: "Delete", Check: "Condition
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _Rejection:
+    """A write whose condition failed for an item that DynamoDB still holds; the item may have expired."""
+
     write: Write
     found: Item | None
     expired: bool
 
-    @property
-    def in_vain(self) -> bool:
-        """Whether the write may happen as soon as the expired item is gone."""
-        return self.expired and holds(self.write.condition, None)
-
     def failure(self) -> ConditionFailed | None:
-        """The error to tell; None when but for an expired item the write could happen."""
-        return None if self.in_vain else ConditionFailed(self.write, None if self.expired else self.found)
+        """The error of the write; None if it will succeed once the expired item is removed."""
+        if self.expired and holds(self.write.condition, None):
+            return None
+        return ConditionFailed(self.write, None if self.expired else self.found)
 
 
 class DynamoDBStore(Store):
-    """Tables of DynamoDB. Open it with `async with`, once per process.
+    """Tables of DynamoDB. Open the store with `async with`, once per process.
 
-    `table_prefix` tells the tables of several installations in one account apart; `clock` gives epoch seconds.
+    `table_prefix` distinguishes the tables of several installations in one account; `clock` gives epoch seconds.
     """
 
     def __init__(self, *, table_prefix: str = "", clock: Callable[[], float] = time.time) -> None:
@@ -117,7 +116,7 @@ class DynamoDBStore(Store):
         found: list[Item] = []
         while limit is None or len(found) <= limit:
             if limit is not None:
-                # One more than wanted tells whether a page follows; some more than that make up for expired ones.
+                # One item beyond the limit shows whether a page follows; further items replace expired ones.
                 request["Limit"] = max(limit + 1 - len(found), _READ_AHEAD)
             answer = await self._client.call("query", **request)
             found += [item for record in answer["Items"] if (item := self._live(record)) is not None]
@@ -157,36 +156,36 @@ class DynamoDBStore(Store):
             items = [{_TRANSACTED[type(write)]: self._request(write)} for write in every]
             try:
                 await self._client.call("transact_write_items", TransactItems=items)
-            except WriteRefused as refused:
-                found = refused.found
+            except WriteRejected as rejected:
+                found = rejected.found
             else:
                 return
-            refusals = [
-                None if one is None else self._refusal(write, one) for write, one in zip(every, found, strict=True)
+            rejections = [
+                None if one is None else self._rejection(write, one) for write, one in zip(every, found, strict=True)
             ]
-            failures = [None if refusal is None else refusal.failure() for refusal in refusals]
+            failures = [None if rejection is None else rejection.failure() for rejection in rejections]
             if any(failures):
-                settle(record, failures)
+                accept_repetition(record, failures)
                 return
-            await self._remove_expired([refusal for refusal in refusals if refusal is not None])
+            await self._remove_expired([rejection for rejection in rejections if rejection is not None])
 
     async def _write(self, write: Put | Update | Delete) -> Any:
         returned = {"ReturnValues": "ALL_NEW"} if isinstance(write, Update) else {}
         while True:
             try:
                 return await self._client.call(_SINGLE[type(write)], **self._request(write), **returned)
-            except WriteRefused as refused:
-                (found,) = refused.found
-            refusal = self._refusal(write, found or {})
-            if (failure := refusal.failure()) is not None:
+            except WriteRejected as rejected:
+                (found,) = rejected.found
+            rejection = self._rejection(write, found or {})
+            if (failure := rejection.failure()) is not None:
                 raise failure
-            await self._remove_expired([refusal])
+            await self._remove_expired([rejection])
 
-    async def _remove_expired(self, refusals: Sequence[_Refusal]) -> None:
-        """Clear the way of a write from items that have expired, which DynamoDB may hold for days."""
-        for refusal in refusals:
-            if refusal.found is not None:
-                await self._remove(refusal.write.table, refusal.found)
+    async def _remove_expired(self, rejections: Sequence[_Rejection]) -> None:
+        """Remove the expired items that block a write; DynamoDB itself may hold them for days."""
+        for rejection in rejections:
+            if rejection.found is not None:
+                await self._remove(rejection.write.table, rejection.found)
 
     async def _remove(self, table: Table, item: Item) -> None:
         expression = Expression()
@@ -199,12 +198,12 @@ class DynamoDBStore(Store):
                 ConditionExpression=condition,
                 **expression.placeholders(),
             )
-        except WriteRefused:
-            return  # Somebody else removed or replaced it: the write that is tried again will see.
+        except WriteRejected:
+            return  # Somebody else removed or replaced the item; the repeated write will find out.
 
-    def _refusal(self, write: Write, record: Mapping[str, AttributeValue]) -> _Refusal:
+    def _rejection(self, write: Write, record: Mapping[str, AttributeValue]) -> _Rejection:
         item = item_of(record) if record else None
-        return _Refusal(write, item, expired=item is not None and self._expired(item))
+        return _Rejection(write, item, expired=item is not None and self._expired(item))
 
     def _request(self, write: Write) -> dict[str, Any]:
         expression = Expression()

@@ -1,4 +1,4 @@
-"""Calls to DynamoDB that never block the event loop, and its errors in the store's words."""
+"""Calls to DynamoDB that never block the event loop, with DynamoDB's errors translated to the store's."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +35,11 @@ _BUSY = frozenset(
 _CONFLICTS = frozenset({"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"})
 
 
-class WriteRefused(Exception):
-    """A condition did not hold. `found` has per write its failing item (empty: absent), or None for a passing one."""
+class WriteRejected(Exception):
+    """A condition did not hold. `found` has one entry per write: None if its condition held, else the item it found.
+
+    The item is empty if it was absent.
+    """
 
     def __init__(self, found: list[dict[str, Any] | None]) -> None:
         super().__init__()
@@ -44,13 +47,14 @@ class WriteRefused(Exception):
 
 
 class _Conflict(StoreUnavailable):
-    """Another transaction holds the item for a moment."""
+    """Another transaction is writing the item."""
 
 
 class Client:
-    """One boto3 client in a bounded pool of threads (async forks of it were measured to be no faster).
+    """One boto3 client in a bounded pool of threads; its async forks were measured to be no faster.
 
-    Region, credentials and endpoint come from AWS' own chain: `AWS_ENDPOINT_URL`, `AWS_DEFAULT_REGION`, roles.
+    Region, credentials and endpoint come from boto3's own configuration: `AWS_ENDPOINT_URL`, `AWS_DEFAULT_REGION`,
+    roles.
     """
 
     def __init__(self) -> None:
@@ -58,22 +62,22 @@ class Client:
         self._boto: DynamoDBClient | None = None
 
     async def open(self) -> None:
-        """Load the service model, which takes a moment; no request is made."""
+        """Load boto3's model of DynamoDB. No request is made."""
         self._boto = await asyncio.get_running_loop().run_in_executor(self._pool, _connect)
 
     async def close(self) -> None:
-        """Let running requests end and drop the connections."""
+        """Wait for running requests and close the connections."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
         if self._boto is not None:
             self._boto.close()
 
     async def call(self, operation: str, **request: Any) -> Any:
-        """Send one request, again after broken connections and conflicts.
+        """Send one request; it is retried after broken connections and conflicts.
 
-        Raises WriteRefused, StoreUnavailable, ItemTooLarge and StoreError.
+        Raises WriteRejected, StoreUnavailable, ItemTooLarge and StoreError.
         """
         if self._boto is None:
-            raise StoreError("the store is not open: use it inside of `async with`")
+            raise StoreError("the store is not open: use it inside `async with`")
         method = partial(getattr(self._boto, operation), **request)
         loop = asyncio.get_running_loop()
         async for attempt in stamina.retry_context(
@@ -89,7 +93,7 @@ class Client:
                         f"no answer from DynamoDB ({type(error).__name__}): check AWS_ENDPOINT_URL and the network"
                     ) from error
                 except BotoCoreError as error:
-                    raise StoreError(f"DynamoDB cannot be asked: {error}") from error
+                    raise StoreError(f"the request to DynamoDB failed: {error}") from error
         raise AssertionError("unreachable: the last attempt raises")
 
 
@@ -101,10 +105,10 @@ def _connect() -> "DynamoDBClient":
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
             read_timeout=READ_TIMEOUT_SECONDS,
             tcp_keepalive=True,
-            # The default one is composed anew for every request, which takes a tenth of its time.
+            # boto3 composes its default user agent for every request, which takes a tenth of the request's time.
             user_agent="clusterra",
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-            # Requests are made by this package only and its tests run against servers that check them.
+            # Only this package makes requests, and its tests run against servers that validate them.
             parameter_validation=False,
         ),
     )
@@ -123,13 +127,13 @@ def _translated(error: ClientError) -> Exception:
     if codes & _BUSY or answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
         return StoreUnavailable(f"DynamoDB is too busy ({code}): repeat the operation later")
     if "ConditionalCheckFailed" in codes:
-        return WriteRefused(
+        return WriteRejected(
             [reason.get("Item", {}) if reason["Code"] == "ConditionalCheckFailed" else None for reason in reasons]
         )
     if code == "ConditionalCheckFailedException":
-        return WriteRefused([answer.get("Item", {})])
+        return WriteRejected([answer.get("Item", {})])
     if code == "ResourceNotFoundException":
-        return TableMissing("there is no such table: call create_tables first")
+        return TableMissing("the table does not exist: call create_tables first")
     if "item size" in message.lower():
         return ItemTooLarge("an item would exceed 400 KiB: split it or keep the large part elsewhere")
-    return StoreError(f"DynamoDB refused {error.operation_name}: {code}: {message}")
+    return StoreError(f"DynamoDB rejected {error.operation_name}: {code}: {message}")

@@ -1,4 +1,4 @@
-"""Making DynamoDB tables: keys, expiry and indexes."""
+"""Creation of DynamoDB tables: keys, expiry and indexes."""
 
 import asyncio
 from typing import Any
@@ -11,27 +11,30 @@ _POLL_SECONDS = 0.1
 
 
 async def create_table(client: Client, table: Table, name: str) -> None:
-    """Make a table if need be, and return when it can be used. Raises StoreError when it is there but different."""
+    """Create a table unless it exists, and return when it can be used.
+
+    Raises StoreError for an existing table that lacks an index.
+    """
     if await _description(client, name) is None:
         try:
             await client.call("create_table", **_definition(table, name))
         except StoreError:
             if await _description(client, name) is None:
-                raise  # Otherwise another replica made it in between.
-    description = await _ready(client, name)
-    there = {index["IndexName"] for index in description.get("GlobalSecondaryIndexes", [])}
-    if missing := {index.name for index in table.indexes} - there:
+                raise  # Otherwise another replica created it in between.
+    description = await _active_description(client, name)
+    existing = {index["IndexName"] for index in description.get("GlobalSecondaryIndexes", [])}
+    if missing := {index.name for index in table.indexes} - existing:
         raise StoreError(f"table {name} lacks the indexes {sorted(missing)}: add them, or drop the table")
     await _enable_expiry(client, name)
 
 
 def _definition(table: Table, name: str) -> dict[str, Any]:
-    texts = {"pk", "sk"} | {text for index in table.indexes for text in (index.partition, index.sort)}
+    names = {"pk", "sk"} | {attribute for index in table.indexes for attribute in (index.partition, index.sort)}
     definition: dict[str, Any] = {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
         "KeySchema": _keys("pk", "sk"),
-        "AttributeDefinitions": [{"AttributeName": text, "AttributeType": "S"} for text in sorted(texts)],
+        "AttributeDefinitions": [{"AttributeName": each, "AttributeType": "S"} for each in sorted(names)],
     }
     if table.indexes:
         definition["GlobalSecondaryIndexes"] = [_index(index) for index in table.indexes]
@@ -59,7 +62,7 @@ async def _description(client: Client, name: str) -> dict[str, Any] | None:
     return table
 
 
-async def _ready(client: Client, name: str) -> dict[str, Any]:
+async def _active_description(client: Client, name: str) -> dict[str, Any]:
     async with asyncio.timeout(READY_SECONDS):
         while True:
             description = await _description(client, name)

@@ -1,4 +1,4 @@
-"""The store in this process's memory: for tests and single-process use, with the very semantics of the others."""
+"""The store in the memory of this process: for tests and single-process use, with the semantics of DynamoDB's."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from clusterra_runtime.store.store import (
     TableMissing,
     Update,
     Write,
-    settle,
+    accept_repetition,
     token_record,
 )
 
@@ -32,7 +32,7 @@ type _Partition = dict[str, Item]
 
 
 class MemoryStore(Store):
-    """Tables as dictionaries. An operation never awaits between reading and writing, so each is atomic on its loop."""
+    """Tables as dictionaries. No operation awaits between reading and writing, so each is atomic on its event loop."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._tables: dict[str, dict[str, _Partition]] = {}
@@ -67,7 +67,7 @@ class MemoryStore(Store):
     @override
     async def delete(self, delete: Delete) -> None:
         await asyncio.sleep(0)
-        self._judge(delete)
+        self._check(delete)
         self._store(delete, None)
 
     @override
@@ -120,7 +120,7 @@ class MemoryStore(Store):
             except ConditionFailed as error:
                 reasons.append(error)
         if any(reasons):
-            return settle(record, reasons)
+            return accept_repetition(record, reasons)
         for write, item in results:
             if not isinstance(write, Check):
                 self._store(write, item)
@@ -130,7 +130,7 @@ class MemoryStore(Store):
         try:
             return self._tables[table.name]
         except KeyError:
-            raise TableMissing(f"there is no table {table.name}: call create_tables first") from None
+            raise TableMissing(f"the table {table.name} does not exist: call create_tables first") from None
 
     def _all(self, table: Table, pks: Iterable[str]) -> Iterable[Item]:
         partitions = self._table(table)
@@ -145,7 +145,7 @@ class MemoryStore(Store):
             return None
         return item
 
-    def _judge(self, write: Write) -> Item | None:
+    def _check(self, write: Write) -> Item | None:
         item = self._live(write.table, write.key)
         if not holds(write.condition, item):
             raise ConditionFailed(write, None if item is None else _copy(item))
@@ -154,15 +154,15 @@ class MemoryStore(Store):
     def _outcome(self, write: Write) -> Item | None:
         if isinstance(write, Put | Update):
             return self._result(write)
-        self._judge(write)
+        self._check(write)
         return None
 
     def _result(self, write: Put | Update) -> Item:
         if isinstance(write, Put):
             item = Item(write.key, canonical(write.attributes), write.version, write.expires_at)
-            self._judge(write)
+            self._check(write)
         else:
-            item = _updated(self._judge(write), write)
+            item = _updated(self._check(write), write)
         if _item_bytes(item) > MAX_ITEM_BYTES:
             raise ItemTooLarge(f"{write.table.name} {item.key.pk} {item.key.sk} exceeds 400 KiB: split it")
         return item
@@ -183,7 +183,7 @@ def _updated(item: Item | None, update: Update) -> Item:
     for name, entries in canonical(update.append).items():
         present = attributes.get(name, [])
         if not isinstance(present, list) or not isinstance(entries, list):
-            raise StoreError(f"{name!r} is no list, so nothing can be appended to it")
+            raise StoreError(f"{name!r} is not a list, so nothing can be appended to it")
         attributes[name] = [*present, *entries]
     for name in update.remove:
         attributes.pop(name, None)
@@ -197,7 +197,7 @@ def _updated(item: Item | None, update: Update) -> Item:
 
 def _sum(name: str, present: Value, amount: int | float) -> int | float:
     if isinstance(present, bool) or not isinstance(present, int | float):
-        raise StoreError(f"{name!r} is no number, so nothing can be added to it")
+        raise StoreError(f"{name!r} is not a number, so nothing can be added to it")
     return sum_of(present, amount)
 
 
@@ -206,7 +206,7 @@ def _copy(item: Item) -> Item:
 
 
 def _item_bytes(item: Item) -> int:
-    """DynamoDB's rule: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html."""
+    """The size by DynamoDB's rules: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html."""
     system: dict[str, Value] = {"pk": item.key.pk, "sk": item.key.sk, "version": item.version}
     return sum(len(name.encode()) + _value_bytes(value) for name, value in (system | dict(item.attributes)).items())
 

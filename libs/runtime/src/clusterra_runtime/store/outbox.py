@@ -1,9 +1,9 @@
-"""The outbox: what is written is told, also when the process dies in between or NATS is away.
+"""The outbox: the messages of a write are published, even if the process dies in between or NATS is away.
 
-A write carries its messages in the written item itself, so both happen or none. They are published at once and then
-taken out of the item; what is left behind by a crash or an outage is sent by a relay. Messages of one item are sent
-in the order in which they were written. A message may be sent twice: JetStream drops the repetition by its id within
-its window, and later ones are the consumer's to recognise.
+A write stores its messages in the written item itself, so both happen or neither. The writer publishes the messages
+immediately and then removes them from the item. A relay publishes messages that a crash or an outage left behind.
+Messages of one item are published in the order of its writes. A message may be published twice: JetStream drops the
+repetition by its id within its deduplication window; later repetitions must be recognised by the consumer.
 """
 
 import asyncio
@@ -29,25 +29,25 @@ from clusterra_runtime.store.store import ConditionFailed, Index, Put, Store, St
 log = structlog.get_logger(__name__)
 
 OUTBOX = Index("outbox", partition="ob_shard", sort="ob_at")
-"""Belongs to every table whose items carry messages. Only items with unsent ones are in it."""
+"""Every table whose items carry messages needs this index. It holds only items with unsent messages."""
 SHARDS = 2
-"""Over how many of the index's partitions the unsent messages of a table are spread; each takes 500 writes a second."""
+"""The number of index partitions that share a table's unsent messages; each allows 500 writes a second."""
 PUBLISH_SECONDS = 2.0
 """How long a writer waits for NATS before it leaves its messages to the relay."""
 RELAY_EVERY_SECONDS = 1.5
 RELAY_AFTER_SECONDS = 5.0
 """The age from which unsent messages count as left behind."""
-_RELAY_AT_ONCE = 16
+_RELAY_CONCURRENCY = 16
 _ATTRIBUTES = ("outbox", OUTBOX.partition, OUTBOX.sort)
 
 SENT = Counter("clusterra_outbox_messages_total", "Messages of the outbox, by who sent them", ("sender", "outcome"))
 
 type Publish = Callable[[str, bytes, Mapping[str, str]], Awaitable[object]]
-"""Stores a message (subject, body, headers) in its stream and returns then; raises when it may not be stored."""
+"""Stores a message (subject, body, headers) in its stream. Raises if the message may not have been stored."""
 
 
 class OutboxMessage(BaseModel):
-    """One message of a write. `event_id` is the same however often it is sent: `<entity>:<version>:<kind>`."""
+    """One message of a write. `event_id` stays the same for every attempt to send it: `<entity>:<version>:<kind>`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -58,14 +58,14 @@ class OutboxMessage(BaseModel):
 
     @classmethod
     def of(cls, event_id: str, subject: str, message: Message) -> Self:
-        """A wire message in its envelope, inside the present trace."""
+        """Makes the outbox message of a wire message, within the current trace."""
         body, headers = encode(message, message_id=event_id)
         trace.inject(headers)
         return cls(event_id=event_id, subject=subject, body=body, headers=headers)
 
 
 class _Carrier(BaseModel):
-    """What an item holds for the outbox."""
+    """The outbox attribute of an item."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -75,36 +75,36 @@ class _Carrier(BaseModel):
 def with_messages(
     write: Put | Update, messages: Sequence[OutboxMessage], *, now: float, superseding: bool = False
 ) -> Put | Update:
-    """The same write, carrying messages; for use in transactions. `now` is in epoch seconds.
+    """Returns the same write with messages, for use in transactions. `now` is in epoch seconds.
 
-    `superseding` drops the unsent messages of earlier writes: for full states, of which only the last one matters, so
-    that an outage does not pile them up. Their readers compare generations, as a writer that was held up may send late.
-    An item that exists is changed by an Update, as a Put would drop them too. Raises InvalidItem.
+    `superseding` drops the unsent messages of earlier writes. Use it for full states, of which only the last matters,
+    so that they do not pile up during an outage. Readers of full states compare generations, because a delayed writer
+    may send late. Change an existing item by an Update: a Put would drop its unsent messages. Raises InvalidItem.
     """
     entries: list[Value] = [message.model_dump() for message in messages]
     place: dict[str, Value] = {OUTBOX.partition: _shard(write.key), OUTBOX.sort: _moment(now)}
     if isinstance(write, Put):
         if write.version != 1:
-            raise InvalidItem("a put would drop messages that are not sent yet: use an Update")
+            raise InvalidItem("a put would drop unsent messages: use an Update")
         return replace(write, attributes={**write.attributes, **place, "outbox": entries})
     if write.keep_version:
-        raise InvalidItem("a write with messages makes a new version: leave keep_version out")
+        raise InvalidItem("a write with messages must make a new version: do not set keep_version")
     if superseding:
         return replace(write, set={**write.set, **place, "outbox": entries})
     return replace(write, set={**write.set, **place}, append={**write.append, "outbox": entries})
 
 
 def without_messages(attributes: Attributes) -> dict[str, Value]:
-    """An item's attributes without what the outbox keeps in them."""
+    """An item's attributes without those of the outbox."""
     return {name: value for name, value in attributes.items() if name not in _ATTRIBUTES}
 
 
 class Outbox:
-    """Writes that tell. Open it with `async with`; closing waits for its last bookkeeping.
+    """Writes items and publishes their messages. Open it with `async with`; closing waits for running bookkeeping.
 
-    Guarantees: once a write returned, or only happened, each of its messages reaches its stream at least once, as
-    long as some replica runs `relay` on the table; never before an earlier one of the same item. An item with unsent
-    messages must neither be deleted nor expire.
+    Guarantees: each message of a write that happened reaches its stream at least once, as long as a replica runs
+    `relay` on the table, and never before an earlier message of the same item. An item with unsent messages must
+    neither be deleted nor expire.
     """
 
     def __init__(self, store: Store, publish: Publish, *, clock: Callable[[], float] = time.time) -> None:
@@ -121,9 +121,9 @@ class Outbox:
             await asyncio.wait(self._clearing)
 
     async def write(self, write: Put | Update, messages: Sequence[OutboxMessage], *, superseding: bool = False) -> Item:
-        """Write one item, send its messages and return it. Raises what `Store.write` raises.
+        """Write one item, send its messages and return the item. Raises what `Store.write` raises.
 
-        That NATS did not take the messages in time is no error: the write stands and the relay sends them.
+        It is not an error if NATS does not accept the messages in time: the write stands and the relay sends them.
         """
         now = self._clock()
         item = await self._store.write(with_messages(write, messages, now=now, superseding=superseding))
@@ -131,31 +131,31 @@ class Outbox:
         return replace(item, attributes=without_messages(item.attributes))
 
     async def send(self, table: Table, key: Key) -> None:
-        """Send the messages that an item carries: to be called after a transaction that wrote some."""
+        """Send the unsent messages of an item. Call it after a transaction that wrote messages."""
         item = await self._store.get(table, key)
         if item is not None:
             await self._send(table, item, "writer")
 
     async def relay(self, *tables: Table) -> None:
-        """Send what was left behind, until cancelled. Any number of replicas may do so."""
+        """Send messages that were left behind, until cancelled. Any number of replicas may run it."""
         while True:
             for table in tables:
                 try:
                     await self.relay_once(table)
                 except StoreError as error:
                     log.warning("outbox_not_read", table=table.name, reason=str(error))
-            # Replicas that were started together shall not ask together.
+            # Replicas that were started together must not query at the same time.
             await asyncio.sleep(RELAY_EVERY_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
 
     async def relay_once(self, table: Table) -> int:
-        """Send what was left behind in one table, and return how many items were cleared of it."""
-        limit = asyncio.Semaphore(_RELAY_AT_ONCE)
+        """Send messages that were left behind in one table. Returns the number of items whose messages were sent."""
+        limit = asyncio.Semaphore(_RELAY_CONCURRENCY)
         before = _moment(self._clock() - RELAY_AFTER_SECONDS)
 
         async def send(key: Key) -> bool:
             async with limit:
                 item = await self._store.get(table, key)
-                # The index may lag behind, and a writer may be at it again.
+                # The index may lag behind, and a writer may have written the item again.
                 left_at = None if item is None else item.attributes.get(OUTBOX.sort)
                 if item is None or not isinstance(left_at, str) or left_at > before:
                     return False
@@ -169,7 +169,7 @@ class Outbox:
         return sum(await asyncio.gather(*(send(key) for key in keys)))
 
     async def _send(self, table: Table, item: Item, sender: str) -> bool:
-        """Send all messages of an item in order; those of earlier writes may still be among them."""
+        """Send all messages of an item in order, including unsent messages of earlier writes."""
         try:
             for message in _Carrier.model_validate(item.attributes).outbox:
                 async with asyncio.timeout(PUBLISH_SECONDS):
@@ -178,7 +178,7 @@ class Outbox:
                     )
                 SENT.labels(sender, "sent").inc()
         except Exception as error:
-            # Whatever it was, the message is safe in the item and will be tried again.
+            # Whatever the error, the message is safe in the item and will be sent again.
             SENT.labels(sender, "left").inc()
             log.warning("outbox_left_to_relay", table=table.name, sender=sender, reason=repr(error))
             return False
@@ -188,7 +188,7 @@ class Outbox:
         return True
 
     async def _clear(self, table: Table, item: Item) -> None:
-        """Take what was sent out of the item, unless it was written again: then that writer sends and clears all."""
+        """Remove sent messages from the item, unless it was written again: then that writer sends and removes all."""
         clear = Update(table, item.key, remove=_ATTRIBUTES, condition=VersionIs(item.version), keep_version=True)
         try:
             await self._store.write(clear)

@@ -1,4 +1,4 @@
-"""Reading a partition: which sort keys, and how to go on after a page of them."""
+"""Reading a partition in pages: ranges of sort keys, and cursors."""
 
 import base64
 import binascii
@@ -8,34 +8,34 @@ from clusterra_runtime.store.item import InvalidItem, Item, Key
 
 
 class InvalidCursor(ValueError):
-    """A cursor that no page of this query gave. Start again without one."""
+    """A cursor does not come from a page of this query. Start again without a cursor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Sort keys that begin so; not empty."""
+    """Sort keys that begin with a non-empty string."""
 
     text: str
 
     def __post_init__(self) -> None:
         if not self.text:
-            raise InvalidItem("a prefix is not empty: to read the whole partition give none")
+            raise InvalidItem("a prefix must not be empty: to read the whole partition, give no range")
 
     def covers(self, sk: str) -> bool:
-        """Whether a sort key begins so."""
+        """Whether a sort key has the prefix."""
         return sk.startswith(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Sort keys from `low` to `high`, both included, ordered by their bytes."""
+    """Sort keys from `low` to `high`, both inclusive, ordered by their bytes."""
 
     low: str
     high: str
 
     def __post_init__(self) -> None:
         if not self.low or self.high < self.low:
-            raise InvalidItem("a range has a non-empty lower end, and an upper end that is not below it")
+            raise InvalidItem("a range must have a non-empty lower end, and an upper end that is not below it")
 
     def covers(self, sk: str) -> bool:
         """Whether a sort key lies in the range."""
@@ -47,21 +47,21 @@ type SortRange = Prefix | Between
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some items in order. `cursor` continues after the last one, and is None when nothing follows."""
+    """Items in order. `cursor` continues after the last item; None means that nothing follows."""
 
     items: tuple[Item, ...]
     cursor: str | None
 
 
 def cursor_after(key: Key) -> str:
-    """The cursor that continues after this item. It holds no partition, so it opens no other one."""
+    """The cursor that continues after an item. It holds no partition, so it gives no access to another partition."""
     return base64.urlsafe_b64encode(key.sk.encode()).decode().rstrip("=")
 
 
 def continue_after(pk: str, sort: SortRange | None, cursor: str | None) -> Key | None:
-    """The key to continue after; None: from the beginning.
+    """The key to continue after; None means from the beginning.
 
-    Raises InvalidItem for an impossible partition, and InvalidCursor for a cursor that was made up.
+    Raises InvalidItem for an invalid partition, and InvalidCursor for a forged cursor.
     """
     start = Key(pk, "-")
     if cursor is None:
@@ -70,7 +70,7 @@ def continue_after(pk: str, sort: SortRange | None, cursor: str | None) -> Key |
         sk = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
         after = replace(start, sk=sk)
     except (binascii.Error, ValueError) as error:
-        raise InvalidCursor("this cursor is not from an earlier page: start again without one") from error
+        raise InvalidCursor("this cursor is not from an earlier page: start again without a cursor") from error
     if sort is not None and not sort.covers(sk):
-        raise InvalidCursor("this cursor is from a page of another range: start again without one")
+        raise InvalidCursor("this cursor is from a page of another range: start again without a cursor")
     return after

@@ -1,8 +1,8 @@
-"""The store: a small port over tables of versioned items, with conditions, quotas, transactions and expiry.
+"""The store: a small port over tables of versioned items, with conditions, transactions and expiry.
 
-It is shaped by what DynamoDB promises, and adapters differ in nothing that a caller can see. An item whose
-`expires_at` has passed is absent to every operation, although a table may hold it for days. Reads by key and by
-partition see every write that was acknowledged before; only reads of an index may lag behind.
+The port offers what DynamoDB guarantees, and its adapters behave identically for a caller. An item whose `expires_at`
+has passed is absent to every operation, although a table may hold it for days. Reads by key and by partition see every
+acknowledged write; only reads of an index may lag behind.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ from clusterra_runtime.store.item import SYSTEM_ATTRIBUTES, Attributes, InvalidI
 from clusterra_runtime.store.page import Page, SortRange
 
 MAX_TRANSACTION_WRITES = 99
-"""DynamoDB takes a hundred, of which the transaction's token is one."""
+"""DynamoDB allows a hundred; one of them is the transaction's token."""
 TOKEN_SECONDS = 24 * 3600
-"""How long a transaction that is sent again is known to be done."""
+"""How long a repeated transaction is recognised as done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Finds the items that have both of these text attributes: by the first, ordered by the second."""
+    """Finds items by one string attribute, ordered by another. It holds only items that have both attributes."""
 
     name: str
     partition: str
@@ -33,7 +33,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table, owned and written by one service. The name has 3 to 200 letters, digits, `-`, `_` or dots."""
+    """A table, owned and written by one service. Its name has 3 to 200 letters, digits, `-`, `_` or dots."""
 
     name: str
     indexes: tuple[Index, ...] = ()
@@ -41,9 +41,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write an item whole. There is no blind put: the condition says what is replaced.
+    """Write a whole item. There is no unconditional put: the condition says what is replaced.
 
-    It is `Absent()` or `VersionIs(v)`, or one of them `&` others; the item becomes version 1 or `v + 1`.
+    The condition is `Absent()` or `VersionIs(v)`, or one of them `&` others; the item becomes version 1 or `v + 1`.
     """
 
     table: Table
@@ -54,18 +54,18 @@ class Put:
 
     @property
     def version(self) -> int:
-        """The version that this write makes. Raises InvalidItem when the condition does not tell."""
+        """The version that this write makes. Raises InvalidItem when the condition does not determine it."""
         return _replaced_version(self.condition) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change some attributes, leave the others, count the version up. An absent item is made, unless forbidden.
+    """Change some attributes, keep the others and increment the version. Creates an absent item unless forbidden.
 
-    `add` adds to numbers atomically (a missing one counts as 0), `append` adds to the end of lists (a missing one is
-    empty). No attribute may be named twice. `expires_at` None leaves the expiry as it is.
-    An `add` that is not conditioned on the version may be applied twice when a connection breaks and the request is
-    repeated; inside of a transaction it never is.
+    `add` adds to numbers atomically (a missing number counts as 0), `append` adds to the end of lists (a missing list
+    counts as empty). No attribute may be named twice. `expires_at` None keeps the expiry. An `add` without a condition
+    on the version may be applied twice when a connection breaks and the request is repeated; inside a transaction it
+    is applied once.
     """
 
     table: Table
@@ -77,19 +77,19 @@ class Update:
     condition: Condition | None = None
     expires_at: int | None = None
     keep_version: bool = False
-    """For bookkeeping that no reader of the item shall notice."""
+    """For bookkeeping that readers of the item must not notice."""
 
     def __post_init__(self) -> None:
         names = [*self.set, *self.add, *self.append, *self.remove]
         if len(set(names)) != len(names):
-            raise InvalidItem("an update names an attribute twice: choose one of set, add, append and remove")
+            raise InvalidItem("an update names an attribute twice: use only one of set, add, append and remove")
         if taken := SYSTEM_ATTRIBUTES.intersection(names):
             raise InvalidItem(f"{sorted(taken)} belong to the store: choose other names")
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove an item; an absent one is no error, unless the condition says so."""
+    """Remove an item. An absent item is not an error, unless the condition requires the item."""
 
     table: Table
     key: Key
@@ -98,7 +98,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Write nothing, but let a transaction happen only under this condition."""
+    """Write nothing, but let the transaction happen only under this condition."""
 
     table: Table
     key: Key
@@ -109,15 +109,15 @@ type Write = Put | Update | Delete | Check
 
 
 class StoreError(Exception):
-    """The store did not do what it was asked to."""
+    """An operation of the store failed."""
 
 
 class StoreUnavailable(StoreError):
-    """No answer, or too busy. Repeat the operation later; a write may have happened already, so read before."""
+    """The store did not answer or is too busy. Repeat the operation later; read first, as a write may have happened."""
 
 
 class TableMissing(StoreError):
-    """The table is not there. Call `create_tables` when the service starts."""
+    """The table does not exist. Call `create_tables` when the service starts."""
 
 
 class ItemTooLarge(StoreError):
@@ -125,11 +125,11 @@ class ItemTooLarge(StoreError):
 
 
 class TokenReused(StoreError):
-    """A transaction's token was used before for other keys. Make one token per intended change."""
+    """A transaction's token was used before for other keys. Use one token per intended change."""
 
 
 class ConditionFailed(StoreError):
-    """A write's condition did not hold, so nothing was written. `current` is the live item, None when absent."""
+    """A write's condition did not hold, so nothing was written. `current` is the live item, None if it is absent."""
 
     def __init__(self, write: Write, current: Item | None) -> None:
         self.write = write
@@ -137,13 +137,13 @@ class ConditionFailed(StoreError):
         found = "it is absent" if current is None else f"it is at version {current.version}"
         condition = "the item has not expired" if write.condition is None else describe(write.condition)
         super().__init__(
-            f"{write.table.name} {write.key.pk} {write.key.sk}: not written, as it needs that {condition}, "
-            f"but {found}; decide again from what is there now"
+            f"{write.table.name} {write.key.pk} {write.key.sk}: not written, because the condition "
+            f'"{condition}" does not hold: {found}; read the item and decide again'
         )
 
 
 class TransactionCancelled(StoreError):
-    """None of a transaction's writes happened. `reasons` has one entry per write, None for those that could."""
+    """None of a transaction's writes happened. `reasons` has one entry per write: None if its condition held."""
 
     def __init__(self, reasons: tuple[ConditionFailed | None, ...]) -> None:
         self.reasons = reasons
@@ -151,22 +151,22 @@ class TransactionCancelled(StoreError):
 
 
 class Store(Protocol):
-    """What a service may do with its tables. Every operation may raise StoreUnavailable, and InvalidItem for misuse."""
+    """The operations on a service's tables. All may raise StoreUnavailable, and InvalidItem for misuse."""
 
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *error: object) -> None: ...
 
     async def create_tables(self, *tables: Table) -> None:
-        """Make the tables that are not there, and wait until they can be used. Existing ones are left as they are."""
+        """Create the tables that do not exist and wait until they can be used. Existing tables are not changed."""
         ...
 
     async def get(self, table: Table, key: Key) -> Item | None:
-        """The live item under a key."""
+        """Returns the live item under a key, None if there is none."""
         ...
 
     async def write(self, write: Put | Update) -> Item:
-        """Write one item and return it as it is now. Raises ConditionFailed, ItemTooLarge."""
+        """Write one item and return its new state. Raises ConditionFailed, ItemTooLarge."""
         ...
 
     async def delete(self, delete: Delete) -> None:
@@ -183,7 +183,7 @@ class Store(Protocol):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page:
-        """The live items of a partition in order of `sk`: all of them, or at most `limit` and a cursor to go on.
+        """Returns the live items of a partition in the order of `sk`: all, or at most `limit` and a cursor.
 
         A cursor is opaque and safe to hand out: it can only continue a query of the same partition and range.
         Raises InvalidCursor.
@@ -193,24 +193,27 @@ class Store(Protocol):
     async def query_index(
         self, table: Table, index: Index, partition: str, *, sort: SortRange | None = None, limit: int = 1000
     ) -> list[Key]:
-        """The keys of items in an index, in its order. It may lag behind and tell expired items: get what you use."""
+        """Returns the keys of items in an index, in its order.
+
+        An index may lag behind and contain expired items, so read each item by its key before using it.
+        """
         ...
 
     async def transact(self, writes: Sequence[Write], *, token: str) -> None:
-        """Do all of up to 99 writes, to different items, or none.
+        """Apply all of up to 99 writes to different items, or none.
 
-        `token` names the intended change, such as a command's id: within 24 h the same token makes a repetition
-        harmless, it succeeds and writes nothing. It is kept in the first write's table.
-        Raises TransactionCancelled, TokenReused, ItemTooLarge.
+        `token` names the intended change, such as the id of a command. Within 24 h, a repetition with the same token
+        succeeds and writes nothing. The token is kept in the table of the first write. Raises TransactionCancelled,
+        TokenReused, ItemTooLarge.
         """
         ...
 
 
 def token_record(writes: Sequence[Write], token: str, now: float) -> Put:
-    """The item by which a transaction is known to be done. Raises InvalidItem for what no transaction may be."""
+    """Makes the item that marks a transaction as done. Raises InvalidItem for an impossible transaction."""
     targets = [(write.table.name, write.key.pk, write.key.sk) for write in writes]
     if not 1 <= len(targets) <= MAX_TRANSACTION_WRITES or len(set(targets)) != len(targets):
-        raise InvalidItem(f"a transaction has 1 to {MAX_TRANSACTION_WRITES} writes, each to an item of its own")
+        raise InvalidItem(f"a transaction must have 1 to {MAX_TRANSACTION_WRITES} writes, each to a different item")
     digest = hashlib.sha256(repr(targets).encode()).hexdigest()
     return Put(
         writes[0].table,
@@ -221,8 +224,8 @@ def token_record(writes: Sequence[Write], token: str, now: float) -> Put:
     )
 
 
-def settle(record: Put, reasons: Sequence[ConditionFailed | None]) -> None:
-    """Judge a cancelled transaction whose last reason is its token's: return when it had been done before.
+def accept_repetition(record: Put, reasons: Sequence[ConditionFailed | None]) -> None:
+    """Return if a cancelled transaction was done before; the last reason is that of its token record.
 
     Raises TokenReused, TransactionCancelled.
     """
@@ -230,7 +233,7 @@ def settle(record: Put, reasons: Sequence[ConditionFailed | None]) -> None:
     if repeated is None:
         raise TransactionCancelled(tuple(failed))
     if repeated.current is None or repeated.current.attributes != record.attributes:
-        raise TokenReused("this transaction's token was used for other items: make one token per intended change")
+        raise TokenReused("this transaction's token was used for other items: use one token per intended change")
 
 
 def _replaced_version(condition: Condition) -> int:
