@@ -149,7 +149,7 @@ async def test_a_queue_shares_requests_and_tenant_subjects_are_parsed(client: Cl
 
     tenant = TenantRef(tenant=ref.tenant)
     for _ in range(2):
-        await rpc.serve(client, "usage.*", ReadUsage, handler, queue="scaler", parse=subjects.parse_usage)
+        await rpc.serve_tenant(client, "usage.*", ReadUsage, handler, queue="scaler")
     usage = await rpc.call(client, subjects.usage(tenant), ReadUsage(), Usage)
     assert usage.burn_rate_usd_per_hour == 1.5
     assert seen == [tenant]

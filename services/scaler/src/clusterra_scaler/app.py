@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.rpc.usage import ReadUsage
@@ -45,7 +44,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                     service.ready_when("snapshots arrive", lambda: partitions.working)
                     await bus.subscribe(client, HB.subjects[0], Heartbeat, partitions.on_heartbeat)
                     usage = UsageReader(client, registry)
-                    await rpc.serve(client, "usage.*", ReadUsage, usage.read, queue=SERVICE, parse=subjects.parse_usage)
+                    await rpc.serve_tenant(client, "usage.*", ReadUsage, usage.read, queue=SERVICE)
                     service.background("partitions", partitions.run)
                     service.background("outbox", lambda: outbox.relay(FLEETS))
                     yield

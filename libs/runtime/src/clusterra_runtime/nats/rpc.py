@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import overload
+from functools import partial
 
 import nats.errors
 import structlog
@@ -69,50 +69,47 @@ async def call[T: Wire](
     return reply.result
 
 
-@overload
 async def serve[M: BaseModel, T: Wire](
     client: Client,
     subject: str,
     request: type[M],
     handler: Callable[[Subject, M], Awaitable[T]],
     *,
-    queue: str = ...,
-    concurrency: int = ...,
-) -> Subscription: ...
-@overload
-async def serve[M: BaseModel, T: Wire](
+    queue: str = "",
+    concurrency: int = 64,
+) -> Subscription:
+    """Answer the requests on the subject of a cluster, at most `concurrency` at once.
+
+    Servers with the same `queue` share the requests. A request that cannot be parsed is answered `invalid` and becomes
+    a dead letter. An RpcFailed of the handler is answered with its error. Any other exception is logged and answered
+    `unavailable` without its text.
+    """
+    return await _serve(client, subject, partial(_answer, request, handler, subjects.parse), queue, concurrency)
+
+
+async def serve_tenant[M: BaseModel, T: Wire](
     client: Client,
     subject: str,
     request: type[M],
     handler: Callable[[TenantRef, M], Awaitable[T]],
     *,
-    queue: str = ...,
-    concurrency: int = ...,
-    parse: Callable[[str], TenantRef],
-) -> Subscription: ...
-async def serve[S, M: BaseModel, T: Wire](
-    client: Client,
-    subject: str,
-    request: type[M],
-    handler: Callable[[S, M], Awaitable[T]],
-    *,
     queue: str = "",
     concurrency: int = 64,
-    parse: Callable[[str], S] = subjects.parse,  # type: ignore[assignment]
 ) -> Subscription:
-    """Answer the requests on a subject, at most `concurrency` at once. Servers with the same `queue` share them.
+    """Answer the requests on the `usage` subject of a tenant, otherwise as `serve` does."""
+    return await _serve(client, subject, partial(_answer, request, handler, subjects.parse_usage), queue, concurrency)
 
-    A request that cannot be parsed is answered `invalid` and becomes a dead letter. An RpcFailed of the handler is
-    answered with its error. Any other exception is logged and answered `unavailable` without its text. `parse` reads
-    the subject; subjects of a tenant need `subjects.parse_usage`.
-    """
+
+async def _serve[T: Wire](
+    client: Client, subject: str, answer: Callable[[Msg], Awaitable[Reply[T]]], queue: str, concurrency: int
+) -> Subscription:
     slots = asyncio.Semaphore(concurrency)
 
-    async def answer(message: Msg) -> None:
+    async def handle(message: Msg) -> None:
         started = time.perf_counter()
         with trace.extract(message.headers):
             try:
-                reply = await _answer(message, request, handler, parse)
+                reply = await answer(message)
                 garbage = None
             except (InvalidMessage, UnknownSubject) as error:
                 garbage = str(error)
@@ -127,13 +124,13 @@ async def serve[S, M: BaseModel, T: Wire](
 
     async def receive(message: Msg) -> None:
         await slots.acquire()
-        client.work(answer(message))
+        client.work(handle(message))
 
     return await client.listen(subject, receive, queue)
 
 
 async def _answer[S, M: BaseModel, T: Wire](
-    message: Msg, model: type[M], handler: Callable[[S, M], Awaitable[T]], parse: Callable[[str], S]
+    model: type[M], handler: Callable[[S, M], Awaitable[T]], parse: Callable[[str], S], message: Msg
 ) -> Reply[T]:
     about = parse(message.subject)
     request = decode(model, message.data, message.headers)
