@@ -1,4 +1,4 @@
-"""The servers that the events service needs."""
+"""The servers that the events service needs: NATS and DynamoDB."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -24,5 +24,5 @@ async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
 
 @pytest.fixture
 def environment(nats: NatsServer, aws: Aws) -> dict[str, str]:
-    """The environment of the service's process; every test has tables of its own."""
+    """The environment of the service's process; every test has its own tables."""
     return {**nats.environment(), **aws.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}

@@ -1,4 +1,4 @@
-"""The archive against the store port: each event once, and pages that agree with a plain sort and filter."""
+"""The archive on the store port: it keeps each event once, and its pages agree with a plain sort and filter."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -56,7 +56,7 @@ async def archive() -> AsyncIterator[Archive]:
         yield Archive(store, TABLE, retention_seconds=3600)
 
 
-async def everything(archive: Archive, request: ReadHistory, *, ref: ClusterRef = ACME) -> list[Event]:
+async def all_pages(archive: Archive, request: ReadHistory, *, ref: ClusterRef = ACME) -> list[Event]:
     found: list[Event] = []
     while True:
         page = await archive.read(ref, request)
@@ -67,41 +67,45 @@ async def everything(archive: Archive, request: ReadHistory, *, ref: ClusterRef 
         request = request.model_copy(update={"cursor": page.cursor})
 
 
-async def test_an_event_that_is_told_again_is_kept_once(archive: Archive) -> None:
+async def test_an_event_that_is_published_again_is_kept_once(archive: Archive) -> None:
     first = event(job("job.running", "7"))
-    retold = first.model_copy(update={"time": first.time + timedelta(seconds=9)})
-    await keep(archive, first, first, retold)
+    repeated = first.model_copy(update={"time": first.time + timedelta(seconds=9)})
+
+    await keep(archive, first, first, repeated)
+
     for request in (
         ReadHistory(),
         ReadHistory(subject="7"),
         ReadHistory(kinds=("job.running",)),
     ):
-        assert await everything(archive, request) == [first]
+        assert await all_pages(archive, request) == [first]
 
 
-async def test_ids_count_within_the_cluster_of_the_subject(archive: Archive) -> None:
+async def test_event_ids_are_unique_only_within_the_cluster_of_the_subject(archive: Archive) -> None:
     theirs = event(node("node.down", "n1"), ref=RIVAL)
-    await keep(archive, theirs)  # told by acme under an id of the rival's
+    await keep(archive, theirs)  # acme publishes an event with an id of its rival
     await keep(archive, theirs, ref=RIVAL)
-    assert await everything(archive, ReadHistory(), ref=RIVAL) == [theirs]
+    assert await all_pages(archive, ReadHistory(), ref=RIVAL) == [theirs]
 
 
-async def test_an_event_on_the_subject_of_another_kind_is_refused(archive: Archive) -> None:
+async def test_an_event_on_the_subject_of_another_kind_is_rejected(archive: Archive) -> None:
     with pytest.raises(InvalidMessage, match=r"job\.completed"):
         await archive.keep(Subject("event", ACME, "worker.started"), event(job("job.completed", "7")), 1)
-    assert await everything(archive, ReadHistory()) == []
+    assert await all_pages(archive, ReadHistory()) == []
 
 
-async def test_events_leave_after_their_retention() -> None:
+async def test_events_are_removed_after_the_retention_time() -> None:
     now = START.timestamp()
     async with MemoryStore(clock=lambda: now) as store:
         await store.create_tables(TABLE)
         archive = Archive(store, TABLE, retention_seconds=60, clock=lambda: now)
         await keep(archive, event(node("node.down", "n1")))
+
         now += 59
-        assert len(await everything(archive, ReadHistory())) == 1
+        assert len(await all_pages(archive, ReadHistory())) == 1
+
         now += 2
-        assert await everything(archive, ReadHistory()) == []
+        assert await all_pages(archive, ReadHistory()) == []
 
 
 async def test_a_page_reads_a_bounded_part_of_a_busy_entity(archive: Archive) -> None:
@@ -109,14 +113,16 @@ async def test_a_page_reads_a_bounded_part_of_a_busy_entity(archive: Archive) ->
     rare = event(node("node.down", "n1"), seconds=MAX_EXAMINED + 9)
     await keep(archive, *busy, rare)
     request = ReadHistory(subject="n1", kinds=("node.down",))
+
     first = await archive.read(ACME, request)
+
     assert first.events == ()
     assert first.cursor is not None
-    assert await everything(archive, request) == [rare]
+    assert await all_pages(archive, request) == [rare]
 
 
 @pytest.mark.parametrize("kind", ["job.exploded", "job", "*", "job.*.*", "", "frob.*"])
-async def test_unknown_kinds_are_named(archive: Archive, kind: str) -> None:
+async def test_an_unknown_kind_is_rejected_with_a_list_of_kinds(archive: Archive, kind: str) -> None:
     with pytest.raises(RpcFailed) as failed:
         await archive.read(ACME, ReadHistory(kinds=(kind,)))
     assert failed.value.error.kind == "invalid"
@@ -124,7 +130,7 @@ async def test_unknown_kinds_are_named(archive: Archive, kind: str) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "é", "MjAyNg==", "!!!!", ""])
-async def test_foreign_cursors_are_refused(archive: Archive, cursor: str) -> None:
+async def test_a_foreign_cursor_is_rejected(archive: Archive, cursor: str) -> None:
     with pytest.raises(RpcFailed) as failed:
         await archive.read(ACME, ReadHistory(cursor=cursor))
     assert failed.value.error.kind == "invalid"
@@ -158,15 +164,19 @@ def matches(request: ReadHistory, event: Event) -> bool:
 
 
 @given(occurrences, requests)
-async def test_pages_are_the_filtered_events_in_order(told: list[tuple[Fact, int]], request_: ReadHistory) -> None:
-    events = [event(fact, version=str(number), seconds=at) for number, (fact, at) in enumerate(told)]
+async def test_pages_contain_the_matching_events_in_order(
+    published: list[tuple[Fact, int]], request_: ReadHistory
+) -> None:
+    events = [event(fact, version=str(number), seconds=at) for number, (fact, at) in enumerate(published)]
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
         archive = Archive(store, TABLE, retention_seconds=3600)
+
         await keep(archive, *events)
+
         expected = sorted(
             (each for each in events if matches(request_, each)),
             key=lambda each: (each.time, each.id),
             reverse=request_.newest_first,
         )
-        assert await everything(archive, request_) == expected
+        assert await all_pages(archive, request_) == expected

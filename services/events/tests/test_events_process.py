@@ -1,4 +1,4 @@
-"""The events service as a process: no event lost or doubled, whatever is killed."""
+"""The events service as a process: it loses and duplicates no event, whatever is killed."""
 
 import signal
 import sys
@@ -39,14 +39,14 @@ async def started(environment: dict[str, str], directory: Path) -> Process:
 
 
 async def history(client: Client, ref: ClusterRef = REF, limit: int = 500) -> list[Event]:
-    """All archived events; waits for the service to answer."""
+    """All archived events; empty while the service does not answer yet."""
     found: list[Event] = []
     cursor = None
     while True:
         request = ReadHistory(limit=limit, cursor=cursor)
         try:
             page = await call(client, subjects.history(ref), request, HistoryPage, timeout_seconds=5)
-        except RpcFailed:  # not there yet
+        except RpcFailed:  # the service has not started yet
             return []
         found.extend(page.events)
         if (cursor := page.cursor) is None:
@@ -54,14 +54,14 @@ async def history(client: Client, ref: ClusterRef = REF, limit: int = 500) -> li
 
 
 async def archived(client: Client, count: int, process: Process, ref: ClusterRef = REF) -> list[Event]:
-    async def all_there() -> list[Event] | None:
+    async def complete() -> list[Event] | None:
         found = await history(client, ref)
         return found if len(found) >= count else None
 
-    return await until(all_there, seconds=90, what=f"{count} archived events", every=0.1, process=process)
+    return await until(complete, seconds=90, what=f"{count} archived events", every=0.1, process=process)
 
 
-async def test_killed_and_retold_each_event_is_there_once(
+async def test_each_event_is_archived_once_over_crashes_and_repetitions(
     environment: dict[str, str], client: Client, nats: NatsServer, tmp_path: Path
 ) -> None:
     publisher = EventPublisher(client, "proxy")
@@ -80,7 +80,7 @@ async def test_killed_and_retold_each_event_is_there_once(
             if number == 80:
                 await nats.kill()
                 await nats.restart()
-        # Told again under other message ids, as it is after the stream's deduplication window.
+        # Published again under other message ids, as after the end of the stream's deduplication window.
         for fact, moment in zip(facts[:30], moments[:30], strict=True):
             event = event_of("proxy", REF, fact, version="1", time=moment)
             await publish_durable(client, subjects.event(REF, fact.kind), event, message_id=f"again-{event.id}")
@@ -97,7 +97,7 @@ async def test_killed_and_retold_each_event_is_there_once(
         await process.stop()
 
 
-async def test_garbage_goes_to_the_dead_letters_and_nothing_stands_still(
+async def test_garbage_becomes_dead_letters_and_does_not_block_the_consumer(
     environment: dict[str, str], client: Client, tmp_path: Path
 ) -> None:
     ref = ClusterRef(tenant="acme", cluster="garbage")
@@ -105,18 +105,19 @@ async def test_garbage_goes_to_the_dead_letters_and_nothing_stands_still(
     before = (await js.stream_info(DLQ.name)).state.messages
     process = await started(environment, tmp_path)
     try:
-        lie = event_of("edge-agent", ref, NodeFact(kind="node.down", node="n1"), version="1", time=now())
-        for body in (b"", b"\xff\x00", b"{}", lie.model_dump_json().encode()):
+        misplaced = event_of("edge-agent", ref, NodeFact(kind="node.down", node="n1"), version="1", time=now())
+        for body in (b"", b"\xff\x00", b"{}", misplaced.model_dump_json().encode()):
             await js.publish(subjects.event(ref, "worker.started"), body)
-        await js.publish("event.UPPER.main.node.down", lie.model_dump_json().encode())
-        honest = NodeFact(kind="node.down", node="n2")
-        await EventPublisher(client, "proxy").tell(ref, honest, version="1", time=now())
-        assert [event.data for event in await archived(client, 1, process, ref)] == [honest]
+        await js.publish("event.UPPER.main.node.down", misplaced.model_dump_json().encode())
+        valid = NodeFact(kind="node.down", node="n2")
+        await EventPublisher(client, "proxy").tell(ref, valid, version="1", time=now())
 
-        async def buried() -> bool:
+        assert [event.data for event in await archived(client, 1, process, ref)] == [valid]
+
+        async def five_dead_letters() -> bool:
             return (await js.stream_info(DLQ.name)).state.messages >= before + 5
 
-        await until(buried, seconds=30, what="five dead letters", process=process)
+        await until(five_dead_letters, seconds=30, what="five dead letters", process=process)
         (consumer,) = (consumer for consumer in CONSUMERS if consumer.name == EVENTS_ARCHIVE)
         info = await js.consumer_info(consumer.stream, consumer.name)
         assert (info.num_pending, info.num_ack_pending) == (0, 0)

@@ -1,4 +1,4 @@
-"""The events service: one durable consumer into the archive, one request subject out of it."""
+"""The events service: a durable consumer writes events to the archive, and a request subject reads them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,9 +26,9 @@ QUEUE = "events"
 
 @asynccontextmanager
 async def app(service: Service) -> AsyncIterator[None]:
-    """Wire the service; the caller of `run` gives it its Settings."""
+    """Wires the service; `service.settings` must be this service's Settings."""
     settings = service.settings
-    assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no others
+    assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no other settings
     async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
         await store.create_tables(ARCHIVE)
         archive = Archive(store, ARCHIVE, retention_seconds=settings.event_retention_seconds)

@@ -1,4 +1,4 @@
-"""The event archive: every event once, found again by time, by entity and by kind."""
+"""The event archive: stores every event once and finds it by time, entity and kind."""
 
 import base64
 import binascii
@@ -21,20 +21,20 @@ from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import Put, Store, Table, TransactionCancelled
 
 MAX_EXAMINED = 1000
-"""The most items one page reads and leaves out; a page that hits it is short, and its cursor reads on."""
+"""The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""
 
 _SORT_KEY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#.{1,200}", re.DOTALL)
 _FIRST, _LAST = "0", ":"
-"""Bounds of all sort keys, which begin with a digit."""
+"""The bounds of all sort keys, which begin with a digit."""
 
 
 class Archive:
-    """One table. An event is four items written in one transaction: its id, and a copy in each of three views.
+    """Events in one table. One transaction writes four items per event: its id, and a copy in each of three views.
 
-    The views are partitions of one cluster ordered by the time of the event, so a page is a bounded read of
-    neighbours: `<cluster>#time` has all, `<cluster>#subject#<entity>` and `<cluster>#kind#<kind>` have a part. The id
-    item makes an event that is told again with another time still the same event. Ids count within the cluster of
-    the NATS subject, so that no tenant can take another's.
+    The views are partitions of one cluster, ordered by the time of the event, so that a page is a bounded read of
+    neighbouring items. `<cluster>#time` holds all events, `<cluster>#subject#<entity>` those of one entity and
+    `<cluster>#kind#<kind>` those of one kind. The id item recognises an event that is published again with another
+    time. Ids are unique within the cluster of the NATS subject, so that no tenant can block the ids of another.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Archive:
         self._clock = clock
 
     async def keep(self, subject: Subject, event: Event, sequence: int) -> None:
-        """Archive an event; one that is there already is left as it is.
+        """Archive an event, unless it is archived already.
 
-        Raises InvalidMessage for an event on the subject of another kind, StoreUnavailable.
+        Raises InvalidMessage for an event on the subject of another kind, and StoreUnavailable.
         """
         if event.kind != subject.rest:
-            raise InvalidMessage(f"an event of kind {event.kind} was told as {subject.rest}")
+            raise InvalidMessage(f"an event of kind {event.kind} was published on the subject of {subject.rest}")
         ref = subject.ref
         sort_key = f"{_sortable(event.time)}#{event.id}"
         expires_at = int(self._clock() + self._retention_seconds)
@@ -59,7 +59,7 @@ class Archive:
             Put(self._table, Key(view, sort_key), {"event": event.model_dump_json()}, Absent(), expires_at)
             for view in (_by_time(ref), _by_subject(ref, event.subject), _by_kind(ref, event.kind))
         ]
-        claim = Put(
+        id_item = Put(
             self._table,
             Key(f"{ref.key}#id#{event.id}", "id"),
             {"sort_key": sort_key, "sequence": sequence},
@@ -67,14 +67,14 @@ class Archive:
             expires_at,
         )
         try:
-            await self._store.transact([claim, *copies], token=f"{ref.key}#{sort_key}")
+            await self._store.transact([id_item, *copies], token=f"{ref.key}#{sort_key}")
         except TransactionCancelled as cancelled:
             if cancelled.reasons[0] is None:
                 raise
 
     async def read(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
-        """One page of a cluster's events. Raises RpcFailed (`invalid`) for an unknown kind or a foreign cursor."""
-        kinds = None if request.kinds is None else _expanded(request.kinds)
+        """Read one page of a cluster's events. Raises RpcFailed (`invalid`) for an unknown kind or a foreign cursor."""
+        kinds = None if request.kinds is None else _matching_kinds(request.kinds)
         if request.subject is not None:
             views = [_by_subject(ref, request.subject)]
         elif kinds is not None:
@@ -131,7 +131,7 @@ class Archive:
 
 
 def _sortable(moment: datetime) -> str:
-    """A moment in UTC as text that orders like the moments."""
+    """A UTC timestamp as a string whose order is that of the timestamps."""
     return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
@@ -147,25 +147,23 @@ def _by_kind(ref: ClusterRef, kind: str) -> str:
     return f"{ref.key}#kind#{kind}"
 
 
-def _expanded(kinds: Iterable[str]) -> frozenset[str]:
+def _matching_kinds(patterns: Iterable[str]) -> frozenset[str]:
     found: set[str] = set()
-    for given in kinds:
-        family = given.removesuffix("*") if given.endswith(".*") else None
-        matching = [kind for kind in KINDS if kind == given or (family is not None and kind.startswith(family))]
+    for pattern in patterns:
+        family = pattern.removesuffix("*") if pattern.endswith(".*") else None
+        matching = [kind for kind in KINDS if kind == pattern or (family is not None and kind.startswith(family))]
         if not matching:
             raise RpcFailed(
-                RpcError(
-                    kind="invalid", detail=f"there are no events of kind {given!r}", hint=f"kinds: {', '.join(KINDS)}"
-                )
+                RpcError(kind="invalid", detail=f"unknown event kind {pattern!r}", hint=f"kinds: {', '.join(KINDS)}")
             )
         found.update(matching)
     return frozenset(found)
 
 
 def _range(request: ReadHistory, position: str | None) -> Between | None:
-    """Sort keys from `after` (included) to `before` (not included) that lie beyond `position`; None for none.
+    """The sort keys from `after` (inclusive) to `before` (exclusive) beyond `position`; None if there are none.
 
-    A bare time sorts before all sort keys of that time.
+    A time alone sorts before all sort keys of that time.
     """
     low = _FIRST if request.after is None else _sortable(request.after)
     high = _LAST if request.before is None else _sortable(request.before)
@@ -189,5 +187,5 @@ def _position(cursor: str) -> str:
     except (binascii.Error, ValueError):
         pass
     raise RpcFailed(
-        RpcError(kind="invalid", detail="this cursor is not of this history", hint="start again without a cursor")
+        RpcError(kind="invalid", detail="the cursor does not belong to this history", hint="start without a cursor")
     )

@@ -1,4 +1,4 @@
-"""What the events service is told by its environment (`CLUSTERRA_*`; the AWS SDK's own `AWS_*` for DynamoDB)."""
+"""Settings of the events service, from the environment (`CLUSTERRA_*`; `AWS_*` of the AWS SDK for DynamoDB)."""
 
 from typing import Annotated
 
@@ -9,11 +9,11 @@ DAY = 86_400.0
 
 
 class Settings(ServiceSettings):
-    """Settings of the events service."""
+    """The settings of the events service."""
 
     table_prefix: str = "clusterra-"
-    """Tells the tables of several installations in one AWS account apart."""
+    """Distinguishes the tables of several installations in one AWS account."""
     event_retention_seconds: Annotated[float, Field(gt=0)] = 90 * DAY
-    """How long an event can be read after it was archived."""
+    """How long an event is kept in the archive."""
     archive_batch_size: Annotated[int, Field(ge=1, le=256)] = 32
-    """Events taken from the stream, and written, at the same time."""
+    """The number of events that are archived concurrently."""
