@@ -96,7 +96,9 @@ def test_every_reference_in_the_document_resolves() -> None:
         return []
 
     found = references(document)
+
     assert found
+
     for reference in found:
         target: Any = document
         for part in reference.removeprefix("#/").split("/"):
@@ -113,6 +115,7 @@ def test_events_are_cloudevents() -> None:
 
 def test_headers_describe_the_message() -> None:
     heartbeat = EXAMPLES["heartbeat.v3"]
+
     assert isinstance(heartbeat, Heartbeat)
 
     body, headers = encode(heartbeat, message_id="hb-1")
@@ -162,7 +165,9 @@ def test_garbage_is_an_invalid_message_whose_error_contains_no_value(body: bytes
 
 def test_a_reply_holds_either_a_result_or_an_error() -> None:
     submitted = EXAMPLES["slurm.submitted.v1"]
+
     assert isinstance(submitted, Submitted)
+
     error = RpcError(kind="not_found", detail="no job 42")
 
     with pytest.raises(ValidationError):

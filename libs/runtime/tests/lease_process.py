@@ -1,4 +1,4 @@
-"""A process that competes for leases and tells on standard output what it has: for tests that kill or freeze it."""
+"""A process that competes for leases and prints its events as JSON lines, for tests that kill or freeze it."""
 
 import asyncio
 import json
@@ -11,16 +11,16 @@ from clusterra_runtime.nats.lease import Lease, Leases, Pace
 FROZEN_SECONDS = 1.0
 
 
-def tell(event: str, **fields: object) -> None:
+def report(event: str, **fields: object) -> None:
     print(json.dumps({"event": event, "at": time.monotonic(), **fields}), flush=True)
 
 
 async def work(lease: Lease) -> None:
-    tell("acquired", partition=lease.partition, fence=lease.fence)
+    report("acquired", partition=lease.partition, fence=lease.fence)
     try:
         await asyncio.Event().wait()
     finally:
-        tell("ended", partition=lease.partition, fence=lease.fence)
+        report("ended", partition=lease.partition, fence=lease.fence)
 
 
 async def notice_freezing(leases: Leases) -> None:
@@ -28,7 +28,7 @@ async def notice_freezing(leases: Leases) -> None:
     while True:
         await asyncio.sleep(0.01)
         if time.monotonic() - before > FROZEN_SECONDS:
-            tell("thawed", held=sorted(leases.held))
+            report("thawed", held=sorted(leases.held))
         before = time.monotonic()
 
 

@@ -1,3 +1,5 @@
+"""The catalogue file: the published one, and errors in others."""
+
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,9 @@ VCPU = {"xs": 2, "small": 4, "medium": 8, "large": 16, "xlarge": 32}
 XS = "{name: compute-xs, family: compute, size: xs, vcpu: 2, memory_gib: 4, usd_per_hour: 0.07}"
 
 
-def test_the_published_catalogue() -> None:
+def test_the_published_catalogue_has_every_shape_without_gpus() -> None:
     shapes = [shape for shape in load(PUBLISHED).shapes if not shape.gpu_count]
+
     assert [(shape.family, shape.size) for shape in shapes] == [
         (family, size) for family in USD_PER_VCPU for size in VCPU
     ]
@@ -29,7 +32,7 @@ def test_the_published_catalogue() -> None:
         assert shape.usd_per_hour == pytest.approx(shape.vcpu * USD_PER_VCPU[shape.family])
 
 
-def test_the_published_shapes_with_gpus() -> None:
+def test_the_published_catalogue_has_every_shape_with_gpus() -> None:
     shapes = [shape for shape in load(PUBLISHED).shapes if shape.gpu_count]
     assert {
         shape.name: (shape.vcpu, shape.memory_gib, shape.gpu_count, shape.usd_per_hour) for shape in shapes
@@ -49,7 +52,7 @@ def test_the_published_shapes_with_gpus() -> None:
         (f"shapes: [{XS}, {XS}]", "compute-xs more than once"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, problem: str) -> None:
+def test_the_error_names_the_mistake(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "shapes.yaml"
     path.write_text(text)
     with pytest.raises(CatalogueInvalid, match=problem) as caught:
@@ -57,6 +60,6 @@ def test_mistakes_are_named(tmp_path: Path, text: str, problem: str) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CatalogueInvalid, match=r"none\.yaml cannot be read"):
         load(tmp_path / "none.yaml")

@@ -1,4 +1,4 @@
-"""The DynamoDB adapter against servers that are there, away or silent, and against the store in memory."""
+"""The DynamoDB adapter: against real, unreachable and silent servers, and compared with the store in memory."""
 
 import asyncio
 import itertools
@@ -37,7 +37,7 @@ START = 1_800_000_000
 
 
 class Loop:
-    """Measures how long the event loop was kept from running, in seconds."""
+    """Measures the longest time for which the event loop was blocked, in seconds."""
 
     def __init__(self) -> None:
         self.longest_turn_seconds = 0.0
@@ -47,7 +47,7 @@ class Loop:
             before = time.monotonic()
             try:
                 await asyncio.sleep(0.005)
-            finally:  # also when it is cancelled in the first turn after a long one
+            finally:  # also if it is cancelled right after a long block
                 self.longest_turn_seconds = max(self.longest_turn_seconds, time.monotonic() - before)
 
 
@@ -105,7 +105,7 @@ def _cut_off(server: asyncio.Server) -> None:
 @pytest.mark.parametrize(
     "answer", [None, _http(400, BUSY[0]), _http(500, BUSY[1])], ids=["silent", "throttling", "broken"]
 )
-async def test_a_server_that_does_not_serve_is_unavailable(
+async def test_a_server_that_does_not_answer_properly_is_unavailable(
     quick: None, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
 ) -> None:
     server, url = await _serve(answer)
@@ -115,10 +115,11 @@ async def test_a_server_that_does_not_serve_is_unavailable(
             await store.get(JOBS, Key("p", "s"))
         with pytest.raises(StoreUnavailable):
             await store.write(Put(JOBS, Key("p", "s"), {}, Absent()))
+
         _cut_off(server)
 
 
-async def test_a_server_that_is_away_is_unavailable(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_cannot_be_reached_is_unavailable(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     server, url = await _serve(None)
     server.close()
     await server.wait_closed()
@@ -128,12 +129,12 @@ async def test_a_server_that_is_away_is_unavailable(quick: None, monkeypatch: py
             await store.get(JOBS, Key("p", "s"))
 
 
-async def test_a_store_that_was_not_opened_says_so() -> None:
+async def test_a_store_that_is_not_open_raises_a_store_error() -> None:
     with pytest.raises(StoreError, match="async with"):
         await DynamoDBStore().get(JOBS, Key("p", "s"))
 
 
-async def test_the_event_loop_runs_while_requests_hang(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_requests_do_not_block_the_event_loop(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynamodb_client, "READ_TIMEOUT_SECONDS", 1.0)
     server, url = await _serve(None)
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
@@ -146,17 +147,18 @@ async def test_the_event_loop_runs_while_requests_hang(quick: None, monkeypatch:
         )
         watch.cancel()
         _cut_off(server)
+
     assert {type(answer) for answer in answers} == {StoreUnavailable}
-    # Had one request run on the loop, its turn would have lasted as long as the timeouts of all attempts.
+    # If a request had run on the loop, it would have blocked the loop for the timeouts of all attempts.
     assert loop.longest_turn_seconds < 1.0 * dynamodb_client.ATTEMPTS
 
 
-async def test_a_table_without_its_index_is_told(dynamodb: DynamoDBStore) -> None:
+async def test_a_table_that_lacks_an_index_is_an_error(dynamodb: DynamoDBStore) -> None:
     with pytest.raises(StoreError, match="by-state"):
         await dynamodb.create_tables(Table("jobs", (Index("by-state", "state", "since"),)))
 
 
-async def test_installations_do_not_see_each_other(dynamodb: DynamoDBStore) -> None:
+async def test_table_prefixes_separate_installations(dynamodb: DynamoDBStore) -> None:
     await dynamodb.write(Put(JOBS, Key("p", "s"), {"mine": True}, Absent()))
     async with DynamoDBStore(table_prefix=f"{uuid.uuid4()}-") as other:
         await other.create_tables(JOBS)
@@ -198,8 +200,8 @@ expiries = st.none() | st.integers(START - 1, START + 30)
 @st.composite
 def updates(draw: st.DrawFn, key: Key) -> Update:
     kinds = {name: draw(st.sampled_from(["set", "remove", "leave"])) for name in NAMES}
-    # What is added or appended to has names of its own: to do so to another type is a mistake, whose error is told
-    # before or after a failed condition, and which the emulator overlooks for lists.
+    # `add` and `append` use attributes of their own. On an attribute of another type they are an error, which may be
+    # raised before or after that of a failed condition, and which the emulator does not raise for lists.
     return Update(
         JOBS,
         key,
@@ -238,7 +240,7 @@ type Outcome = Item | Page | str | tuple[Item | str | None, ...] | None
 
 
 async def _do(store: Store, step: Write | list[Write], token: str) -> Outcome:
-    """What a caller sees of one step."""
+    """The result of one step, as a caller sees it."""
     try:
         match step:
             case Put() | Update():
@@ -274,7 +276,7 @@ _runs = itertools.count()
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(history=steps)
-async def test_the_adapters_cannot_be_told_apart(
+async def test_both_adapters_behave_identically(
     dynamodb: DynamoDBStore, history: list[tuple[int, list[Write], bool]]
 ) -> None:
     pk = f"run{next(_runs)}"

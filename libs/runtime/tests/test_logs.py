@@ -1,3 +1,5 @@
+"""Log lines: their fields, and what they hide."""
+
 import io
 import json
 import logging
@@ -28,11 +30,12 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     structlog.reset_defaults()
 
 
-def test_a_line_has_its_identity_context_and_fields(lines: Lines) -> None:
+def test_a_log_line_has_its_identity_context_and_fields(lines: Lines) -> None:
     with trace.extract(None), structlog.contextvars.bound_contextvars(tenant="acme", cluster="c1"):
         structlog.get_logger("x").info("job_submitted", job_id="42", count=3)
         running = trace.trace_id()
     (line,) = lines()
+
     assert line.pop("ts").endswith("Z")
     assert line == {
         "level": "info",
@@ -47,17 +50,18 @@ def test_a_line_has_its_identity_context_and_fields(lines: Lines) -> None:
     }
 
 
-def test_libraries_log_the_same_way(lines: Lines) -> None:
+def test_log_lines_of_libraries_have_the_same_form(lines: Lines) -> None:
     logging.getLogger("library").warning("%s of %d", "part", 7)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("old ways", stacklevel=1)
-    told, warned = lines()
-    assert (told["event"], told["level"], told["service"]) == ("part of 7", "warning", "proxy")
+    logged, warned = lines()
+
+    assert (logged["event"], logged["level"], logged["service"]) == ("part of 7", "warning", "proxy")
     assert "old ways" in warned["event"]
 
 
-def test_what_is_below_the_level_is_not_told(lines: Lines) -> None:
+def test_lines_below_the_level_are_not_logged(lines: Lines) -> None:
     structlog.get_logger().debug("too much")
     logging.getLogger("library").debug("too much")
     assert lines() == []
@@ -73,6 +77,7 @@ def test_an_exception_is_one_line_without_the_values_of_variables(lines: Lines) 
         structlog.get_logger().exception("failed")
         logging.getLogger("library").exception("failed too")
     ours, theirs = lines()
+
     assert "ValueError: it broke" in ours["exception"]
     assert "ValueError: it broke" in theirs["exception"]
     assert "xyzzy" not in json.dumps([ours, theirs])
@@ -88,7 +93,7 @@ def test_fields_named_like_secrets_are_hidden(lines: Lines, field: str) -> None:
     assert line["headers"] == {field: "[hidden]", "path": "/v1"}
 
 
-def test_passwords_inside_of_addresses_are_hidden(lines: Lines) -> None:
+def test_passwords_in_addresses_are_hidden(lines: Lines) -> None:
     structlog.get_logger().info("connect", to="nats://svc:xyzzy@host:4222")
     logging.getLogger("library").info("connect to nats://svc:xyzzy@host:4222")
     ours, theirs = lines()
@@ -96,7 +101,7 @@ def test_passwords_inside_of_addresses_are_hidden(lines: Lines) -> None:
     assert theirs["event"] == "connect to nats://[hidden]@host:4222"
 
 
-def test_what_json_has_no_word_for_is_told_as_text(lines: Lines) -> None:
+def test_values_that_json_cannot_represent_are_logged_as_strings(lines: Lines) -> None:
     structlog.get_logger().info("odd", value=object, key={1: sys})
     (line,) = lines()
     assert line["value"] == "<class 'object'>"

@@ -1,3 +1,5 @@
+"""Secrets from files."""
+
 import os
 from pathlib import Path
 
@@ -11,19 +13,22 @@ def test_a_file_is_read_without_the_white_space_around_it(tmp_path: Path) -> Non
     assert read_binary_secret(f"file:{tmp_path}/key") == b" k\x00y \n"
 
 
-def test_it_is_read_again_when_it_changes(tmp_path: Path) -> None:
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_bytes(b"first")
+
     assert read_secret(f"file:{key}") == b"first"
+
     status = key.stat()
     replacement = tmp_path / "new"
     replacement.write_bytes(b"other")
     os.utime(replacement, ns=(status.st_atime_ns, status.st_mtime_ns))
     replacement.rename(key)
+
     assert read_secret(f"file:{key}") == b"other"
 
 
-def test_a_file_that_does_not_change_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = tmp_path / "key"
     key.write_bytes(b"first")
     read_secret(f"file:{key}")
@@ -31,7 +36,7 @@ def test_a_file_that_does_not_change_is_read_once(tmp_path: Path, monkeypatch: p
     assert read_secret(f"file:{key}") == b"first"
 
 
-def test_a_missing_or_empty_file_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_or_empty_file(tmp_path: Path) -> None:
     with pytest.raises(SecretUnavailable, match=f"{tmp_path}/none cannot be read"):
         read_secret(f"file:{tmp_path}/none")
     (tmp_path / "empty").write_bytes(b"\n")
@@ -40,6 +45,6 @@ def test_a_missing_or_empty_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reference", ["kubernetes:slurm/jwt", "aws-secretsmanager:arn", "plain"])
-def test_other_schemes_tell_which_one_works(reference: str) -> None:
+def test_the_error_for_another_scheme_names_the_supported_one(reference: str) -> None:
     with pytest.raises(SecretUnavailable, match="file:/path"):
         read_secret(reference)

@@ -1,3 +1,5 @@
+"""The lifecycle of a service: probes, background tasks, orderly stop."""
+
 import asyncio
 import json
 import os
@@ -25,7 +27,7 @@ async def tiny(directory: Path, behaviour: str) -> Process:
 
 
 def lines(process: Process) -> list[dict[str, Any]]:
-    """Its log, of which every line must be a JSON object; the last one may be unfinished."""
+    """The entries of the process's log. Every line must be a JSON object; an unfinished last line is left out."""
     return [json.loads(line) for line in process.log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
@@ -78,7 +80,7 @@ async def living(app: App, settings: ServiceSettings = SETTINGS) -> AsyncIterato
     await asyncio.wait_for(life, 30)
 
 
-async def test_a_process_ends_with_0_after_sigterm_and_tells_its_life_in_json(tmp_path: Path) -> None:
+async def test_a_process_exits_with_0_after_sigterm_and_logs_its_lifecycle_as_json(tmp_path: Path) -> None:
     process = await tiny(tmp_path, "works")
     await until(
         lambda: [entry for entry in lines(process) if entry["event"] == "service_started"],
@@ -87,11 +89,16 @@ async def test_a_process_ends_with_0_after_sigterm_and_tells_its_life_in_json(tm
         process=process,
     )
     address = lines(process)[0]["health"]
+
     assert (await asyncio.to_thread(fetch, address, "/readyz"))[0] == HTTPStatus.OK
+
     process.signal(signal.SIGTERM)
+
     assert await asyncio.wait_for(process.wait(), 30) == 0
+
     entries = lines(process)
     events = [entry["event"] for entry in entries]
+
     assert events == ["service_starting", "service_started", "service_stopping", "closed", "service_stopped"]
     for entry in entries:
         assert list(entry)[:3] == ["ts", "level", "event"]
@@ -99,7 +106,7 @@ async def test_a_process_ends_with_0_after_sigterm_and_tells_its_life_in_json(tm
     assert "xyzzy" not in process.log.read_text()
 
 
-async def test_a_process_ends_with_1_when_a_background_task_dies(tmp_path: Path) -> None:
+async def test_a_process_exits_with_1_when_a_background_task_fails(tmp_path: Path) -> None:
     process = await tiny(tmp_path, "dies")
     assert await asyncio.wait_for(process.wait(), 30) == 1
     (died,) = [entry for entry in lines(process) if entry["event"] == "background_task_died"]
@@ -108,18 +115,21 @@ async def test_a_process_ends_with_1_when_a_background_task_dies(tmp_path: Path)
     assert "closed" in [entry["event"] for entry in lines(process)]
 
 
-async def test_it_serves_health_readiness_and_metrics() -> None:
+async def test_a_service_serves_health_readiness_and_metrics() -> None:
     async with living(app_of(work=forever)) as (service, _):
         await until(lambda: not service.failing(), seconds=30, what="readiness")
+
         assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
         assert await probe(service, "/readyz") == (HTTPStatus.OK, {"ready": True, "failing": []})
+
         status, metrics = await probe(service, "/metrics")
+
         assert status == HTTPStatus.OK
         assert "process_resident_memory_bytes" in metrics
         assert (await probe(service, "/else"))[0] == HTTPStatus.NOT_FOUND
 
 
-async def test_a_background_task_that_ends_by_itself_ends_the_service() -> None:
+async def test_a_service_fails_when_a_background_task_ends() -> None:
     async def brief() -> None:
         return
 
@@ -127,7 +137,7 @@ async def test_a_background_task_that_ends_by_itself_ends_the_service() -> None:
         assert await asyncio.wait_for(life, 30) == 1
 
 
-async def test_a_background_task_that_cancels_itself_ends_the_service_but_one_may_be_cancelled() -> None:
+async def test_a_service_fails_when_a_background_task_cancels_itself_but_not_when_it_is_cancelled() -> None:
     async def odd() -> None:
         await asyncio.sleep(0.05)
         raise asyncio.CancelledError
@@ -138,7 +148,9 @@ async def test_a_background_task_that_cancels_itself_ends_the_service_but_one_ma
         await until(lambda: not service.failing(), seconds=30, what="readiness")
         service.background("more", forever).cancel()
         await asyncio.sleep(0)
+
         assert not service.failing()
+
     assert life.result() == 0
 
 
@@ -157,11 +169,13 @@ async def test_background_tasks_are_cancelled_before_the_app_closes() -> None:
     async with living(app_of(after=closed, work=work)) as (service, life):
         await until(lambda: not service.failing(), seconds=30, what="readiness")
         os.kill(os.getpid(), signal.SIGINT)
+
         assert await asyncio.wait_for(life, 30) == 0
+
     assert order == ["work cancelled", "app closed"]
 
 
-async def test_an_app_that_cannot_start_ends_with_1() -> None:
+async def test_a_service_fails_when_its_app_cannot_start() -> None:
     async def fail() -> None:
         raise RuntimeError("no key, no start")
 
@@ -169,7 +183,7 @@ async def test_an_app_that_cannot_start_ends_with_1() -> None:
         assert await asyncio.wait_for(life, 30) == 1
 
 
-async def test_while_it_starts_it_is_alive_but_not_ready_and_can_be_stopped() -> None:
+async def test_a_starting_service_is_alive_but_not_ready_and_can_be_stopped() -> None:
     async with living(app_of(before=forever())) as (service, life):
         assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
         assert await probe(service, "/readyz") == (503, {"ready": False, "failing": ["started"]})
@@ -177,19 +191,24 @@ async def test_while_it_starts_it_is_alive_but_not_ready_and_can_be_stopped() ->
         assert await asyncio.wait_for(life, 30) == 0
 
 
-async def test_a_failing_or_raising_condition_makes_it_unready() -> None:
+async def test_a_false_or_raising_condition_makes_a_service_unready() -> None:
     async with living(app_of()) as (service, _):
         lucky = False
         service.ready_when("luck", lambda: lucky)
         await until(lambda: service.failing() == ["luck"], seconds=30, what="the start")
+
         assert await probe(service, "/readyz") == (503, {"ready": False, "failing": ["luck"]})
+
         lucky = True
+
         assert (await probe(service, "/readyz"))[0] == HTTPStatus.OK
+
         service.ready_when("broken", lambda: 1 / 0 > 0)
+
         assert (await probe(service, "/readyz"))[1]["failing"] == ["broken (ZeroDivisionError)"]
 
 
-async def test_it_is_unready_as_soon_as_it_stops() -> None:
+async def test_a_stopping_service_is_unready_immediately() -> None:
     slow = SETTINGS.model_copy(update={"stop_delay_seconds": 5.0})
     async with living(app_of(), slow) as (service, life):
         await until(lambda: not service.failing(), seconds=30, what="readiness")
@@ -198,7 +217,7 @@ async def test_it_is_unready_as_soon_as_it_stops() -> None:
         assert not life.done()
 
 
-async def test_one_that_does_not_close_in_its_grace_time_ends_with_1() -> None:
+async def test_a_service_that_exceeds_its_grace_time_fails() -> None:
     brief = SETTINGS.model_copy(update={"stop_grace_seconds": 0.2})
     async with living(app_of(after=forever), brief) as (service, life):
         await until(lambda: not service.failing(), seconds=30, what="readiness")
@@ -206,14 +225,17 @@ async def test_one_that_does_not_close_in_its_grace_time_ends_with_1() -> None:
         assert await asyncio.wait_for(life, 30) == 1
 
 
-async def test_a_stuck_event_loop_is_not_alive_until_it_turns_again() -> None:
+async def test_a_service_is_not_alive_while_its_event_loop_is_stuck() -> None:
     async with living(app_of()) as (service, _):
         await until(lambda: not service.failing(), seconds=30, what="readiness")
+
         assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
+
         blocked = time.monotonic()
-        # Asked on the loop itself, which does not turn meanwhile: this is what must be noticed.
+        # The probes run on the event loop itself and so block it, which must be noticed.
         while (answer := fetch(service.health, "/livez")[0]) == HTTPStatus.OK and time.monotonic() - blocked < 30:
             pass
+
         assert answer == HTTPStatus.SERVICE_UNAVAILABLE
 
         async def alive() -> bool:

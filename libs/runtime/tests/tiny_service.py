@@ -1,4 +1,4 @@
-"""A service of one idea, run by test_service.py as a process: `tiny_service.py works|dies`."""
+"""A minimal service that test_service.py runs as a process: `tiny_service.py works|dies`."""
 
 import asyncio
 import sys

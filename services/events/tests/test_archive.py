@@ -102,9 +102,11 @@ async def test_events_are_removed_after_the_retention_time() -> None:
         await keep(archive, event(node("node.down", "n1")))
 
         now += 59
+
         assert len(await all_pages(archive, ReadHistory())) == 1
 
         now += 2
+
         assert await all_pages(archive, ReadHistory()) == []
 
 
@@ -179,4 +181,5 @@ async def test_pages_contain_the_matching_events_in_order(
             key=lambda each: (each.time, each.id),
             reverse=request_.newest_first,
         )
+
         assert await all_pages(archive, request_) == expected

@@ -88,10 +88,13 @@ async def test_each_event_is_archived_once_over_crashes_and_repetitions(
         await publisher.tell(REF, last, version="1", time=begin + timedelta(seconds=1))
 
         found = await archived(client, len(facts) + 1, process)
+
         assert [event.data for event in found] == [*facts, last]
         assert [event.time for event in found[:-1]] == moments
         assert psutil.Process(process.pid).memory_info().rss < MAX_RESIDENT_BYTES
+
         process.signal(signal.SIGTERM)
+
         assert await process.wait() == 0
     finally:
         await process.stop()
@@ -120,6 +123,7 @@ async def test_garbage_becomes_dead_letters_and_does_not_block_the_consumer(
         await until(five_dead_letters, seconds=30, what="five dead letters", process=process)
         (consumer,) = (consumer for consumer in CONSUMERS if consumer.name == EVENTS_ARCHIVE)
         info = await js.consumer_info(consumer.stream, consumer.name)
+
         assert (info.num_pending, info.num_ack_pending) == (0, 0)
     finally:
         await process.stop()

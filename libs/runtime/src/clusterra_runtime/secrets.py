@@ -24,12 +24,12 @@ def read_secret(reference: SecretReference) -> bytes:
 
 def read_binary_secret(reference: SecretReference) -> bytes:
     """Returns the value unstripped, for secrets in which every byte counts. Raises SecretUnavailable."""
-    scheme, _, place = reference.partition(":")
+    scheme, _, location = reference.partition(":")
     if scheme != "file":
         raise SecretUnavailable(
             f"secrets of the scheme {scheme!r} are not supported: mount the secret as a file, file:/path"
         )
-    path = Path(place)
+    path = Path(location)
     try:
         status = path.stat()
         version = (status.st_mtime_ns, status.st_size, status.st_ino)

@@ -1,4 +1,4 @@
-"""A real nats-server with the declared topology: one for all tests that leave it alone, own ones for the others."""
+"""Real NATS servers with the declared topology: a shared one, and separate ones for tests that stop their server."""
 
 import asyncio
 import time
@@ -53,12 +53,12 @@ async def connected(settings: ServiceSettings, service: str = "test") -> AsyncIt
 
 @pytest.fixture
 def ref() -> ClusterRef:
-    """A cluster that no other test uses."""
+    """A cluster that only this test uses."""
     return ClusterRef(tenant=f"t{uuid.uuid4().hex[:12]}", cluster="c1")
 
 
 class Usage:
-    """What this process has used of a CPU since it was made."""
+    """The share of a CPU that this process has used since the object was created."""
 
     def __init__(self) -> None:
         self._started, self._used = time.monotonic(), time.process_time()

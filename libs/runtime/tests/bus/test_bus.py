@@ -1,3 +1,5 @@
+"""Core messages, durable messages, dead letters and reads of streams."""
+
 import asyncio
 import gzip
 from datetime import UTC, datetime
@@ -35,54 +37,58 @@ async def stored(client: Client, stream: str, subject: str) -> list[Stored]:
     return [message async for message in replay(client, stream, subject)]
 
 
-async def test_messages_are_handled_in_their_order_inside_the_senders_trace(client: Client, ref: ClusterRef) -> None:
-    seen: list[tuple[ClusterRef, int, str | None, object]] = []
+async def test_messages_are_handled_in_order_and_in_the_trace_of_their_sender(client: Client, ref: ClusterRef) -> None:
+    received: list[tuple[ClusterRef, int, str | None, object]] = []
 
     async def handler(about: Subject, message: DesiredState) -> None:
         bound = structlog.contextvars.get_contextvars()
-        seen.append((about.ref, message.generation, trace.trace_id(), (bound["tenant"], bound["cluster"])))
+        received.append((about.ref, message.generation, trace.trace_id(), (bound["tenant"], bound["cluster"])))
 
     await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, handler)
     with trace.extract(None):
         sent_in = trace.trace_id()
         for generation in range(1, 6):
             await bus.publish(client, subjects.scale_desired(ref), desired(generation))
-    await until(lambda: len(seen) == 5, seconds=30, what="five messages")
+    await until(lambda: len(received) == 5, seconds=30, what="five messages")
+
     assert sent_in is not None
-    assert seen == [(ref, generation, sent_in, (ref.tenant, ref.cluster)) for generation in range(1, 6)]
+    assert received == [(ref, generation, sent_in, (ref.tenant, ref.cluster)) for generation in range(1, 6)]
 
 
-async def test_a_handler_that_raises_does_not_end_its_subscription(client: Client, ref: ClusterRef) -> None:
-    seen: list[int] = []
+async def test_an_exception_of_a_handler_does_not_end_the_subscription(client: Client, ref: ClusterRef) -> None:
+    received: list[int] = []
 
     async def handler(_about: Subject, message: DesiredState) -> None:
-        seen.append(message.generation)
+        received.append(message.generation)
         if message.generation == 1:
             raise RuntimeError("the first one is too much")
 
     await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, handler)
     for generation in (1, 2):
         await bus.publish(client, subjects.scale_desired(ref), desired(generation))
-    await until(lambda: seen == [1, 2], seconds=30, what="both messages")
+    await until(lambda: received == [1, 2], seconds=30, what="both messages")
 
 
-async def test_garbage_becomes_one_dead_letter_and_never_reaches_the_handler(client: Client, ref: ClusterRef) -> None:
-    seen: list[int] = []
+async def test_repeated_garbage_becomes_one_dead_letter_and_does_not_reach_the_handler(
+    client: Client, ref: ClusterRef
+) -> None:
+    received: list[int] = []
 
     async def handler(_about: Subject, message: DesiredState) -> None:
-        seen.append(message.generation)
+        received.append(message.generation)
 
     subject = subjects.scale_desired(ref)
     await bus.subscribe(client, subject, DesiredState, handler)
     for _ in range(3):
         await client.publish(subject, b"\xff not json", headers={"x-schema": "?"})
     await bus.publish(client, subject, desired(7))
-    await until(lambda: seen == [7], seconds=30, what="the good message")
+    await until(lambda: received == [7], seconds=30, what="the good message")
 
     async def kept() -> list[Stored]:
         return await stored(client, "DLQ", subjects.dead_letter(subject))
 
     (letter,) = await until(kept, seconds=30, what="the dead letter")
+
     assert letter.body == b"\xff not json"
     assert letter.headers[bus.ORIGIN] == subject
     assert letter.headers["x-schema"] == "?"
@@ -96,10 +102,11 @@ async def test_a_durable_message_is_stored_once_per_id(client: Client, ref: Clus
         await facts.tell(ref, fact, version="1", time=NOW)
     await facts.tell(ref, fact, version="2", time=NOW)
     kept = await stored(client, "EVENT", subjects.events_of(ref))
+
     assert [Event.model_validate_json(message.body).id.split(":")[2] for message in kept] == ["1", "2"]
 
 
-async def test_a_message_for_which_there_is_no_stream_is_given_up(
+async def test_a_durable_publish_without_a_stream_fails_after_its_deadline(
     client: Client, ref: ClusterRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "DURABLE_SECONDS", 0.5)
@@ -107,52 +114,61 @@ async def test_a_message_for_which_there_is_no_stream_is_given_up(
         await bus.publish_durable(client, f"nowhere.{ref.tenant}", desired(1), message_id="1")
 
 
-async def test_what_the_stream_refuses_for_good_is_not_tried_again(client: Client, ref: ClusterRef) -> None:
+async def test_a_permanently_rejected_message_is_not_retried(client: Client, ref: ClusterRef) -> None:
     subject = subjects.scale_desired(ref)
     await bus.publish_durable(client, subject, desired(1), message_id=f"{ref.key}:1")
     started = asyncio.get_running_loop().time()
-    with pytest.raises(bus.MessageRefused) as refused:
+
+    with pytest.raises(bus.MessageRefused) as rejected:
         await bus.store(client, subject, b"{}", {"Nats-Expected-Last-Subject-Sequence": "0"})
-    assert refused.value.code == 10071
+    assert rejected.value.code == 10071
     assert asyncio.get_running_loop().time() - started < 2
 
 
-async def test_the_last_message_of_a_subject(client: Client, ref: ClusterRef) -> None:
+async def test_last_returns_the_last_message_of_a_subject(client: Client, ref: ClusterRef) -> None:
     subject = subjects.scale_desired(ref)
+
     assert await last(client, "SCALE", subject, DesiredState) is None
+
     sequences = [
         await bus.publish_durable(client, subject, desired(generation), message_id=f"{ref.key}:{generation}")
         for generation in (1, 2)
     ]
+
     assert await last(client, "SCALE", subject, DesiredState) == (desired(2), sequences[1])
+
     await client.publish(subject, b"garbage")
     await client.flush()
+
     with pytest.raises(InvalidMessage):
         await last(client, "SCALE", subject, DesiredState)
     with pytest.raises(BusUnavailable):
         await last(client, "NOSUCH", subject, DesiredState)
 
 
-async def test_a_snapshot_over_the_payload_limit_travels_compressed(client: Client, ref: ClusterRef) -> None:
+async def test_a_snapshot_over_the_payload_limit_is_sent_compressed(client: Client, ref: ClusterRef) -> None:
     ids = tuple(str(number) for number in range(1_000_000, 1_120_000))
     jobs = PendingJobs(
         job_ids=ids, count=len(ids), cpus=1, partition="main", uid=2000, reason="Resources", first_submitted_at=NOW
     )
     big = snapshot((jobs,))
+
     assert len(big.model_dump_json()) > client.max_payload
+
     await bus.publish_durable(client, subjects.job_pending(ref), big, message_id=f"{ref.key}:1")
     found = await last(client, "JOB", subjects.job_partitioned(ref), QueueSnapshot)
+
     assert found is not None
     assert found[0] == big
 
 
-async def test_a_message_that_cannot_be_made_small_enough_is_refused(client: Client, ref: ClusterRef) -> None:
+async def test_a_message_that_exceeds_the_payload_limit_is_rejected(client: Client, ref: ClusterRef) -> None:
     body = gzip.compress(b"x")
     with pytest.raises(bus.MessageRefused, match="payload limit"):
         await bus.store(client, subjects.heartbeat(ref), body * (client.max_payload // len(body) + 1), {})
 
 
-async def test_replay_pages_through_all_that_matches_and_goes_on_after_a_sequence(
+async def test_replay_returns_all_matching_messages_and_continues_after_a_sequence(
     client: Client, ref: ClusterRef
 ) -> None:
     total = PAGE * 2 + 3
@@ -161,12 +177,15 @@ async def test_replay_pages_through_all_that_matches_and_goes_on_after_a_sequenc
         *(bus.store(client, subject, str(number).encode(), {}) for number in range(total)),
     )
     everything = await stored(client, "EVENT", subjects.events_of(ref))
+
     assert [message.sequence for message in everything] == sorted(sequences)
+
     rest = [message async for message in replay(client, "EVENT", subject, after=sorted(sequences)[-3])]
+
     assert [message.sequence for message in rest] == sorted(sequences)[-2:]
 
 
-async def test_the_partition_is_the_one_that_the_server_computes(client: Client) -> None:
+async def test_the_partition_of_a_cluster_is_what_the_server_computes(client: Client) -> None:
     random = Random(1)
     refs = [ClusterRef(tenant=random_id(random), cluster=random_id(random)) for _ in range(300)]
     for ref in refs:
@@ -179,6 +198,7 @@ async def test_the_partition_is_the_one_that_the_server_computes(client: Client)
         return found if found.keys() >= set(refs) else None
 
     found = await until(all_stored, seconds=30, what="all snapshots")
+
     assert {ref: found[ref] for ref in refs} == {ref: subjects.job_partitioned(ref) for ref in refs}
     assert {subjects.job_partition(ref) for ref in refs} == set(range(subjects.JOB_PARTITIONS))
 

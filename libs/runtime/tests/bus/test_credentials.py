@@ -1,4 +1,4 @@
-"""Credentials that end or are taken away: the client comes back by itself as soon as it may."""
+"""Credentials that expire or are revoked: the client reconnects by itself as soon as they are valid again."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ from .conftest import Usage, connected
 
 @asynccontextmanager
 async def configured(directory: Path, config: dict[str, Any]) -> AsyncIterator[tuple[str, Process, Path]]:
-    """A server with a configuration of its own: its address, its process and the file that SIGHUP makes it read."""
+    """A server with its own configuration: its address, its process, and the file that it reads again at SIGHUP."""
     port = free_port()
     file = directory / "nats.conf"
     file.write_text(json.dumps({"host": "127.0.0.1", "port": port} | config))
@@ -51,7 +51,7 @@ def users(*passwords: str) -> dict[str, Any]:
     return {"authorization": {"users": known}}
 
 
-async def test_a_user_who_is_removed_and_comes_back(tmp_path: Path) -> None:
+async def test_the_client_reconnects_after_its_user_was_removed_and_restored(tmp_path: Path) -> None:
     password = tmp_path / "password"
     password.write_text("first\n")
     async with configured(tmp_path, users("first")) as (url, process, file):
@@ -65,22 +65,26 @@ async def test_a_user_who_is_removed_and_comes_back(tmp_path: Path) -> None:
                 process.signal(signal.SIGHUP)
 
             configure("second")
-            await until(lambda: "authorization violation" in str(client.last_error).lower(), seconds=30, what="refusal")
+            await until(
+                lambda: "authorization violation" in str(client.last_error).lower(), seconds=30, what="the rejection"
+            )
             usage = Usage()
-            await until(lambda: usage.seconds > 1.2, seconds=30, what="some more tries")
+            await until(lambda: usage.seconds > 1.2, seconds=30, what="more attempts")
+
             assert not client.is_closed
             assert usage.share < 0.5
+
             configure("first")
             await until(lambda: works(client), seconds=30, what="the connection")
 
-            # The password is changed on both sides, and its file is read again.
+            # The password changes on both sides, and the client reads its file again.
             password.write_text("third")
             configure("third")
             await until(lambda: works(client), seconds=30, what="the connection with the new password")
 
 
 class Operator:
-    """Just enough of NATS' operator mode: an operator, its system account and one account with users."""
+    """A minimal NATS operator: the operator, its system account and one account with users."""
 
     def __init__(self) -> None:
         self.operator, self.system, self.account = (
@@ -105,7 +109,7 @@ class Operator:
         }
 
     def credentials(self, file: Path, seconds: float) -> None:
-        """Write the .creds file of a new user of the account, valid for so long."""
+        """Write the .creds file of a new user of the account, valid for `seconds`."""
         seed, user = _seeded(nkeys.PREFIX_BYTE_USER)
         claims = {"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}
         token = self.signed(self.account, user, "agent", claims, expires=int(time.time() + seconds))
@@ -143,12 +147,12 @@ def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-async def test_credentials_that_expire_and_are_renewed(tmp_path: Path) -> None:
+async def test_the_client_reconnects_after_expired_credentials_are_renewed(tmp_path: Path) -> None:
     operator = Operator()
     file = tmp_path / "user.creds"
     async with AsyncExitStack() as opened:
         url, _, _ = await opened.enter_async_context(configured(tmp_path, operator.config()))
-        operator.credentials(file, 5)  # once the server runs: what is left must do for connecting
+        operator.credentials(file, 5)  # after the server has started, so that there is time left to connect
         given = ServiceSettings(nats_url=url, nats_credentials_file=file)
         client = await opened.enter_async_context(connected(given))
         received: list[bytes] = []
@@ -157,19 +161,23 @@ async def test_credentials_that_expire_and_are_renewed(tmp_path: Path) -> None:
             received.append(message.data)
 
         await client.subscribe("hello", cb=receive)
+
         assert await works(client)
+
         await until(lambda: not client.is_connected, seconds=30, what="the end of the credentials")
         usage = Usage()
-        await until(lambda: usage.seconds > 1.2, seconds=30, what="some refused tries")
+        await until(lambda: usage.seconds > 1.2, seconds=30, what="some rejected attempts")
+
         assert not client.is_closed
         assert usage.share < 0.5
+
         operator.credentials(file, 60)
         await until(lambda: works(client), seconds=30, what="the connection with new credentials")
         await client.publish("hello", b"again")
         await until(lambda: received == [b"again"], seconds=30, what="the message")
 
 
-async def test_damaged_and_missing_files_are_waited_out(tmp_path: Path) -> None:
+async def test_the_client_waits_while_credential_files_are_damaged_or_missing(tmp_path: Path) -> None:
     operator = Operator()
     file = tmp_path / "user.creds"
     file.write_text("")
@@ -182,7 +190,9 @@ async def test_damaged_and_missing_files_are_waited_out(tmp_path: Path) -> None:
             file.write_text(content)
         operator.credentials(file, 60)
         client = await connecting
+
         assert await works(client)
+
         file.unlink()
         await client.force_reconnect()
         await until(lambda: "user.creds" in str(client.last_error), seconds=30, what="the missing file")
@@ -192,7 +202,7 @@ async def test_damaged_and_missing_files_are_waited_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:parameter 'timeout':DeprecationWarning")  # nats-py's call of aiohttp
-async def test_a_connection_over_websocket_survives_the_servers_death_too(tmp_path: Path) -> None:
+async def test_a_websocket_connection_survives_the_death_of_the_server(tmp_path: Path) -> None:
     websocket = free_port()
     config = {"websocket": {"host": "127.0.0.1", "port": websocket, "no_tls": True}}
     async with (
@@ -200,6 +210,7 @@ async def test_a_connection_over_websocket_survives_the_servers_death_too(tmp_pa
         connected(ServiceSettings(nats_url=f"ws://127.0.0.1:{websocket}")) as client,
     ):
         assert await works(client)
+
         process.kill()
         await process.wait()
         await until(lambda: not client.is_connected, seconds=30, what="the lost connection")

@@ -1,3 +1,5 @@
+"""Durable consumers: redelivery, dead letters, outages of the server."""
+
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -36,25 +38,25 @@ async def create(client: Client, consumer: Consumer) -> None:
     assert "error" not in answer, answer
 
 
-async def tell(client: Client, ref: ClusterRef, version: int) -> int:
+async def publish_event(client: Client, ref: ClusterRef, version: int) -> int:
     event = event_of("test", ref, NodeFact(kind="node.down", node="n1"), version=str(version), time=now())
     return await bus.publish_durable(client, subjects.event(ref, event.kind), event, message_id=event.id)
 
 
-async def unsettled(client: Client, consumer: Consumer) -> tuple[int, int]:
-    """How many messages wait for an acknowledgement, and how many for their delivery."""
+async def pending_counts(client: Client, consumer: Consumer) -> tuple[int, int]:
+    """The number of messages that wait for an acknowledgement, and of those that wait for delivery."""
     info = await client.jetstream().consumer_info(consumer.stream, consumer.name)
     return info.num_ack_pending or 0, info.num_pending or 0
 
 
 async def all_settled(client: Client, consumer: Consumer) -> None:
     async def settled() -> bool:
-        return await unsettled(client, consumer) == (0, 0)
+        return await pending_counts(client, consumer) == (0, 0)
 
     await until(settled, seconds=30, what="the acknowledgements")
 
 
-async def letters(client: Client, ref: ClusterRef) -> list[Stored]:
+async def dead_letters(client: Client, ref: ClusterRef) -> list[Stored]:
     return [letter async for letter in replay(client, "DLQ", f"dlq.{subjects.events_of(ref)}")]
 
 
@@ -78,13 +80,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_module, "pause_seconds", lambda _deliveries: 0.02)
 
 
-async def test_a_message_is_handled_at_once_and_acknowledged(
+async def test_a_message_is_handled_immediately_and_acknowledged(
     settings: ServiceSettings, client: Client, ref: ClusterRef
 ) -> None:
-    seen: list[tuple[ClusterRef, str, int, str | None]] = []
+    received: list[tuple[ClusterRef, str, int, str | None]] = []
 
     async def handler(about: Subject, event: Event, sequence: int) -> None:
-        seen.append((about.ref, event.kind, sequence, trace.trace_id()))
+        received.append((about.ref, event.kind, sequence, trace.trace_id()))
 
     consumer = consumer_of(ref)
     await create(client, consumer)
@@ -93,48 +95,54 @@ async def test_a_message_is_handled_at_once_and_acknowledged(
         expected: list[tuple[ClusterRef, str, int, str | None]] = []
         for version in range(3):
             with trace.extract(None):
-                expected.append((ref, "node.down", await tell(client, ref, version), trace.trace_id()))
-                # Far less than the time a pull request stands: a message ends its wait.
-                await until(lambda: seen == expected, seconds=15, what="the message")
+                expected.append((ref, "node.down", await publish_event(client, ref, version), trace.trace_id()))
+                # Far sooner than a pull request expires: a message ends its wait.
+                await until(lambda: received == expected, seconds=15, what="the message")
         await all_settled(client, consumer)
 
 
-async def test_a_backlog_is_handled_once_each(settings: ServiceSettings, client: Client, ref: ClusterRef) -> None:
-    seen: list[int] = []
+async def test_each_message_of_a_backlog_is_handled_once(
+    settings: ServiceSettings, client: Client, ref: ClusterRef
+) -> None:
+    received: list[int] = []
 
     async def handler(_about: Subject, _event: Event, sequence: int) -> None:
-        seen.append(sequence)
+        received.append(sequence)
 
     consumer = consumer_of(ref)
     await create(client, consumer)
-    sequences = await asyncio.gather(*(tell(client, ref, version) for version in range(500)))
+    sequences = await asyncio.gather(*(publish_event(client, ref, version) for version in range(500)))
     async with handled_by(settings, consumer, handler):
-        await until(lambda: len(seen) >= 500, seconds=30, what="all messages")
-    assert sorted(seen) == sorted(sequences)
+        await until(lambda: len(received) >= 500, seconds=30, what="all messages")
+
+    assert sorted(received) == sorted(sequences)
 
 
-async def test_garbage_becomes_one_dead_letter_at_once(
+async def test_garbage_becomes_a_dead_letter_immediately(
     settings: ServiceSettings, client: Client, ref: ClusterRef
 ) -> None:
-    seen: list[int] = []
+    received: list[int] = []
 
     async def handler(_about: Subject, _event: Event, sequence: int) -> None:
-        seen.append(sequence)
+        received.append(sequence)
 
     consumer = consumer_of(ref)
     await create(client, consumer)
     async with handled_by(settings, consumer, handler):
         garbage = await bus.store(client, subjects.event(ref, "node.down"), b"\x00{", {"x-schema": "event.v1"})
-        good = await tell(client, ref, 1)
-        await until(lambda: seen == [good], seconds=30, what="the good message")
-        (letter,) = await until(lambda: letters(client, ref), seconds=30, what="the dead letter")
+        good = await publish_event(client, ref, 1)
+        await until(lambda: received == [good], seconds=30, what="the good message")
+        (letter,) = await until(lambda: dead_letters(client, ref), seconds=30, what="the dead letter")
+
     assert letter.headers["Nats-Msg-Id"] == f"dlq-EVENT-{garbage}"
     assert letter.body == b"\x00{"
+
     info = await client.jetstream().consumer_info("EVENT", consumer.name)
+
     assert (info.num_redelivered, info.num_ack_pending) == (0, 0)
 
 
-async def test_a_handler_that_fails_thrice_gets_the_message_a_fourth_time(
+async def test_a_message_is_delivered_again_after_its_handler_failed(
     settings: ServiceSettings, client: Client, ref: ClusterRef, quick: None
 ) -> None:
     tries = 0
@@ -148,13 +156,14 @@ async def test_a_handler_that_fails_thrice_gets_the_message_a_fourth_time(
     consumer = consumer_of(ref)
     await create(client, consumer)
     async with handled_by(settings, consumer, handler):
-        await tell(client, ref, 1)
+        await publish_event(client, ref, 1)
         await until(lambda: tries == 4, seconds=30, what="the fourth delivery")
         await all_settled(client, consumer)
-    assert await letters(client, ref) == []
+
+    assert await dead_letters(client, ref) == []
 
 
-async def test_a_handler_that_always_fails_gives_the_message_to_the_dead_letters(
+async def test_a_message_whose_handler_always_fails_becomes_a_dead_letter(
     settings: ServiceSettings, client: Client, ref: ClusterRef, quick: None
 ) -> None:
     tries = 0
@@ -167,20 +176,23 @@ async def test_a_handler_that_always_fails_gives_the_message_to_the_dead_letters
     consumer = consumer_of(ref, max_deliver=3)
     await create(client, consumer)
     async with handled_by(settings, consumer, handler):
-        await tell(client, ref, 1)
-        (letter,) = await until(lambda: letters(client, ref), seconds=30, what="the dead letter")
+        await publish_event(client, ref, 1)
+        (letter,) = await until(lambda: dead_letters(client, ref), seconds=30, what="the dead letter")
+
         assert tries == 3
         assert letter.headers[bus.REASON] == "failed 3 times, last: ConnectionError"
+
         await all_settled(client, consumer)
+
     assert tries == 3
 
 
-def test_the_pauses_between_deliveries_grow_to_a_limit() -> None:
+def test_pauses_between_deliveries_grow_to_a_limit() -> None:
     pauses = [broker_module.pause_seconds(deliveries) for deliveries in range(1, 11)]
     assert pauses == [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]
 
 
-async def test_stopping_waits_for_handlers_and_it_can_start_again(
+async def test_a_stop_waits_for_handlers_and_allows_another_start(
     settings: ServiceSettings, client: Client, ref: ClusterRef
 ) -> None:
     entered = asyncio.Event()
@@ -195,25 +207,30 @@ async def test_stopping_waits_for_handlers_and_it_can_start_again(
     consumer = consumer_of(ref)
     await create(client, consumer)
     async with handled_by(settings, consumer, handler, client) as (_, subscription):
-        first = await tell(client, ref, 1)
+        first = await publish_event(client, ref, 1)
         await entered.wait()
         stopping = asyncio.create_task(subscription.stop())
         await until(lambda: not subscription.working, seconds=30, what="the stop")
-        second = await tell(client, ref, 2)
+        second = await publish_event(client, ref, 2)
+
         assert not stopping.done()
+
         go.set()
         await stopping
+
         assert finished == [first]
+
         await subscription.start()
         await until(lambda: finished == [first, second], seconds=30, what="the second message")
+
     assert client.is_connected
 
 
-async def test_it_survives_the_death_of_the_server(server: NatsServer, ref: ClusterRef) -> None:
-    seen: list[int] = []
+async def test_a_durable_consumer_survives_the_death_of_the_server(server: NatsServer, ref: ClusterRef) -> None:
+    received: list[int] = []
 
     async def handler(_about: Subject, _event: Event, sequence: int) -> None:
-        seen.append(sequence)
+        received.append(sequence)
 
     settings = ServiceSettings(nats_url=server.url)
     consumer = consumer_of(ref)
@@ -221,49 +238,52 @@ async def test_it_survives_the_death_of_the_server(server: NatsServer, ref: Clus
         await create(client, consumer)
         async with handled_by(settings, consumer, handler) as (_, subscription):
 
-            async def die(death: int) -> None:
-                before = await tell(client, ref, death * 2)
-                await until(lambda: before in seen, seconds=30, what="the message before")
+            async def survive_death(death: int) -> None:
+                before = await publish_event(client, ref, death * 2)
+                await until(lambda: before in received, seconds=30, what="the message before")
                 usage = Usage()
                 await server.kill()
                 await until(lambda: not subscription.working, seconds=30, what="the lost connection")
-                await until(lambda: usage.seconds > 1, seconds=30, what="some tries to reconnect")
+                await until(lambda: usage.seconds > 1, seconds=30, what="some attempts to reconnect")
                 assert usage.share < 0.5
                 await server.restart()
-                after = await tell(client, ref, death * 2 + 1)
-                # Far less than the time a pull request stands: the renewed connection ends its wait.
-                await until(lambda: after in seen, seconds=15, what="the message after")
+                after = await publish_event(client, ref, death * 2 + 1)
+                # Far sooner than a pull request expires: the renewed connection ends its wait.
+                await until(lambda: after in received, seconds=15, what="the message after")
 
             for death in range(2):
-                await die(death)
+                await survive_death(death)
 
 
-async def test_without_its_consumer_it_asks_slowly_and_goes_on_once_it_is_there(server: NatsServer) -> None:
-    seen: list[int] = []
+async def test_pulls_from_a_missing_consumer_are_slow_and_resume_when_it_exists(server: NatsServer) -> None:
+    received: list[int] = []
 
     async def handler(_about: Subject, _event: Event, sequence: int) -> None:
-        seen.append(sequence)
+        received.append(sequence)
 
     settings = ServiceSettings(nats_url=server.url)
     ref = ClusterRef(tenant="acme", cluster="c1")
     (consumer,) = (declared for declared in CONSUMERS if declared.stream == "EVENT")
     unserved = UNSERVED_PULLS.labels(f"EVENT/{consumer.name}")
     async with connected(settings) as client, handled_by(settings, consumer, handler) as (_, subscription):
-        sequence = await tell(client, ref, 1)
-        await until(lambda: sequence in seen, seconds=30, what="the message before")
+        sequence = await publish_event(client, ref, 1)
+        await until(lambda: sequence in received, seconds=30, what="the message before")
         await client.jetstream().delete_consumer("EVENT", consumer.name)
         usage, before = Usage(), unserved._value.get()
         await until(lambda: unserved._value.get() - before >= 2, seconds=30, what="some unanswered requests")
+
         assert (unserved._value.get() - before) / usage.seconds < 6
         assert usage.share < 0.5
         assert not subscription.working
+
         await topology.apply(client)
-        sequence = await tell(client, ref, 2)
-        await until(lambda: sequence in seen, seconds=30, what="the message after")
+        sequence = await publish_event(client, ref, 2)
+        await until(lambda: sequence in received, seconds=30, what="the message after")
+
         assert subscription.working
 
 
-async def test_it_can_be_stopped_while_the_server_is_away(server: NatsServer, ref: ClusterRef) -> None:
+async def test_a_durable_consumer_can_be_stopped_while_the_server_is_away(server: NatsServer, ref: ClusterRef) -> None:
     async def handler(_about: Subject, _event: Event, _sequence: int) -> None:
         return
 

@@ -1,3 +1,5 @@
+"""The client while its server is away: it reconnects, and no call hangs."""
+
 import asyncio
 
 import pytest
@@ -29,10 +31,10 @@ async def lost(client: Client) -> None:
 async def test_subscriptions_and_requests_go_on_after_each_death_of_the_server(
     server: NatsServer, ref: ClusterRef
 ) -> None:
-    seen: list[int] = []
+    received: list[int] = []
 
     async def handler(_about: Subject, message: DesiredState) -> None:
-        seen.append(message.generation)
+        received.append(message.generation)
 
     async def answer(_about: Subject, _request: DeleteNode) -> Done:
         return Done()
@@ -41,21 +43,21 @@ async def test_subscriptions_and_requests_go_on_after_each_death_of_the_server(
         await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, handler)
         await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, answer)
 
-        async def die(death: int) -> None:
+        async def survive_death(death: int) -> None:
             usage = Usage()
             await server.kill()
             await lost(client)
-            await until(lambda: usage.seconds > 1, seconds=30, what="some tries to reconnect")
+            await until(lambda: usage.seconds > 1, seconds=30, what="some attempts to reconnect")
             assert usage.share < 0.5
             await server.restart()
             assert await client.wait_connected(30)
             assert not client.is_closed
             await bus.publish(client, subjects.scale_desired(ref), desired(death))
-            await until(lambda: death in seen, seconds=30, what="the message")
+            await until(lambda: death in received, seconds=30, what="the message")
             assert await rpc.call(client, subjects.slurm(ref, "delete-node"), DeleteNode(node="n"), Done) == Done()
 
         for death in range(1, 3):
-            await die(death)
+            await survive_death(death)
 
 
 async def test_a_durable_publish_waits_for_the_server_and_is_stored_once(server: NatsServer, ref: ClusterRef) -> None:
@@ -64,14 +66,17 @@ async def test_a_durable_publish_waits_for_the_server_and_is_stored_once(server:
         await server.kill()
         waiting = asyncio.create_task(bus.publish_durable(client, subject, desired(1), message_id="once"))
         await lost(client)
+
         assert not waiting.done()
+
         await server.restart()
         sequence = await waiting
+
         assert await bus.publish_durable(client, subject, desired(1), message_id="once") == sequence
         assert len([message async for message in replay(client, "EVENT", subject)]) == 1
 
 
-async def test_nothing_hangs_while_the_server_is_away(
+async def test_no_call_hangs_while_the_server_is_away(
     server: NatsServer, ref: ClusterRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "DURABLE_SECONDS", 0.3)
@@ -80,17 +85,19 @@ async def test_nothing_hangs_while_the_server_is_away(
     async with asyncio.timeout(30), connected(ServiceSettings(nats_url=server.url)) as client:
         await server.kill()
         await lost(client)
+
         with pytest.raises(BusUnavailable, match="not connected"):
             await bus.publish_durable(client, subject, desired(1), message_id="1")
         with pytest.raises(BusUnavailable, match="not connected"):
             await last(client, "SCALE", subject, DesiredState)
         with pytest.raises(RpcFailed, match="not connected"):
             await rpc.call(client, subject, DeleteNode(node="n"), Done, timeout_seconds=0.3)
-        # This one waits inside of the client, which then has to be closed with it.
+
+        # This message stays in the client's buffer, and the client must close nevertheless.
         await bus.publish(client, subject, desired(1))
 
 
-async def test_a_request_ends_with_its_connection(server: NatsServer, ref: ClusterRef) -> None:
+async def test_a_request_fails_when_its_connection_is_lost(server: NatsServer, ref: ClusterRef) -> None:
     asked = asyncio.Event()
 
     async def silent(_message: object) -> None:
@@ -102,17 +109,18 @@ async def test_a_request_ends_with_its_connection(server: NatsServer, ref: Clust
         calling = asyncio.create_task(rpc.call(client, subjects.slurm(ref, "delete-node"), request, Done))
         await asked.wait()
         await server.kill()
+
         with pytest.raises(RpcFailed, match="connection was lost"):
             await asyncio.wait_for(calling, 10)
 
 
-async def test_a_connection_that_was_lost_a_moment_ago_is_none() -> None:
+async def test_a_connection_that_was_just_lost_does_not_count_as_connected() -> None:
     client = Client()
     client._up.set()
     assert not await client.wait_connected(0.01)
 
 
-async def test_what_failed_while_the_server_was_away_is_not_sent_later(
+async def test_a_publish_that_failed_during_an_outage_is_not_sent_later(
     server: NatsServer, ref: ClusterRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "DURABLE_SECONDS", 0.3)
@@ -120,33 +128,42 @@ async def test_what_failed_while_the_server_was_away_is_not_sent_later(
     async with connected(ServiceSettings(nats_url=server.url)) as client:
         await server.kill()
         await lost(client)
+
         with pytest.raises(BusUnavailable):
             await bus.publish_durable(client, subject, desired(1), message_id="1")
+
         await server.restart()
+
         assert await client.wait_connected(30)
+
         monkeypatch.undo()
         await bus.publish_durable(client, subjects.event(ref, "node.down"), desired(2), message_id="2")
+
         assert await last(client, "SCALE", subject, DesiredState) is None
 
 
-async def test_connecting_waits_for_a_server_that_comes_later(server: NatsServer) -> None:
+async def test_connect_waits_for_a_server_that_starts_later(server: NatsServer) -> None:
     await server.kill()
     connecting = asyncio.create_task(bus.connect(ServiceSettings(nats_url=server.url), "early"))
     await asyncio.wait({connecting}, timeout=0.6)
+
     assert not connecting.done()
+
     await server.restart()
     client = await connecting
+
     assert client.is_connected
+
     await bus.close(client)
 
 
-async def test_connecting_can_be_given_up(server: NatsServer) -> None:
+async def test_connect_can_be_cancelled(server: NatsServer) -> None:
     await server.kill()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(bus.connect(ServiceSettings(nats_url=server.url), "early"), 0.3)
 
 
-async def test_a_flush_that_was_given_up_does_not_deafen_the_client_nor_answer_the_next(
+async def test_a_cancelled_flush_neither_ends_the_read_loop_nor_completes_the_next_flush(
     client: Client, ref: ClusterRef
 ) -> None:
     given_up = asyncio.create_task(client.flush())
@@ -154,23 +171,25 @@ async def test_a_flush_that_was_given_up_does_not_deafen_the_client_nor_answer_t
     given_up.cancel()
     await asyncio.gather(given_up, return_exceptions=True)
     await client.flush()
+
     assert client._pongs == []
     assert await last(client, "SCALE", subjects.scale_desired(ref), DesiredState) is None
 
 
-async def test_a_callback_that_raises_stops_no_reconnect(server: NatsServer) -> None:
-    told: list[str] = []
+async def test_an_exception_of_a_callback_does_not_stop_a_reconnect(server: NatsServer) -> None:
+    called: list[str] = []
 
     def broken() -> None:
         raise RuntimeError("not today")
 
     async with connected(ServiceSettings(nats_url=server.url)) as client:
         client.on_reconnect(broken)
-        forget = client.on_reconnect(lambda: told.append("forgotten"))
-        client.on_reconnect(lambda: told.append("told"))
-        forget()
+        remove = client.on_reconnect(lambda: called.append("removed"))
+        client.on_reconnect(lambda: called.append("kept"))
+        remove()
         await server.kill()
         await lost(client)
         await server.restart()
-        await until(lambda: told == ["told"], seconds=30, what="the callback")
+        await until(lambda: called == ["kept"], seconds=30, what="the callback")
+
         assert client.is_connected

@@ -1,3 +1,5 @@
+"""The registry: it follows the bucket over deletions, garbage and outages."""
+
 from collections.abc import AsyncIterator
 
 import pytest
@@ -35,7 +37,7 @@ async def registry(client: Client) -> AsyncIterator[Registry]:
     await registry.stop()
 
 
-async def test_it_follows_what_is_put_and_deleted(client: Client, registry: Registry, ref: ClusterRef) -> None:
+async def test_the_registry_follows_writes_and_deletions(client: Client, registry: Registry, ref: ClusterRef) -> None:
     changes: list[int | None] = []
 
     def changed(about: ClusterRef, found: ClusterBinding | None) -> None:
@@ -49,47 +51,57 @@ async def test_it_follows_what_is_put_and_deleted(client: Client, registry: Regi
     await until(lambda: registry.get(ref) == binding(2), seconds=30, what="the second version")
     await delete_binding(client, ref)
     await until(lambda: ref not in registry.clusters, seconds=30, what="its removal")
+
     assert changes == [1, 2, None]
 
 
-async def test_it_starts_with_what_is_there(settings: ServiceSettings, client: Client, ref: ClusterRef) -> None:
-    gone = ClusterRef(tenant=ref.tenant, cluster="gone")
+async def test_the_registry_starts_with_the_existing_bindings(
+    settings: ServiceSettings, client: Client, ref: ClusterRef
+) -> None:
+    removed = ClusterRef(tenant=ref.tenant, cluster="removed")
     await put_binding(client, ref, binding())
-    await put_binding(client, gone, binding())
-    await delete_binding(client, gone)
+    await put_binding(client, removed, binding())
+    await delete_binding(client, removed)
     registry = Registry()
     await registry.start(client)
+
     assert registry.get(ref) == binding()
-    assert gone not in registry.clusters
+    assert removed not in registry.clusters
+
     await registry.stop()
 
 
-async def test_garbage_keeps_the_last_good_binding(client: Client, registry: Registry, ref: ClusterRef) -> None:
+async def test_a_cluster_with_a_garbage_entry_keeps_its_last_valid_binding(
+    client: Client, registry: Registry, ref: ClusterRef
+) -> None:
     await put_binding(client, ref, binding())
     await until(lambda: registry.get(ref), seconds=30, what="the binding")
     await client.publish(f"$KV.registry.{ref.key}", b'{"name": 7}')
     await client.publish("$KV.registry.NO.such", b"{}")
 
-    async def letters() -> list[Stored]:
+    async def dead_letters() -> list[Stored]:
         found = [letter async for letter in replay(client, "DLQ", "dlq.$KV.registry.>")]
         return found if len(found) == 2 else []
 
-    await until(letters, seconds=30, what="two dead letters")
+    await until(dead_letters, seconds=30, what="two dead dead_letters")
+
     assert registry.get(ref) == binding()
 
 
-async def test_a_raising_callback_disturbs_nobody(client: Client, registry: Registry, ref: ClusterRef) -> None:
-    seen: list[ClusterRef] = []
+async def test_an_exception_of_a_callback_does_not_affect_others(
+    client: Client, registry: Registry, ref: ClusterRef
+) -> None:
+    received: list[ClusterRef] = []
 
     def broken(_ref: ClusterRef, _binding: ClusterBinding | None) -> None:
         raise RuntimeError("not today")
 
-    registry.on_change += [broken, lambda about, _binding: seen.append(about)]
+    registry.on_change += [broken, lambda about, _binding: received.append(about)]
     await put_binding(client, ref, binding())
-    await until(lambda: ref in seen, seconds=30, what="the second callback")
+    await until(lambda: ref in received, seconds=30, what="the second callback")
 
 
-async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer, ref: ClusterRef) -> None:
+async def test_the_registry_reads_missed_bindings_after_a_reconnect(server: NatsServer, ref: ClusterRef) -> None:
     async with connected(ServiceSettings(nats_url=server.url)) as client:
         registry = Registry()
         await registry.start(client)
@@ -104,7 +116,7 @@ async def test_it_sees_at_once_what_was_put_while_it_was_away(server: NatsServer
         await registry.stop()
 
 
-async def test_a_bucket_that_was_made_anew_is_read_anew(server: NatsServer, ref: ClusterRef) -> None:
+async def test_a_recreated_bucket_is_read_again(server: NatsServer, ref: ClusterRef) -> None:
     other = ClusterRef(tenant=ref.tenant, cluster="c2")
     async with connected(ServiceSettings(nats_url=server.url)) as client:
         registry = Registry()

@@ -1,3 +1,5 @@
+"""Requests and replies: results, errors, concurrency."""
+
 import asyncio
 import json
 import os
@@ -32,42 +34,44 @@ async def failure(
     return failed.value.error
 
 
-async def test_a_request_is_answered_in_the_callers_trace(client: Client, ref: ClusterRef) -> None:
-    seen: list[tuple[ClusterRef, str, str | None]] = []
+async def test_a_request_is_answered_in_the_trace_of_the_caller(client: Client, ref: ClusterRef) -> None:
+    received: list[tuple[ClusterRef, str, str | None]] = []
 
     async def handler(about: Subject, request: DeleteNode) -> Done:
-        seen.append((about.ref, request.node, trace.trace_id()))
+        received.append((about.ref, request.node, trace.trace_id()))
         return Done()
 
     await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
     with trace.extract(None):
         assert await rpc.call(client, subjects.slurm(ref, "delete-node"), NODE, Done) == Done()
-        assert seen == [(ref, "n1", trace.trace_id())]
+        assert received == [(ref, "n1", trace.trace_id())]
 
 
-async def test_a_typed_failure_comes_back_as_it_is(client: Client, ref: ClusterRef) -> None:
+async def test_a_typed_error_is_returned_unchanged(client: Client, ref: ClusterRef) -> None:
     error = RpcError(kind="conflict", detail="it runs something", hint="drain it first", code=2001)
 
     async def handler(_about: Subject, _request: DeleteNode) -> Done:
         raise RpcFailed(error)
 
     await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
+
     assert await failure(client, subjects.slurm(ref, "delete-node")) == error
 
 
-async def test_an_unexpected_failure_tells_nothing_of_its_inside(client: Client, ref: ClusterRef) -> None:
+async def test_an_unexpected_error_is_returned_without_details(client: Client, ref: ClusterRef) -> None:
     async def handler(_about: Subject, _request: DeleteNode) -> Done:
         raise RuntimeError("the password is xyzzy")
 
     await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
     with trace.extract(None):
         error = await failure(client, subjects.slurm(ref, "delete-node"))
+
         assert error.kind == "unavailable"
         assert "xyzzy" not in error.model_dump_json()
         assert str(trace.trace_id()) in error.hint
 
 
-async def test_nobody_there_and_no_answer_are_unavailable(client: Client, ref: ClusterRef) -> None:
+async def test_a_missing_server_and_a_missing_answer_are_unavailable(client: Client, ref: ClusterRef) -> None:
     assert "no service answers it" in (await failure(client, subjects.slurm(ref, "delete-node"))).detail
     await client.subscribe(subjects.slurm(ref, "delete-node"))
     error = await failure(client, subjects.slurm(ref, "delete-node"), timeout_seconds=0.5)
@@ -75,33 +79,35 @@ async def test_nobody_there_and_no_answer_are_unavailable(client: Client, ref: C
     assert "no answer" in error.detail
 
 
-async def test_garbage_is_answered_invalid_and_kept_once(client: Client, ref: ClusterRef) -> None:
+async def test_garbage_is_answered_invalid_and_becomes_one_dead_letter(client: Client, ref: ClusterRef) -> None:
     subject = subjects.slurm(ref, "delete-node")
     await rpc.serve(client, subject, DeleteNode, done)
     for _ in range(2):
         answer = await client.request(subject, b'{"node": 5}')
         assert json.loads(answer.data)["error"]["kind"] == "invalid"
 
-    async def letters() -> list[Stored]:
+    async def dead_letters() -> list[Stored]:
         return [letter async for letter in replay(client, "DLQ", subjects.dead_letter(subject))]
 
-    (letter,) = await until(letters, seconds=30, what="the dead letter")
+    (letter,) = await until(dead_letters, seconds=30, what="the dead letter")
+
     assert letter.body == b'{"node": 5}'
 
 
-async def test_a_subject_with_no_valid_ids_is_garbage_too(client: Client) -> None:
+async def test_a_subject_with_invalid_ids_is_answered_invalid(client: Client) -> None:
     await rpc.serve(client, "slurm.*.*.delete-node", DeleteNode, done, queue="any")
     answer = await client.request("slurm.UPPER.c1.delete-node", NODE.model_dump_json().encode())
     assert json.loads(answer.data)["error"]["kind"] == "invalid"
 
 
-async def test_a_reply_that_is_none_is_invalid(client: Client, ref: ClusterRef) -> None:
+async def test_an_answer_that_is_not_a_reply_is_invalid(client: Client, ref: ClusterRef) -> None:
     subject = subjects.slurm(ref, "delete-node")
 
     async def nonsense(message: object) -> None:
         await message.respond(b"{}")  # type: ignore[attr-defined]
 
     await client.subscribe(subject, cb=nonsense)
+
     assert (await failure(client, subject)).kind == "invalid"
 
 
@@ -115,18 +121,19 @@ async def test_an_answer_over_the_payload_limit_becomes_an_error(client: Client,
 
     await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
     error = await failure(client, subjects.slurm(ref, "delete-node"))
+
     assert (error.kind, error.detail) == ("invalid", "the answer is too large")
 
 
-async def test_requests_run_beside_each_other_up_to_the_limit(client: Client, ref: ClusterRef) -> None:
+async def test_requests_run_concurrently_up_to_the_limit(client: Client, ref: ClusterRef) -> None:
     running = 0
-    most = 0
+    peak = 0
     go = asyncio.Event()
 
     async def handler(_about: Subject, _request: DeleteNode) -> Done:
-        nonlocal running, most
+        nonlocal running, peak
         running += 1
-        most = max(most, running)
+        peak = max(peak, running)
         await go.wait()
         running -= 1
         return Done()
@@ -136,28 +143,28 @@ async def test_requests_run_beside_each_other_up_to_the_limit(client: Client, re
     calls = [asyncio.create_task(rpc.call(client, subject, NODE, Done)) for _ in range(8)]
     await until(lambda: running == 3, seconds=30, what="three running requests")
     go.set()
+
     assert await asyncio.gather(*calls) == [Done()] * 8
-    assert most == 3
+    assert peak == 3
 
 
-async def test_a_queue_shares_requests_and_tenant_subjects_are_parsed(client: Client, ref: ClusterRef) -> None:
-    seen: list[TenantRef] = []
+async def test_servers_of_a_queue_share_the_requests_about_a_tenant(client: Client, ref: ClusterRef) -> None:
+    received: list[TenantRef] = []
 
     async def handler(about: TenantRef, _request: ReadUsage) -> Usage:
-        seen.append(about)
+        received.append(about)
         return Usage(burn_rate_usd_per_hour=1.5, pending_bill_usd=0.0, running_jobs=1)
 
     tenant = TenantRef(tenant=ref.tenant)
     for _ in range(2):
         await rpc.serve_tenant(client, "usage.*", ReadUsage, handler, queue="scaler")
     usage = await rpc.call(client, subjects.usage(tenant), ReadUsage(), Usage)
+
     assert usage.burn_rate_usd_per_hour == 1.5
-    assert seen == [tenant]
+    assert received == [tenant]
 
 
-async def test_closing_finishes_the_requests_that_run(
-    settings: ServiceSettings, client: Client, ref: ClusterRef
-) -> None:
+async def test_close_waits_for_running_requests(settings: ServiceSettings, client: Client, ref: ClusterRef) -> None:
     server = await bus.connect(settings, "server")
     entered = asyncio.Event()
     go = asyncio.Event()
@@ -178,5 +185,7 @@ async def test_closing_finishes_the_requests_that_run(
         what="the server to take no more",
     )
     go.set()
+
     assert await running == Done()
+
     await closing

@@ -1,3 +1,5 @@
+"""The topology: created, corrected and checked against a real server."""
+
 import asyncio
 import json
 import sys
@@ -18,10 +20,11 @@ from nats.js.api import StorageType
 from .conftest import connected
 
 
-async def test_everything_is_created_once_and_found_as_declared_afterwards(tmp_path: Path) -> None:
+async def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
     async with nats_server(tmp_path) as server, connected(ServiceSettings(nats_url=server.url)) as client:
         announced = await topology.apply(client, change=False)
         created = await topology.apply(client)
+
         assert announced == created
         assert len(created) == len(STREAMS) + len(BUCKETS) + len(CONSUMERS)
         assert all(change.created for change in created)
@@ -29,21 +32,24 @@ async def test_everything_is_created_once_and_found_as_declared_afterwards(tmp_p
         assert await topology.apply(client) == []
 
 
-async def test_what_somebody_changed_is_put_right_and_named(server: NatsServer) -> None:
+async def test_apply_corrects_and_reports_foreign_changes(server: NatsServer) -> None:
     async with connected(ServiceSettings(nats_url=server.url)) as client:
         await request(client, "STREAM.UPDATE.EVENT", max_age=700 * 10**9, metadata={"team": "ops"})
         await request(client, "CONSUMER.CREATE.JOB.scaler-3.job.partition.3.*.*", ack_wait=5 * 10**9)
         changes = {change.what: change.fields for change in await topology.apply(client)}
+
         assert changes == {
             "stream EVENT": {"max_age": (700 * 10**9, 72 * 3600 * 10**9)},
             "consumer JOB/scaler-3": {"ack_wait": (5 * 10**9, 30 * 10**9)},
         }
         assert await topology.apply(client) == []
+
         event = await request(client, "STREAM.INFO.EVENT")
+
         assert event["config"]["metadata"]["team"] == "ops"
 
 
-async def test_what_the_server_refuses_to_change_is_a_conflict(tmp_path: Path) -> None:
+async def test_a_change_that_the_server_rejects_is_a_conflict(tmp_path: Path) -> None:
     async with nats_server(tmp_path) as server, connected(ServiceSettings(nats_url=server.url)) as client:
         await client.jetstream().add_stream(name="SCALE", subjects=["scale.desired.*.*"], storage=StorageType.MEMORY)
         with pytest.raises(TopologyConflict, match="SCALE"):
@@ -52,8 +58,11 @@ async def test_what_the_server_refuses_to_change_is_a_conflict(tmp_path: Path) -
 
 async def test_an_entry_of_the_leases_bucket_can_have_a_time_to_live(client: Client, ref: ClusterRef) -> None:
     acknowledged = await client.request(f"$KV.leases.{ref.key}", b"me", headers={"Nats-TTL": "1"}, timeout=2)
+
     assert "error" not in json.loads(acknowledged.data)
+
     kept = await client.request(f"$JS.API.DIRECT.GET.KV_leases.$KV.leases.{ref.key}", timeout=2)
+
     assert kept.data == b"me"
 
     async def expired() -> bool:
@@ -63,7 +72,7 @@ async def test_an_entry_of_the_leases_bucket_can_have_a_time_to_live(client: Cli
     await until(expired, seconds=30, what="the end of its time")
 
 
-async def test_the_command_waits_for_the_server_and_tells_what_it_did(
+async def test_the_command_waits_for_the_server_and_reports_its_changes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with nats_server(tmp_path / "nats") as server:
@@ -72,20 +81,24 @@ async def test_the_command_waits_for_the_server_and_tells_what_it_did(
         early = await start("early", argv, log=tmp_path / "early.log")
         await until(lambda: "nats_error" in early.log.read_text(), seconds=30, what="the first try", process=early)
         await server.restart()
+
         assert await early.wait() == 0
         assert "+ stream JOB\n" in early.log.read_text()
 
         check = ["check", "--nats-url", server.url]
+
         assert await asyncio.to_thread(topology.main, check) == 0
         assert capsys.readouterr().out.endswith("as declared\n")
+
         async with connected(ServiceSettings(nats_url=server.url)) as client:
             await request(client, "STREAM.UPDATE.DLQ", description="ours now")
+
         assert await asyncio.to_thread(topology.main, check) == 1
         assert "~ stream DLQ\n    description: ours now ->" in capsys.readouterr().out
 
 
 async def request(client: Client, subject: str, **change: Any) -> dict[str, Any]:
-    """Ask JetStream's API; what changes goes over what the object has."""
+    """Send a request to JetStream's API; `change` overrides fields of the object's present configuration."""
     kind, _, *names = subject.split(".")
     body: dict[str, Any] = {}
     if change:

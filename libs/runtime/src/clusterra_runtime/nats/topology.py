@@ -137,12 +137,12 @@ def _declared(replicas: int) -> Iterable[_Declared]:
             f"stream {name}", config, f"STREAM.INFO.{name}", f"STREAM.CREATE.{name}", f"STREAM.UPDATE.{name}"
         )
     for consumer in CONSUMERS:
-        place = f"{consumer.stream}.{consumer.name}"
-        put = f"CONSUMER.CREATE.{place}.{consumer.filter_subject}"
+        path = f"{consumer.stream}.{consumer.name}"
+        put = f"CONSUMER.CREATE.{path}.{consumer.filter_subject}"
         yield _Declared(
             f"consumer {consumer.stream}/{consumer.name}",
             consumer_config(consumer),
-            f"CONSUMER.INFO.{place}",
+            f"CONSUMER.INFO.{path}",
             put,
             put,
             consumer.stream,

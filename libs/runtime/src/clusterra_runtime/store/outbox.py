@@ -40,7 +40,7 @@ RELAY_AFTER_SECONDS = 5.0
 _RELAY_CONCURRENCY = 16
 _ATTRIBUTES = ("outbox", OUTBOX.partition, OUTBOX.sort)
 
-SENT = Counter("clusterra_outbox_messages_total", "Messages of the outbox, by who sent them", ("sender", "outcome"))
+SENT = Counter("clusterra_outbox_messages_total", "Messages of the outbox, by outcome", ("sender", "outcome"))
 
 type Publish = Callable[[str, bytes, Mapping[str, str]], Awaitable[object]]
 """Stores a message (subject, body, headers) in its stream. Raises if the message may not have been stored."""
@@ -82,16 +82,16 @@ def with_messages(
     may send late. Change an existing item by an Update: a Put would drop its unsent messages. Raises InvalidItem.
     """
     entries: list[Value] = [message.model_dump() for message in messages]
-    place: dict[str, Value] = {OUTBOX.partition: _shard(write.key), OUTBOX.sort: _moment(now)}
+    index_attributes: dict[str, Value] = {OUTBOX.partition: _shard(write.key), OUTBOX.sort: _moment(now)}
     if isinstance(write, Put):
         if write.version != 1:
             raise InvalidItem("a put would drop unsent messages: use an Update")
-        return replace(write, attributes={**write.attributes, **place, "outbox": entries})
+        return replace(write, attributes={**write.attributes, **index_attributes, "outbox": entries})
     if write.keep_version:
         raise InvalidItem("a write with messages must make a new version: do not set keep_version")
     if superseding:
-        return replace(write, set={**write.set, **place, "outbox": entries})
-    return replace(write, set={**write.set, **place}, append={**write.append, "outbox": entries})
+        return replace(write, set={**write.set, **index_attributes, "outbox": entries})
+    return replace(write, set={**write.set, **index_attributes}, append={**write.append, "outbox": entries})
 
 
 def without_messages(attributes: Attributes) -> dict[str, Value]:
