@@ -15,7 +15,7 @@ FIRST = (
     "tests/test_kubernetes_edge.py",
     "services/scaler/tests/test_claim_histories.py",
     "services/edge-agent/tests/test_http_fallback.py",
-    "services/scaler/tests/test_ghost_histories.py",
+    "services/scaler/tests/test_overdue_histories.py",
     "services/edge-agent/tests/test_nodesets.py",
     "services/proxy/tests/test_watch.py",
     "services/edge-agent/tests/test_kubernetes_chaos.py",

@@ -39,19 +39,19 @@ FILLING = ("-J", FILL, "-c", "2", "-C", "memory-xs", "-t", "60", "--qos=two", "-
 STAYS = f"#!/bin/sh\n{UNTIL_LET_GO}"
 
 EXPLAINED = {
-    "held by the user": ("hold", "It is held for its owner"),
+    "held by the user": ("hold", "It is held by its owner"),
     "held by an administrator": ("hold", "It is held by an administrator"),
     "after another job": ("dependency", "It waits for jobs that it depends on"),
     "the only one of its name": ("dependency", "It waits for jobs that it depends on"),
-    "begin time": ("time", r"It is not to start before \d{4}-"),
+    "begin time": ("time", r"It will not start before \d{4}-"),
     "licences taken": ("licence", "It waits for licences that are all in use"),
     "qos used up": ("limit", r"A limit of .* \(QOSGrpCpuLimit\)"),
     "qos without jobs": ("limit", r"A limit of .* \(QOSMaxJobsPerUserLimit\)"),
     "account without jobs": ("limit", r"A limit of .* \(AssocMaxJobsLimit\)"),
     "reservation to come": ("reservation", "It waits for its reservation later"),
-    "throttled array": ("throttle", "Its array runs as many tasks at once as it allows"),
+    "throttled array": ("throttle", "Its array already runs as many tasks at once as its limit allows"),
     "partition that is down": ("partition", "Its partition closed is down"),
-    "boots": ("nodes", "which has been booting for|is ordered and not started yet"),
+    "boots": ("nodes", "which has been booting for|has been ordered but has not started yet"),
     "more workers than there may be": ("nodes", "the cluster has as many workers as it may have"),
 }
 """By the case: what a job of it is said to wait for while the fill runs."""

@@ -66,7 +66,7 @@ async def test_from_an_empty_fleet_to_a_running_job(ada: User, observer: Observe
         assert (bought.shape, bought.workers) == ("memory-xs", 1)
         assert bought.reason == f"1 more for pending job {job.job_id}"
         assert bought.decided_at >= job.accepted_at
-        assert running.text.startswith(f"It runs on {place.worker}, since ")
+        assert running.text.startswith(f"It has been running on {place.worker} since ")
         assert (running.bought, running.reason, running.cause) == (booting.bought, "", None)
         assert [each.worker for each in running.places] == [place.worker]
         assert running.started_at is not None
@@ -79,7 +79,7 @@ async def test_what_no_worker_would_start(ada: User) -> None:
     first = await ada.submit(SCRIPT, {**JOB, "hold": True})
     jobs = [first.job_id]
     try:
-        held = await told(ada, first.job_id, "held for its owner")
+        held = await told(ada, first.job_id, "held by its owner")
         assert (held.cause, held.reason, held.places, held.bought) == ("hold", "JobHeldUser", (), ())
 
         async def explained(asked: dict[str, Any], pattern: str) -> Explanation:
@@ -89,10 +89,10 @@ async def test_what_no_worker_would_start(ada: User) -> None:
         dependent = await explained({"dependency": f"afterok:{first.job_id}"}, "It waits for jobs that it depends on")
         assert (dependent.cause, dependent.expected_start) == ("dependency", None)
         moment = datetime.fromtimestamp(begins, UTC)
-        later = await explained({"begin_time": begins}, f"not to start before {moment:%Y-%m-%d %H:%M:%S} UTC")
+        later = await explained({"begin_time": begins}, f"will not start before {moment:%Y-%m-%d %H:%M:%S} UTC")
         assert (later.cause, later.usd_per_hour) == ("time", None)
         array = await explained({"array": "1-3", "hold": True}, "held")
-        assert await told(ada, f"{array.job_id}_2", "held for its owner")
+        assert await told(ada, f"{array.job_id}_2", "held by its owner")
     finally:
         for job_id in jobs:
             await ada.cancel(job_id)

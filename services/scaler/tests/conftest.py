@@ -1,4 +1,4 @@
-"""The servers that the scaler needs, and a cluster that no other test uses."""
+"""Fixtures: the servers that the scaler needs, and a reference to a new cluster for each test."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
 
 @pytest.fixture(scope="module")
 def environment(nats: NatsServer, aws: Aws) -> dict[str, str]:
-    """The environment of the scaler's processes."""
+    """The environment of the scaler processes."""
     prefix = f"test-{secrets.token_hex(4)}-"
     return {**nats.environment(), **aws.environment(), "CLUSTERRA_TABLE_PREFIX": prefix}
 
@@ -36,6 +36,12 @@ async def client(nats: NatsServer) -> AsyncIterator[Client]:
     client = await bus.connect(nats.settings(), "test")
     yield client
     await bus.close(client)
+
+
+@pytest.fixture(params=["family", "packing"])
+def policy(request: pytest.FixtureRequest) -> str:
+    """The name of each policy in turn."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A model of an edge: it obeys the last desired state it heard, and its workers boot, die, or never come up."""
+"""A model of an edge: it carries out the last desired state, and its workers boot, die or never register."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from clusterra_contracts.shapes import WorkerSpec
 from fleet_examples import at
 
 BOOT_FAILED_SECONDS = 40
-"""The edge itself ends a worker whose slurmd never serves, if it is told to."""
+"""Time after which an edge with `ends_boots` ends a worker whose slurmd does not serve."""
 NOTICE_SECONDS = 40
-"""A machine is taken away so long after the notice at most; sometimes at once."""
+"""Maximum time between an interruption notice and the loss of the machine."""
 LAUNCH_SECONDS = 14
-"""A machine takes up to so long although it is to be had."""
+"""Maximum time to launch a machine of an available shape."""
 
 
 @dataclass(frozen=True)
 class BootFaults:
-    """How likely a new worker is such a one."""
+    """The probabilities that the boot of a new worker goes wrong."""
 
     never: float = 0.0
     """Its slurmd never serves."""
     late: float = 0.0
-    """It registers around the time at which it is given up."""
+    """It registers around the time at which the scaler gives it up."""
     deaf: float = 0.0
     """It serves and never registers."""
     late_seconds: tuple[int, int] = (20, 34)
@@ -33,7 +33,7 @@ class BootFaults:
 
 @dataclass(frozen=True)
 class Outage:
-    """No machine of a shape is to be had in these seconds."""
+    """An interval, in seconds, in which a shape is unavailable."""
 
     shape: str
     since: int
@@ -42,61 +42,64 @@ class Outage:
 
 @dataclass
 class Pod:
-    """A worker; its times are seconds, None for what does not happen."""
+    """A worker. Its times are in seconds; None for an event that does not happen."""
 
     name: str
     shape: str
     spec: WorkerSpec
     started: int
     launched_from: int
-    """When its machine is bought, if there is one."""
-    latency: int | None
-    """For how long it boots on it."""
+    """From when on its machine can be launched."""
+    boot_seconds: int | None
+    """Time from the launch of its machine until its slurmd serves."""
     machine: int | None = None
-    """Since when it has one, and costs."""
+    """When its machine was launched, which costs from then on."""
     deaf: bool = False
     phase: WorkerPhase = "booting"
     ends: int | None = None
     died: int | None = None
     leaves: int | None = None
-    """When its machine is taken away, once that is announced."""
+    """When its machine is taken away, if it has an interruption notice."""
     idle_since: int | None = None
-    """Since when it serves without a job."""
+    """Since when it has served without a job."""
 
     @property
     def serves(self) -> int | None:
-        return None if self.machine is None or self.latency is None else self.machine + self.latency
+        return None if self.machine is None or self.boot_seconds is None else self.machine + self.boot_seconds
+
+
+@dataclass(frozen=True)
+class EdgeBehaviour:
+    """How an edge works while nothing goes wrong."""
+
+    boot_seconds: tuple[int, int] = (1, 15)
+    """The minimum and maximum time from the launch of a machine until its worker registers."""
+    ends_boots: bool = True
+    """Whether the edge itself ends workers whose slurmd does not serve."""
+    outages: Sequence[Outage] | None = None
+    """If set, the edge is one of Kubernetes: a launch takes a while even of an available shape, and the edge reports
+    how many workers have no machine."""
+
+
+FAST_EDGE = EdgeBehaviour()
 
 
 class EdgeModel:
-    """`boots_seconds` are the least and the most that a worker takes to register, once it has a machine.
+    """Time passes in `live`; the last desired state is carried out in `apply`."""
 
-    With `outages` it is an edge of Kubernetes: machines take a while even if they are to be had, and it tells how many
-    workers have none.
-    """
-
-    def __init__(
-        self,
-        random: Random,
-        boots_seconds: tuple[int, int],
-        *,
-        ends_boots: bool = True,
-        outages: Sequence[Outage] | None = None,
-    ) -> None:
+    def __init__(self, random: Random, behaviour: EdgeBehaviour) -> None:
         self.pods: dict[str, Pod] = {}
         self.received: DesiredState | None = None
         self.applied: Applied | None = None
         self.peak = 0
         self._random = random
-        self._boots_seconds = boots_seconds
+        self._behaviour = behaviour
         self.started = 0
         self.starts: list[tuple[int, str]] = []
-        """When each worker was started, and of which shape."""
+        """The second and the shape of each start of a worker."""
         self.unregistered_removed = 0
         self.taken: dict[str, int] = {}
-        """When the machines of workers were taken away."""
-        self.outages = outages
-        self._ends_boots = ends_boots
+        """For each interrupted worker, when its machine was taken away."""
 
     @property
     def alive(self) -> list[Pod]:
@@ -106,7 +109,7 @@ class EdgeModel:
         return name in self.pods and self.pods[name].died is None
 
     def live(self, second: int, crash: float, notice: float = 0.0) -> list[Pod]:
-        """What becomes of the workers in a second; returns those that register now."""
+        """Let one second pass, and return the workers that register in it."""
         registering = []
         for pod in tuple(self.pods.values()):
             if pod.machine is None and pod.launched_from <= second and self._in_stock(pod.shape, second):
@@ -121,14 +124,12 @@ class EdgeModel:
                 pod.phase = "running"
                 if not pod.deaf:
                     registering.append(pod)
-            elif (self._ends_boots and pod.phase == "booting" and second - pod.started > BOOT_FAILED_SECONDS) or (
-                pod.phase == "running" and self._random.random() < crash
-            ):
+            elif self._boot_failed(pod, second) or (pod.phase == "running" and self._random.random() < crash):
                 pod.phase, pod.died = "failed", second
         return registering
 
     def apply(self, second: int, faults: BootFaults) -> list[Pod]:
-        """Carry out what was heard last; returns the workers that are removed."""
+        """Carry out the last desired state, and return the workers that are removed."""
         removed: list[Pod] = []
         if self.received is None or self.received.targets is None:
             return removed
@@ -149,7 +150,7 @@ class EdgeModel:
         return removed
 
     def heartbeat(self, second: int, *, listed: bool) -> Heartbeat:
-        """Workers that have died are told of as failed, or not at all."""
+        """Report the workers. A dead one is reported as failed, or not at all."""
         workers = tuple(
             Worker(
                 name=pod.name,
@@ -168,12 +169,17 @@ class EdgeModel:
             substrate="process",
             applied=self.applied,
             workers=workers if listed else None,
-            stuck=self._stuck() if self.outages is not None and listed else None,
-            node_claims=() if self.outages is not None else None,
+            stuck=self._stuck() if self._behaviour.outages is not None and listed else None,
+            node_claims=() if self._behaviour.outages is not None else None,
         )
 
+    def _boot_failed(self, pod: Pod, second: int) -> bool:
+        overdue = pod.phase == "booting" and second - pod.started > BOOT_FAILED_SECONDS
+        return overdue and self._behaviour.ends_boots
+
     def _in_stock(self, shape: str, second: int) -> bool:
-        return not any(outage.shape == shape and outage.since <= second < outage.until for outage in self.outages or ())
+        outages = self._behaviour.outages or ()
+        return not any(outage.shape == shape and outage.since <= second < outage.until for outage in outages)
 
     def _stuck(self) -> tuple[Stuck, ...]:
         waiting = Counter(pod.shape for pod in self.pods.values() if pod.phase == "booting" and pod.machine is None)
@@ -187,10 +193,10 @@ class EdgeModel:
         self.starts.append((second, shape))
         name = f"{shape}-{self.started}"
         late = self._random.random() < faults.late
-        latency = self._random.randint(*(faults.late_seconds if late else self._boots_seconds))
+        boot_seconds = self._random.randint(*(faults.late_seconds if late else self._behaviour.boot_seconds))
         never, deaf = self._random.random() < faults.never, self._random.random() < faults.deaf
-        launched_from = second if self.outages is None else second + self._random.randint(0, LAUNCH_SECONDS)
-        machine = second if self.outages is None else None
+        launched_from = second if self._behaviour.outages is None else second + self._random.randint(0, LAUNCH_SECONDS)
+        machine = second if self._behaviour.outages is None else None
         self.pods[name] = Pod(
-            name, shape, spec, second, launched_from, None if never else latency, machine=machine, deaf=deaf
+            name, shape, spec, second, launched_from, None if never else boot_seconds, machine=machine, deaf=deaf
         )

@@ -1,4 +1,4 @@
-"""Short ways to write down what a scaler may see. Moments are seconds from `START`."""
+"""Short constructors for the inputs of a decision. Moments are in seconds from `START`."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,8 +51,9 @@ WITH_GPUS = Catalogue(
         ),
     )
 )
-"""With 1, 2 or 4 GPUs of two models, of which one is far dearer."""
+"""The catalogue with shapes of 1, 2 and 4 GPUs of two models, one of which is far more expensive."""
 OURS = DRAIN_REASON_PREFIX + "idle"
+"""The reason of a drain by the scaler."""
 NOW = 1000.0
 
 
@@ -72,7 +73,7 @@ def binding(catalogue: Catalogue = CATALOGUE, **policy: Any) -> ClusterBinding:
 
 
 def group(*job_ids: str, **asked: Any) -> PendingJobs:
-    """Jobs of 1 CPU and 2 GiB, unless said otherwise."""
+    """Equal pending jobs, by default of 1 CPU and 2 GiB."""
     ids = job_ids or ("1",)
     defaults = {
         "job_ids": ids,
@@ -99,7 +100,7 @@ def running(
 
 
 def node(name: str, *states: str, used: int = 0, idle_for: float | None = 500.0, reason: str = "") -> NodeState:
-    """A node of the shape that its name begins with, such as `general-small-1`; idle unless it says otherwise."""
+    """A node of the shape that its name begins with, such as `general-small-1`; by default idle."""
     shape = WITH_GPUS[name.rpartition("-")[0]]
     return NodeState(
         name=name,
@@ -143,7 +144,7 @@ def edge(
     stuck: tuple[Stuck, ...] | None = None,
     sees_machines: bool = False,
 ) -> Edge:
-    """An edge that has carried out the desired state of this generation (and fence 0)."""
+    """An edge that has carried out the desired state with this generation and fence 0."""
     heartbeat = Heartbeat(
         generation=1,
         sent_at=at(heard),

@@ -1,7 +1,7 @@
-"""A model of Slurm: jobs start on any nodes that fit, and of a dead node it learns late.
+"""A model of Slurm: jobs start on any nodes that fit, and the loss of a node is noticed late.
 
-As many nodes as a job needs, of those that could hold it, are kept for it until it can start, as the backfill
-scheduler does: no later job gets them. A job that too few nodes could hold holds up nobody.
+Like the backfill scheduler it reserves as many nodes as a job needs, of those that could hold the job, until the job
+can start: no later job gets them. A job that too few nodes could hold reserves none.
 """
 
 import json
@@ -22,7 +22,7 @@ WAITING_REASONS = ("None", "Resources", "Priority", "ReqNodeNotAvail, Unavailabl
 
 @dataclass
 class Job:
-    """CPUs and memory are per node; times are seconds."""
+    """A job. CPUs and memory are per node, times in seconds."""
 
     submitted: int
     cpus: int
@@ -32,9 +32,9 @@ class Job:
     cancelled: int | None = None
     limit: int | None = None
     classed: bool = False
-    """It carries the class that is made of its limit and size, unless it asks for GPUs."""
+    """Whether the job has a class, made of its limit and size. A job with GPUs has none."""
     gpus: int = 0
-    """Per node, of `gpu_type` or of any."""
+    """GPUs per node, of `gpu_type` or of any type."""
     gpu_type: str = ""
     features: str = ""
     job_id: str = ""
@@ -68,13 +68,13 @@ class NodeRecord:
 
     @property
     def gres(self) -> dict[str, int]:
-        """Of one type at most."""
+        """The node's GPUs, of one type at most."""
         name, _, count = self.spec.gres.rpartition(":")
         return {name: int(count)} if name else {}
 
 
 class SlurmModel:
-    """`serves` tells whether a node's slurmd lives: a job makes no progress on one that does not."""
+    """`serves` tells whether a node's slurmd is alive. A job makes progress only while that of each of its nodes is."""
 
     def __init__(self, jobs: list[Job], random: Random, serves: Callable[[str], bool]) -> None:
         self.jobs = sorted(jobs, key=lambda job: job.submitted)
@@ -83,7 +83,7 @@ class SlurmModel:
         self.nodes: dict[str, NodeRecord] = {}
         self.undrained = 0
         self.rescued = 0
-        """Jobs on nodes that were taken for gone before Slurm missed them."""
+        """Jobs that were requeued because the scaler set their node down before Slurm noticed its loss."""
         self._random = random
         self._serves = serves
 
@@ -91,7 +91,7 @@ class SlurmModel:
         self.nodes[name] = NodeRecord(name, spec, second, second, extra=of_new_worker(spec.gres))
 
     def progress(self, second: int) -> None:
-        """One second of every running job; those on nodes that are down wait again."""
+        """Let one second pass for all running jobs. Jobs on nodes that are down are requeued."""
         for job in self.jobs:
             if job.cancelled == second and not job.done:
                 self._end(job, second)
@@ -103,12 +103,12 @@ class SlurmModel:
                     self._end(job, second)
 
     def schedule(self, second: int) -> None:
-        kept: set[str] = set()
+        reserved: set[str] = set()
         for job in self.waiting(second):
-            could = [node for node in self.nodes.values() if node.name not in kept and self._could_hold(node, job)]
-            fitting = [node.name for node in could if self._has_room(node, job)]
+            could = [node for node in self.nodes.values() if node.name not in reserved and self._could_hold(node, job)]
+            fitting = [node.name for node in could if self._has_capacity(node, job)]
             if len(could) >= job.nodes > len(fitting):
-                kept.update([node.name for node in sorted(could, key=self._busy_until)][: job.nodes])
+                reserved.update([node.name for node in sorted(could, key=self._busy_until)][: job.nodes])
             elif len(fitting) >= job.nodes:
                 job.on = tuple(self._random.sample(fitting, job.nodes))
                 job.left = job.runs
@@ -202,29 +202,29 @@ class SlurmModel:
         )
 
     def _in_use(self, name: str) -> tuple[int, int, int]:
-        """CPUs, memory and GPUs."""
+        """The CPUs, memory and GPUs in use on a node."""
         on_it = [job for job in self.jobs if name in job.on]
         return sum(job.cpus for job in on_it), sum(job.memory_mib for job in on_it), sum(job.gpus for job in on_it)
 
     def _could_hold(self, node: NodeRecord, job: Job) -> bool:
-        """Whether it may run there, once there is room."""
+        """Whether the job may run on the node once it has the capacity."""
         spec = node.spec
         of_type = sum(count for name, count in node.gres.items() if name.endswith(job.gpu_type))
         large = spec.cpus >= job.cpus and spec.memory_mib >= job.memory_mib and (not job.gpus or of_type >= job.gpus)
-        # What Slurm's extra_constraints make of `open=1|<class>=1`.
-        says = json.loads(node.extra)
-        taken = not job.extra or says["open"] == 1 or says.get(job.job_class) == 1
+        # Slurm's extra_constraints evaluate `open=1|<class>=1` like this.
+        extra = json.loads(node.extra)
+        admitted = not job.extra or extra["open"] == 1 or extra.get(job.job_class) == 1
         fits = large and (not job.features or job.features in spec.features)
-        return fits and taken and not node.drain_reason and not node.down
+        return fits and admitted and not node.drain_reason and not node.down
 
-    def _has_room(self, node: NodeRecord, job: Job) -> bool:
-        """Whether it can start there, where it may."""
+    def _has_capacity(self, node: NodeRecord, job: Job) -> bool:
+        """Whether the job fits into the node's free capacity."""
         cpus, memory, gpus = self._in_use(node.name)
-        has_room = node.spec.cpus - cpus >= job.cpus and node.spec.memory_mib - memory >= job.memory_mib
-        return has_room and (not job.gpus or sum(node.gres.values()) - gpus >= job.gpus)
+        has_capacity = node.spec.cpus - cpus >= job.cpus and node.spec.memory_mib - memory >= job.memory_mib
+        return has_capacity and (not job.gpus or sum(node.gres.values()) - gpus >= job.gpus)
 
     def _busy_until(self, node: NodeRecord) -> float:
-        """As far as time limits tell."""
+        """When the node is empty at the latest, by the time limits of its jobs."""
         on_it = [job for job in self.jobs if node.name in job.on]
         return max((math.inf if job.limit is None else job.started + job.limit for job in on_it), default=0.0)
 

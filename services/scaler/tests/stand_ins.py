@@ -1,4 +1,4 @@
-"""The scaler's neighbours on the bus, played by a test: a proxy that obeys, and an edge that tells what it has."""
+"""Stand-ins for the scaler's neighbours on the bus: a proxy that carries out requests, and an edge."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from clusterra_runtime.nats.bus import Client
 
 
 class Neighbours:
-    """One cluster's Slurm as its proxy tells of it, and its edge."""
+    """The proxy and the edge of one cluster. A test sets what they report."""
 
     def __init__(self, client: Client, ref: ClusterRef) -> None:
         self.client = client
@@ -27,12 +27,12 @@ class Neighbours:
         self.pending: tuple[PendingJobs, ...] = ()
         self.running: tuple[RunningJob, ...] = ()
         self.nodes: dict[str, NodeState] = {}
-        self.asked: list[Drain | Undrain | DeleteNode] = []
+        self.requests: list[Drain | Undrain | DeleteNode] = []
         self.desired: list[DesiredState] = []
         self._last = 0
 
-    async def look(self, *, pending: bool = True) -> None:
-        """Publish a snapshot, in which the pending jobs could be read or not."""
+    async def publish_snapshot(self, *, pending: bool = True) -> None:
+        """Publish a snapshot, with the pending jobs or without them as if they could not be read."""
         await self._publish(
             subjects.job_pending(self.ref),
             QueueSnapshot(
@@ -44,8 +44,8 @@ class Neighbours:
             ),
         )
 
-    async def beat(self, *workers: Worker) -> None:
-        """Publish a heartbeat of an edge that has carried out all it was told."""
+    async def publish_heartbeat(self, *workers: Worker) -> None:
+        """Publish a heartbeat of an edge that has carried out the last desired state it received."""
         applied = self.desired[-1] if self.desired else None
         await self._publish(
             subjects.heartbeat(self.ref),
@@ -62,30 +62,30 @@ class Neighbours:
         )
 
     async def last_desired(self) -> DesiredState | None:
-        """What an edge that asks now is told."""
+        """Read the last desired state from its stream."""
         found = await bus.last(self.client, SCALE.name, subjects.scale_desired(self.ref), DesiredState)
         return found[0] if found else None
 
-    async def last_told(self) -> Event | None:
-        """The last decision's event."""
+    async def last_event(self) -> Event | None:
+        """Read the event of the last decision from its stream."""
         found = await bus.last(self.client, EVENT.name, subjects.event(self.ref, "scale.decided"), Event)
         return found[0] if found else None
 
-    async def take_desired(self, _subject: Subject, desired: DesiredState) -> None:
+    async def on_desired(self, _subject: Subject, desired: DesiredState) -> None:
         self.desired.append(desired)
 
     async def drain(self, _subject: Subject, request: Drain) -> Drained:
-        self.asked.append(request)
+        self.requests.append(request)
         self._set(request.node, ("IDLE", "DRAIN"), DRAIN_REASON_PREFIX + request.reason)
         return Drained(accepted_at=now())
 
     async def undrain(self, _subject: Subject, request: Undrain) -> Done:
-        self.asked.append(request)
+        self.requests.append(request)
         self._set(request.node, ("IDLE",), "")
         return Done()
 
     async def delete(self, _subject: Subject, request: DeleteNode) -> Done:
-        self.asked.append(request)
+        self.requests.append(request)
         self.nodes.pop(request.node, None)
         return Done()
 
@@ -104,16 +104,16 @@ class Neighbours:
 
 @asynccontextmanager
 async def neighbours(client: Client, ref: ClusterRef) -> AsyncIterator[Neighbours]:
-    """They answer and listen until the block ends."""
-    played = Neighbours(client, ref)
+    """Run the stand-ins until the block ends."""
+    stand_in = Neighbours(client, ref)
     subscriptions = [
-        await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, played.take_desired),
-        await rpc.serve(client, subjects.slurm(ref, "drain"), Drain, played.drain),
-        await rpc.serve(client, subjects.slurm(ref, "undrain"), Undrain, played.undrain),
-        await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, played.delete),
+        await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, stand_in.on_desired),
+        await rpc.serve(client, subjects.slurm(ref, "drain"), Drain, stand_in.drain),
+        await rpc.serve(client, subjects.slurm(ref, "undrain"), Undrain, stand_in.undrain),
+        await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, stand_in.delete),
     ]
     try:
-        yield played
+        yield stand_in
     finally:
         for subscription in subscriptions:
             await subscription.unsubscribe()

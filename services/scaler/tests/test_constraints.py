@@ -1,3 +1,5 @@
+"""Slurm's constraint expressions, for one node and for all nodes of a job."""
+
 import pytest
 from clusterra_scaler.planner.requests.constraints import UnreadableConstraint, layouts, parse
 from hypothesis import given
@@ -24,7 +26,7 @@ FEATURES = ("general", "general-small")
         ("general|compute&memory", False),
     ],
 )
-def test_constraint(expression: str, allowed: bool) -> None:
+def test_an_expression_allows_a_node_by_its_features(expression: str, allowed: bool) -> None:
     assert parse(expression)(FEATURES) is allowed
 
 
@@ -46,24 +48,26 @@ def test_constraint(expression: str, allowed: bool) -> None:
         ("a*1&b", 2, [[("a&b", 1), ("b", 1)]]),
     ],
 )
-def test_layouts(expression: str, nodes: int, expected: list[list[tuple[str, int]]]) -> None:
+def test_an_expression_is_split_into_layouts(
+    expression: str, nodes: int, expected: list[list[tuple[str, int]]]
+) -> None:
     assert [list(layout) for layout in layouts(expression, nodes)] == expected
 
 
 @pytest.mark.parametrize("expression", ["a*", "a*b", "a*0", "(a*2|b)&c", "a|b*2", "[a|b", "(a*2)*3"])
-def test_layouts_that_cannot_be_read(expression: str) -> None:
+def test_unreadable_layouts_are_rejected(expression: str) -> None:
     with pytest.raises(UnreadableConstraint):
         layouts(expression, 2)
 
 
 @pytest.mark.parametrize("expression", ["a*2", "[a*2&b*1]", "a&", "&a", "(a", "a)", "a b", "a||b", "a!b", "[a)"])
-def test_what_cannot_be_asked_of_one_node_is_refused(expression: str) -> None:
+def test_expressions_that_are_no_constraint_on_one_node_are_rejected(expression: str) -> None:
     with pytest.raises(UnreadableConstraint):
         parse(expression)
 
 
 @given(st.text(alphabet="abc-&|,()[]*! ", max_size=20))
-def test_any_text_is_read_or_refused(expression: str) -> None:
+def test_any_text_is_parsed_or_rejected(expression: str) -> None:
     try:
         constraint = parse(expression)
     except UnreadableConstraint:
@@ -72,7 +76,7 @@ def test_any_text_is_read_or_refused(expression: str) -> None:
 
 
 @given(st.text(alphabet="abc12&|()[]*", max_size=20), st.integers(1, 9))
-def test_every_layout_has_a_readable_constraint_for_all_nodes(expression: str, nodes: int) -> None:
+def test_every_layout_has_valid_constraints_for_enough_nodes(expression: str, nodes: int) -> None:
     try:
         found = layouts(expression, nodes)
     except UnreadableConstraint:

@@ -1,4 +1,4 @@
-"""The decision log: what is decided is read back and decided again; it is bounded, and never in anybody's way."""
+"""The decision log can be replayed, has a bounded size, and never delays a decision."""
 
 import json
 from dataclasses import replace
@@ -29,8 +29,9 @@ ACME = ClusterRef(tenant="acme", cluster="c1")
 
 
 def record(job_id: str = "1", cluster: ClusterRef = ACME, now: float = 1000.0) -> DecisionRecord:
-    there = (node("general-xs-1"),)
-    view = observation(snapshot((group(job_id, cpus=2),), nodes=there), edge(worker("general-xs-1")), now=now)
+    """The record of a decision for one pending job."""
+    nodes = (node("general-xs-1"),)
+    view = observation(snapshot((group(job_id, cpus=2),), nodes=nodes), edge(worker("general-xs-1")), now=now)
     given = Given(view, FleetState.undecided(START), ObservationHistory())
     return DecisionRecord(cluster, False, given, Decided.of(given.decide()))
 
@@ -40,68 +41,86 @@ def lines_of(*records: DecisionRecord) -> list[bytes]:
 
 
 def run_replay(file: Path, *options: str) -> tuple[int, str, str]:
+    """Run `clusterra-planner replay`, and return its exit code, output and error output."""
     done = CliRunner().invoke(command, ["replay", str(file), *options])
     return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("policy", ["family", "packing"])
-def test_all_decisions_of_a_troubled_history_are_made_again(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted: list[DecisionRecord] = []
+def test_all_decisions_of_a_simulated_history_replay_equal(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    records: list[DecisionRecord] = []
 
-    def noting(
+    def recording_decide(
         view: Observation, state: FleetState, observation_history: ObservationHistory, history: RunHistory
     ) -> Decision:
         decision = decide(view, state, observation_history, history)
         given = Given(view, state, observation_history, history.counts)
-        noted.append(DecisionRecord(ACME, False, given, Decided.of(decision)))
+        records.append(DecisionRecord(ACME, False, given, Decided.of(decision)))
         return decision
 
-    monkeypatch.setattr(queue_world, "decide", noting)
+    monkeypatch.setattr(queue_world, "decide", recording_decide)
     random = Random(7)
     jobs = [
         Job(submitted=random.randint(0, 140), cpus=random.randint(1, 8), memory_mib=4096, runs=5) for _ in range(40)
     ]
     jobs.sort(key=lambda job: job.submitted)
     faults = Faults(
-        null_list=0.05, torn_look=0.2, failed_call=0.3, crash=0.01, takeover=0.02, latency=BootFaults(never=0.1)
+        null_list=0.05, torn_look=0.2, failed_call=0.3, crash=0.01, takeover=0.02, boots=BootFaults(never=0.1)
     )
-    by = binding(name=policy, idle_seconds=0.0, max_workers=6, boot_timeout_seconds=25, ghost_seconds=30)
-    World(jobs, by, random, faults).run(150, 3000)
-    assert sum(bool(each.decided.changes) for each in noted) > 20
-    assert {each.request for one in noted for each in one.decided.actions} == {
+    policy_binding = binding(name=policy, idle_seconds=0.0, max_workers=6, boot_timeout_seconds=25, ghost_seconds=30)
+
+    World(jobs, policy_binding, random, faults).run(150, 3000)
+    lines = lines_of(*records)
+    done = replay(lines, lambda found: None)
+
+    assert sum(bool(each.decided.changes) for each in records) > 20
+    assert {each.request for one in records for each in one.decided.actions} == {
         "slurm.drain.v1",
         "slurm.undrain.v1",
         "slurm.delete-node.v1",
     }
-    lines = lines_of(*noted)
-    assert [RECORD.validate_json(line) for line in lines] == noted
-    done = replay(lines, lambda found: None)
-    assert (done.decisions, done.different, done.bad) == (len(noted), 0, [])
+    assert [RECORD.validate_json(line) for line in lines] == records
+    assert (done.decisions, done.different, done.bad) == (len(records), 0, [])
 
 
-def test_a_difference_is_named(tmp_path: Path) -> None:
+@pytest.fixture
+def log_with_a_difference(tmp_path: Path) -> Path:
+    """A log of two decisions. In the second, more replicas were logged than are decided now."""
     changed: dict[str, Any] = json.loads(lines_of(record())[0])
     changed["decided"]["state"]["targets"][0]["replicas"] += 2
     file = tmp_path / "log.jsonl"
     file.write_bytes(lines_of(record())[0] + json.dumps(changed).encode() + b"\n")
+    return file
+
+
+def test_a_difference_is_reported(log_with_a_difference: Path) -> None:
+    file = log_with_a_difference
+
     code, out, _ = run_replay(file)
+
     assert code == 1
     assert out.splitlines() == [
         f"{file}:2: acme.c1 at 2026-03-01T12:16:40+00:00: state.targets[0].replicas: 3 was logged, 1 is decided now",
         f"{file}: 1 of 2 decisions are the same; 0 lines are none",
     ]
-    code, out, _ = run_replay(file, "--json")
-    told = json.loads(out)
+
+
+def test_a_difference_is_reported_as_json(log_with_a_difference: Path) -> None:
+    code, out, _ = run_replay(log_with_a_difference, "--json")
+
+    report = json.loads(out)
     assert code == 1
-    assert (told["decisions"], told["same"], told["different"], told["bad"]) == (2, 1, 1, [])
-    assert (told["differences"][0]["path"], told["differences"][0]["line"]) == ("state.targets[0].replicas", 2)
+    assert (report["decisions"], report["same"], report["different"], report["bad"]) == (2, 1, 1, [])
+    assert (report["differences"][0]["path"], report["differences"][0]["line"]) == ("state.targets[0].replicas", 2)
 
 
-def test_what_is_no_decision_is_named_and_the_rest_replayed(tmp_path: Path) -> None:
+def test_unreadable_lines_are_reported_and_the_others_replayed(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     (line,) = lines_of(record())
     file.write_bytes(b"\n".join([line[:100], b"", b"{}", b"\xff", line]))
+
     code, out, err = run_replay(file)
+
     assert code == 0
     assert out == f"{file}: 1 of 1 decisions are the same; 3 lines are none\n"
     assert [each.partition(": ")[0] for each in err.splitlines()] == [f"{file}:{number}" for number in (1, 3, 4)]
@@ -116,18 +135,20 @@ def test_a_file_without_a_decision_is_an_error(tmp_path: Path, content: bytes | 
     assert run_replay(file)[0] == 1
 
 
-def test_a_line_of_tomorrow_is_read() -> None:
+def test_unknown_fields_of_later_versions_are_ignored() -> None:
     line = json.loads(lines_of(record())[0])
     line["given"]["weather"] = {"learned": 1}
     assert RECORD.validate_json(json.dumps(line)) == record()
 
 
-def test_files_are_per_cluster_and_only_for_their_owner(tmp_path: Path) -> None:
+def test_each_cluster_has_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
     other = ClusterRef(tenant="acme", cluster="c2")
+
     with decision_log(tmp_path / "new" / "log", 1024 * 1024) as log:
         assert log is not None
         for each in (record("1"), record("2", other), record("3")):
-            log.note(each)
+            log.append(each)
+
     files = {file.name: file for file in (tmp_path / "new" / "log").iterdir()}
     assert set(files) == {"acme.c1.jsonl", "acme.c2.jsonl"}
     assert files["acme.c1.jsonl"].read_bytes() == b"".join(lines_of(record("1"), record("3")))
@@ -135,16 +156,18 @@ def test_files_are_per_cluster_and_only_for_their_owner(tmp_path: Path) -> None:
     assert run_replay(files["acme.c1.jsonl"])[0] == 0
 
 
-def test_all_files_together_are_bounded(tmp_path: Path) -> None:
+def test_the_total_size_is_bounded(tmp_path: Path) -> None:
     size = len(lines_of(record())[0])
     most = FILES * 3 * size + size // 2
     clusters = [ClusterRef(tenant="acme", cluster=f"c{number}") for number in range(4)]
+
     for process in range(2):
         with decision_log(tmp_path, most) as log:
             assert log is not None
             for number in range(50):
-                log.note(record(str(1000 + number), clusters[number % 4], 1000.0 + 100 * process + number))
+                log.append(record(str(1000 + number), clusters[number % 4], 1000.0 + 100 * process + number))
         assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= most
+
     newest = (tmp_path / "acme.c1.jsonl").read_bytes().splitlines()
     assert RECORD.validate_json(newest[-1]).given.observation.now == at(1149)
     for file in tmp_path.iterdir():
@@ -152,36 +175,42 @@ def test_all_files_together_are_bounded(tmp_path: Path) -> None:
         assert run_replay(file)[0] == 0
 
 
-def test_no_log_without_a_directory() -> None:
+def test_there_is_no_log_without_a_directory() -> None:
     with decision_log(None, 1) as log:
         assert log is None
 
 
-def test_what_cannot_be_written_is_counted_and_told_once(tmp_path: Path) -> None:
+def test_records_that_cannot_be_written_are_counted_with_one_warning(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("no directory")
     before = RECORDS.labels("left_out")._value.get()
+
     with capture_logs() as logs, decision_log(blocked, 1024) as log:
         assert log is not None
         for _ in range(3):
-            log.note(record())
+            log.append(record())
+
     assert RECORDS.labels("left_out")._value.get() == before + 3
     assert [each["event"] for each in logs] == ["decision_not_logged"]
 
 
-def test_a_slow_disk_costs_records_and_no_time(tmp_path: Path) -> None:
+def test_a_slow_disk_loses_records_but_delays_nothing(tmp_path: Path) -> None:
     before = RECORDS.labels("left_out")._value.get()
     log = DecisionLog(tmp_path, 1024 * 1024)
-    for _ in range(100):  # nobody writes
-        log.note(record())
+
+    for _ in range(100):  # no thread writes
+        log.append(record())
+
     assert 0 < RECORDS.labels("left_out")._value.get() - before < 100
 
 
-def test_after_a_line_that_was_cut_off_a_new_one_begins(tmp_path: Path) -> None:
+def test_a_record_after_an_incomplete_line_begins_a_new_line(tmp_path: Path) -> None:
     file = tmp_path / "acme.c1.jsonl"
     file.write_bytes(b'{"cluster": {"ten')
+
     with decision_log(tmp_path, 1024 * 1024) as log:
         assert log is not None
-        log.note(replace(record(), shadow=True))
+        log.append(replace(record(), shadow=True))
+
     code, out, _ = run_replay(file)
     assert (code, out) == (0, f"{file}: 1 of 1 decisions are the same; 1 lines are none\n")

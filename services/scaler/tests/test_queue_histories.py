@@ -1,13 +1,13 @@
-"""Histories of queues under all kinds of trouble: no job is harmed, every job runs, and nothing is left over.
+"""Simulated queues under all kinds of faults: no running job is lost, every job runs, and nothing is left over.
 
-The promises are asserted inside of `queue_world.World`, at the moment they would be broken.
+`queue_world.World` asserts these invariants in each step.
 """
 
 import os
 from random import Random
 from typing import Any
 
-from edge_model import BootFaults
+from edge_model import BootFaults, EdgeBehaviour
 from fleet_examples import WITH_GPUS, binding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,10 +15,10 @@ from queue_world import Faults, World
 from slurm_model import Job
 
 HISTORIES = int(os.environ.get("HISTORIES", "16"))
-"""`make test-histories` plays more."""
+"""Number of simulated histories. `make test-histories` runs more."""
 
-TROUBLE_SECONDS = 150
-AT_MOST_SECONDS = 3000
+FAULTY_SECONDS = 150
+MAX_SECONDS = 3000
 
 policies = st.sampled_from(["family", "packing"])
 some = st.sampled_from([0.0, 0.02, 0.2])
@@ -42,7 +42,7 @@ any_jobs = st.lists(
     min_size=1,
     max_size=25,
 )
-any_trouble = st.builds(
+any_faults = st.builds(
     Faults,
     null_list=some,
     torn_look=some,
@@ -51,7 +51,7 @@ any_trouble = st.builds(
     lost_desired=some,
     failed_call=some,
     crash=rarely,
-    latency=st.builds(BootFaults, never=st.sampled_from([0.0, 0.1])),
+    boots=st.builds(BootFaults, never=st.sampled_from([0.0, 0.1])),
     takeover=rarely,
 )
 
@@ -62,8 +62,8 @@ many_short_jobs = st.lists(
     min_size=20,
     max_size=60,
 )
-"""Workers are drained and wanted again all the time."""
-bad_line = st.builds(
+"""With these, workers are drained and needed again all the time."""
+faulty_connection = st.builds(
     Faults,
     torn_look=some,
     lost_snapshot=st.sampled_from([0.3, 0.6, 0.8]),
@@ -74,31 +74,35 @@ bad_line = st.builds(
 
 
 @settings(max_examples=HISTORIES, suppress_health_check=[HealthCheck.too_slow])
-@given(any_jobs, any_trouble, st.integers(0, 2**32), st.integers(3, 12), st.sampled_from([0.0, 2.0, 10.0]), policies)
-def test_any_queue_in_any_trouble(
+@given(any_jobs, any_faults, st.integers(0, 2**32), st.integers(3, 12), st.sampled_from([0.0, 2.0, 10.0]), policies)
+def test_the_invariants_hold_for_any_queue_under_any_faults(
     jobs: list[Job], faults: Faults, seed: int, max_workers: int, idle_seconds: float, name: str
 ) -> None:
     limits: dict[str, Any] = {"max_workers": max_workers, "boot_timeout_seconds": 25, "ghost_seconds": 30}
     policy = binding(WITH_GPUS, name=name, idle_seconds=idle_seconds, **limits)
     world = World(jobs, policy, Random(seed), faults)
-    world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
+    world.run(FAULTY_SECONDS, MAX_SECONDS)
 
 
 @settings(max_examples=HISTORIES // 2, suppress_health_check=[HealthCheck.too_slow])
-@given(many_short_jobs, bad_line, st.integers(0, 2**32), st.integers(2, 5))
-def test_workers_that_are_wanted_again(jobs: list[Job], faults: Faults, seed: int, max_workers: int) -> None:
+@given(many_short_jobs, faulty_connection, st.integers(0, 2**32), st.integers(2, 5))
+def test_the_invariants_hold_while_workers_are_drained_and_needed_again(
+    jobs: list[Job], faults: Faults, seed: int, max_workers: int
+) -> None:
     policy = binding(idle_seconds=0, max_workers=max_workers, boot_timeout_seconds=25, ghost_seconds=30)
-    world = World(jobs, policy, Random(seed), faults, boots_seconds=(1, 4))
-    world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
+    world = World(jobs, policy, Random(seed), faults, EdgeBehaviour(boot_seconds=(1, 4)))
+    world.run(FAULTY_SECONDS, MAX_SECONDS)
 
 
-def test_the_model_is_no_quiet_place() -> None:
-    """A world in which nothing is ever bought, drained or removed would keep every promise."""
+def test_the_simulation_buys_drains_undrains_and_removes_workers() -> None:
+    """A simulation in which nothing of this happened would prove nothing."""
     random = Random(7)
     jobs = [Job(submitted=random.randint(0, 140), cpus=1, memory_mib=100, runs=3) for _ in range(60)]
     faults = Faults(lost_snapshot=0.3, failed_call=0.3, takeover=0.02)
     world = World(jobs, binding(idle_seconds=0, max_workers=4), random, faults)
-    world.run(TROUBLE_SECONDS, AT_MOST_SECONDS)
+
+    world.run(FAULTY_SECONDS, MAX_SECONDS)
+
     assert world.edge.peak > 1
     assert world.removed > 3
     assert world.slurm.undrained > 0

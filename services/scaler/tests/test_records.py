@@ -1,4 +1,4 @@
-"""What is kept of a cluster fits into an item, and is the same when it is read."""
+"""A stored state fits into an item, and is the same when it is read."""
 
 from random import Random
 
@@ -10,19 +10,22 @@ DYNAMODB_BYTES = 400_000
 
 
 def test_a_state_with_bookings_for_ten_thousand_jobs_fits_into_an_item() -> None:
-    chance = Random(1)
-    names = (f"general-small-{chance.getrandbits(25):05x}" for _ in range(10_000))
+    random = Random(1)
+    names = (f"general-small-{random.getrandbits(25):05x}" for _ in range(10_000))
     bookings = tuple(
         Booking(shape="general-small", worker=name, jobs={str(number + 1): 1}, bought_at=at(number % 60))
         for number, name in enumerate(names)
     )
-    decided = state(target("general-small", 10_000)).model_copy(update={"bookings": bookings})
-    assert len(decided.model_dump_json()) > 2 * DYNAMODB_BYTES
-    kept = packed_state(decided)
-    assert len(kept) < DYNAMODB_BYTES * 0.75
-    assert unpacked_state(kept) == decided
+    large = state(target("general-small", 10_000)).model_copy(update={"bookings": bookings})
+    assert len(large.model_dump_json()) > 2 * DYNAMODB_BYTES
+
+    stored = packed_state(large)
+
+    assert len(stored) < DYNAMODB_BYTES * 0.75
+    assert unpacked_state(stored) == large
 
 
-def test_a_state_that_was_kept_as_json_is_read() -> None:
-    decided = state(target("general-small", 3))
-    assert unpacked_state(decided.model_dump_json()) == decided
+def test_a_state_stored_as_plain_json_can_be_read() -> None:
+    small = state(target("general-small", 3))
+
+    assert unpacked_state(small.model_dump_json()) == small

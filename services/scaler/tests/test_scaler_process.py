@@ -1,4 +1,4 @@
-"""The scaler as processes, on a real NATS server and DynamoDB's protocol."""
+"""Scaler processes with a real NATS server and an emulator of DynamoDB."""
 
 import json
 import signal
@@ -64,60 +64,62 @@ def worker(name: str) -> Worker:
     return Worker(name=name, shape=name.rpartition("-")[0], phase="running", started_at=now())
 
 
-async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluster: Neighbours, tmp_path: Path) -> None:
+async def test_workers_are_bought_for_jobs_and_removed_after_them(
+    environment: dict[str, str], cluster: Neighbours, tmp_path: Path
+) -> None:
     async with scaler(environment, tmp_path) as process:
         cluster.pending = (group("1", "2", "3", cpus=2),)
-        await cluster.look()
-        await cluster.beat()
+        await cluster.publish_snapshot()
+        await cluster.publish_heartbeat()
         bought = await desired(cluster, "workers", lambda state: replicas(state) == {"compute-xs": 3})
         assert bought.fence > 0
 
-        async def event_told() -> bool:
-            told = await cluster.last_told()
-            return told is not None and told.data.model_dump()["generation"] == bought.generation
+        async def event_published() -> bool:
+            event = await cluster.last_event()
+            return event is not None and event.data.model_dump()["generation"] == bought.generation
 
-        await until(event_told, seconds=30, what="the event of the decision")
+        await until(event_published, seconds=30, what="the event of the decision")
 
-        # The same again is the same: no generation for another look or heartbeat.
+        # Repeating the same snapshot and heartbeat gives no new generation.
         for _ in range(3):
-            await cluster.look()
-            await cluster.beat()
+            await cluster.publish_snapshot()
+            await cluster.publish_heartbeat()
         names = ["compute-xs-a", "compute-xs-b", "compute-xs-c"]
         cluster.pending = ()
         cluster.running = tuple(running(str(n), name, cpus=2) for n, name in enumerate(names, start=1))
         cluster.nodes = {name: node(name, used=2, idle_for=None) for name in names}
-        # In this order, for a look alone would say that the jobs run and no worker is needed any more.
-        await cluster.beat(*(worker(name) for name in names))
-        await cluster.look()
+        # The heartbeat comes first: from the snapshot alone the ordered workers would seem superfluous.
+        await cluster.publish_heartbeat(*(worker(name) for name in names))
+        await cluster.publish_snapshot()
         assert await cluster.last_desired() == bought
 
-        # Two jobs end: their workers are drained, seen idle, named, and forgotten; the third keeps running.
+        # Two jobs end: their workers are drained, observed idle, named as victims and forgotten. The third runs on.
         cluster.running = cluster.running[:1]
         for name in names[1:]:
             cluster.nodes[name] = node(name, idle_for=None)
 
-        async def named() -> bool:
-            await cluster.look()
+        async def victims_named() -> bool:
+            await cluster.publish_snapshot()
             state = await cluster.last_desired()
             return state is not None and any(set(target.victims) == set(names[1:]) for target in state.targets or ())
 
-        await until(named, seconds=30, what="two victims", every=0.2)
+        await until(victims_named, seconds=30, what="two victims", every=0.2)
         assert replicas(await desired(cluster, "one worker", lambda state: True)) == {"compute-xs": 1}
-        drained = {request.node for request in cluster.asked if isinstance(request, Drain)}
+        drained = {request.node for request in cluster.requests if isinstance(request, Drain)}
         assert drained == set(names[1:])
 
-        await cluster.beat(worker(names[0]))
+        await cluster.publish_heartbeat(worker(names[0]))
 
         async def forgotten() -> bool:
-            await cluster.look()
-            await cluster.beat(worker(names[0]))
+            await cluster.publish_snapshot()
+            await cluster.publish_heartbeat(worker(names[0]))
             state = await cluster.last_desired()
             return state is not None and not any(target.victims for target in state.targets or ())
 
         await until(forgotten, seconds=30, what="the victims forgotten", every=0.2)
-        deleted = {request.node for request in cluster.asked if isinstance(request, DeleteNode)}
+        deleted = {request.node for request in cluster.requests if isinstance(request, DeleteNode)}
         assert deleted == set(names[1:])
-        assert not [request for request in cluster.asked if isinstance(request, Undrain)]
+        assert not [request for request in cluster.requests if isinstance(request, Undrain)]
         generations = [state.generation for state in cluster.desired]
         assert generations == sorted(generations)
         assert psutil.Process(process.pid).memory_info().rss < MAX_RESIDENT_BYTES
@@ -126,7 +128,7 @@ async def test_from_zero_to_workers_and_back(environment: dict[str, str], cluste
         assert await process.wait() == 0
 
 
-async def test_one_of_two_decides_and_the_other_takes_over(
+async def test_the_other_replica_takes_over_when_one_is_killed(
     environment: dict[str, str], cluster: Neighbours, tmp_path: Path
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -144,14 +146,14 @@ async def test_one_of_two_decides_and_the_other_takes_over(
 
         await until(shared, seconds=30, what="equal shares of the partitions", every=0.1)
         cluster.pending = (group("1"),)
-        await cluster.look()
+        await cluster.publish_snapshot()
         before = await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
 
         (holder,) = holders()
         replicas_by_name[holder].kill()
         killed = now()
         cluster.pending = (group("1", "2", "3", cpus=2),)
-        await cluster.look()
+        await cluster.publish_snapshot()
         after = await desired(
             cluster, "a decision of the other", lambda state: replicas(state) == {"compute-xs": 3}, TAKEOVER_SECONDS
         )
@@ -160,19 +162,21 @@ async def test_one_of_two_decides_and_the_other_takes_over(
         assert after.generation > before.generation
 
         async def explained() -> bool:
-            asked = ExplainJob(viewer=Viewer(user=SlurmUser(name="ada", uid=20001, gid=20001)), job_id="3")
-            told = await call(cluster.client, subjects.scaler(cluster.ref, "why"), asked, Explanation)
-            return told.generation >= after.generation and told.text.endswith("ordered and not started yet.")
+            request = ExplainJob(viewer=Viewer(user=SlurmUser(name="ada", uid=20001, gid=20001)), job_id="3")
+            answer = await call(cluster.client, subjects.scaler(cluster.ref, "why"), request, Explanation)
+            return answer.generation >= after.generation and answer.text.endswith(
+                "have been ordered but have not started yet."
+            )
 
         await until(explained, seconds=30, what="the explanation of the other")
-        # The outbox may send one twice; but no two replicas decided on the same generation, or out of their turn.
+        # The outbox may send a message twice. But no generation was decided by two replicas, or after a later one.
         orders = [state.order for state in cluster.desired]
         assert orders == sorted(orders)
         assert len({generation for _, generation in orders}) == len(set(orders))
 
 
 def _holds(log: Path, partition: int) -> bool:
-    """Whether the log's last word on a partition is that its lease was acquired."""
+    """Whether the last event of a partition in the log is that its lease was acquired."""
     held = False
     for line in log.read_text().splitlines():
         record = json.loads(line) if line.startswith("{") else {}
@@ -181,13 +185,13 @@ def _holds(log: Path, partition: int) -> bool:
     return held
 
 
-async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(
+async def test_invalid_messages_become_dead_letters_and_change_nothing(
     environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
 ) -> None:
     js = client.jetstream()
     async with scaler(environment, tmp_path):
         cluster.pending = (group("1"),)
-        await cluster.look()
+        await cluster.publish_snapshot()
         before = await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
         buried = (await js.stream_info(DLQ.name)).state.messages
         garbage = (b"", b"\xff\x00", b"{}", b"[]", b'{"generation": 0}')
@@ -196,24 +200,24 @@ async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(
         await client.publish(subjects.heartbeat(cluster.ref), b'{"workers": 7}')
         await client.publish(f"usage.{cluster.ref.tenant}", b"\x00")
 
-        async def all_buried() -> bool:
-            # Of the snapshots the stream keeps the last only: the ones before it may be gone before they are read.
+        async def dead_letters_written() -> bool:
+            # The stream keeps only the last snapshot of a cluster: earlier ones may be gone before they are read.
             return (await js.stream_info(DLQ.name)).state.messages >= buried + 3
 
-        await until(all_buried, seconds=30, what="the dead letters", every=0.1)
+        await until(dead_letters_written, seconds=30, what="the dead letters", every=0.1)
         assert await cluster.last_desired() == before
         cluster.pending = (group("1", "2", "3", cpus=2),)
-        await cluster.look()
+        await cluster.publish_snapshot()
         await desired(cluster, "more workers", lambda state: replicas(state) == {"compute-xs": 3})
 
 
-async def test_usage_of_a_tenant(
+async def test_the_usage_of_a_tenant(
     environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
 ) -> None:
     async def usage(uid: int | None) -> Usage | None:
         try:
             return await call(client, subjects.usage(tenant), ReadUsage(uid=uid), Usage, timeout_seconds=2)
-        except RpcFailed:  # not there yet
+        except RpcFailed:  # the process does not serve yet
             return None
 
     tenant = TenantRef(tenant=cluster.ref.tenant)
@@ -222,7 +226,7 @@ async def test_usage_of_a_tenant(
         running("1", "general-small-a", cpus=1, uid=1),
         running("2", "general-small-a", cpus=2, uid=2),
     )
-    await cluster.look()
+    await cluster.publish_snapshot()
     async with scaler(environment, tmp_path):
         everybody = await until(lambda: usage(None), seconds=30, what="an answer", every=0.1)
         assert everybody.running_jobs == 2
@@ -235,16 +239,16 @@ async def test_usage_of_a_tenant(
         assert (nobody.running_jobs, nobody.as_of) == (0, None)
 
 
-async def test_decisions_go_on_after_nats_was_killed(
+async def test_decisions_continue_after_nats_was_killed_and_restarted(
     environment: dict[str, str], cluster: Neighbours, nats: NatsServer, tmp_path: Path
 ) -> None:
     async with scaler(environment, tmp_path) as process:
         cluster.pending = (group("1"),)
-        await cluster.look()
+        await cluster.publish_snapshot()
         await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
         await nats.kill()
         await nats.restart()
         cluster.pending = (group("1", "2", "3", cpus=2),)
-        await cluster.look()
+        await cluster.publish_snapshot()
         await desired(cluster, "more workers", lambda state: replicas(state) == {"compute-xs": 3}, TAKEOVER_SECONDS)
         assert process.pid

@@ -1,4 +1,4 @@
-"""The scaler as a process: it explains jobs, logs its decisions, and in shadow mode does nothing else."""
+"""The scaler process explains jobs and logs its decisions. In shadow mode it does nothing else."""
 
 import json
 import sys
@@ -47,30 +47,30 @@ async def cluster(client: Client, ref: ClusterRef) -> AsyncIterator[Neighbours]:
         yield cluster
 
 
-async def why(cluster: Neighbours, job_id: str, viewer: Viewer = ADA) -> Explanation:
+async def explanation_of(cluster: Neighbours, job_id: str, viewer: Viewer = ADA) -> Explanation:
     subject = subjects.scaler(cluster.ref, "why")
     return await call(cluster.client, subject, ExplainJob(viewer=viewer, job_id=job_id), Explanation)
 
 
-async def refusal(cluster: Neighbours, job_id: str, viewer: Viewer = ADA) -> str:
+async def error_kind(cluster: Neighbours, job_id: str, viewer: Viewer = ADA) -> str:
     with pytest.raises(RpcFailed) as failed:
-        await why(cluster, job_id, viewer)
+        await explanation_of(cluster, job_id, viewer)
     assert failed.value.error.hint
     return failed.value.error.kind
 
 
-async def told(cluster: Neighbours, job_id: str, words: str) -> Explanation:
+async def until_explained(cluster: Neighbours, job_id: str, text: str) -> Explanation:
     async def found() -> Explanation | None:
         try:
-            answer = await why(cluster, job_id)
+            answer = await explanation_of(cluster, job_id)
         except RpcFailed:
             return None
-        return answer if words in answer.text else None
+        return answer if text in answer.text else None
 
-    return await until(found, seconds=30, what=f"an answer with {words!r}", every=0.05)
+    return await until(found, seconds=30, what=f"an explanation with {text!r}", every=0.05)
 
 
-def logged(directory: Path, event: str) -> list[dict[str, Any]]:
+def logged_events(directory: Path, event: str) -> list[dict[str, Any]]:
     lines = (directory / "scaler.log").read_text().splitlines()
     records = [json.loads(line) for line in lines if line.startswith("{")]
     return [record for record in records if record.get("event") == event]
@@ -80,12 +80,12 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
     environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
 ) -> None:
     await bind(client, cluster.ref)
-    assert await refusal(cluster, "1") == "unavailable"
+    assert await error_kind(cluster, "1") == "unavailable"
     async with scaler(environment, tmp_path):
         cluster.pending = (group("1", cpus=2), group("2", reason="JobHeldUser", held=True))
-        await cluster.look()
-        await cluster.beat()
-        ordered = await told(cluster, "1", "ordered and not started yet")
+        await cluster.publish_snapshot()
+        await cluster.publish_heartbeat()
+        ordered = await until_explained(cluster, "1", "has been ordered but has not started yet")
         assert (ordered.state, ordered.cause, ordered.reason) == ("pending", "nodes", "Resources")
         assert ordered.usd_per_hour == pytest.approx(0.08)
         (bought,) = ordered.bought
@@ -93,24 +93,24 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
         state = await cluster.last_desired()
         assert state is not None
         assert (bought.generation, bought.decided_at) == (state.generation, state.decided_at)
-        assert "held for its owner" in (await why(cluster, "2")).text
-        assert await refusal(cluster, "1", BOB) == "not_found"
-        assert await refusal(cluster, "3") == "not_found"
-        assert (await why(cluster, "1", BOB.model_copy(update={"admin": True}))).bought == ordered.bought
+        assert "held by its owner" in (await explanation_of(cluster, "2")).text
+        assert await error_kind(cluster, "1", BOB) == "not_found"
+        assert await error_kind(cluster, "3") == "not_found"
+        assert (await explanation_of(cluster, "1", BOB.model_copy(update={"admin": True}))).bought == ordered.bought
 
         booting = worker("compute-xs-a", "booting").model_copy(update={"started_at": now()})
-        await cluster.beat(booting)
-        await told(cluster, "1", "compute-xs-a, which has been booting")
+        await cluster.publish_heartbeat(booting)
+        await until_explained(cluster, "1", "compute-xs-a, which has been booting")
         cluster.pending = ()
         cluster.running = (running("1", "compute-xs-a", cpus=2),)
         cluster.nodes = {"compute-xs-a": node("compute-xs-a", used=2)}
-        await cluster.beat(booting.model_copy(update={"phase": "running"}))
-        await cluster.look()
-        runs = await told(cluster, "1", "It runs on compute-xs-a")
+        await cluster.publish_heartbeat(booting.model_copy(update={"phase": "running"}))
+        await cluster.publish_snapshot()
+        runs = await until_explained(cluster, "1", "It has been running on compute-xs-a")
         assert (runs.state, runs.bought) == ("running", ordered.bought)
         assert runs.usd_per_hour == pytest.approx(0.08)
-        assert await refusal(cluster, "2") == "not_found"
-    assert await refusal(cluster, "1") == "unavailable"
+        assert await error_kind(cluster, "2") == "not_found"
+    assert await error_kind(cluster, "1") == "unavailable"
 
     file = tmp_path / "decisions" / f"{cluster.ref.key}.jsonl"
     done = CliRunner().invoke(command, ["replay", str(file), "--json"])
@@ -120,7 +120,7 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
     assert "jwt" not in file.read_text().replace('"jwt_key":"file:/dev/null"', "")
 
 
-async def test_shadow_mode_decides_and_does_nothing(
+async def test_shadow_mode_decides_and_explains_but_does_nothing(
     environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
 ) -> None:
     await bind(client, cluster.ref, mode="shadow")
@@ -128,37 +128,39 @@ async def test_shadow_mode_decides_and_does_nothing(
         idle = node("memory-xs-a")
         cluster.nodes = {idle.name: idle}
         cluster.pending = (group("1", cpus=4),)
-        await cluster.look()
-        await cluster.beat(worker(idle.name))
-        shadowed = await told(cluster, "1", "would be ordered")
+        await cluster.publish_snapshot()
+        await cluster.publish_heartbeat(worker(idle.name))
+        shadowed = await until_explained(cluster, "1", "would be ordered")
         assert shadowed.shadow
         assert "shadow mode" in shadowed.text
         assert shadowed.bought == ()
 
-        def asked_for_a_drain() -> bool:
-            return any(f"Drain {idle.name}" in each["requests"] for each in logged(tmp_path, "slurm_requests_decided"))
+        def drain_decided() -> bool:
+            return any(
+                f"Drain {idle.name}" in each["requests"] for each in logged_events(tmp_path, "slurm_requests_decided")
+            )
 
-        await until(asked_for_a_drain, seconds=30, what="the decision to drain", every=0.05)
-        # Each look is decided from the record again, and told once.
-        decided = logged(tmp_path, "scale_decided")
+        await until(drain_decided, seconds=30, what="the decision to drain", every=0.05)
+        # Each decision starts from the record again, and is logged once.
+        decided = logged_events(tmp_path, "scale_decided")
         for _ in range(3):
-            await cluster.look()
-            before = await why(cluster, "1")
+            await cluster.publish_snapshot()
+            before = await explanation_of(cluster, "1")
 
             async def decided_again(generation: int = before.snapshot_generation) -> bool:
-                await cluster.look()
-                return (await why(cluster, "1")).snapshot_generation > generation
+                await cluster.publish_snapshot()
+                return (await explanation_of(cluster, "1")).snapshot_generation > generation
 
             await until(decided_again, seconds=30, what="another decision", every=0.05)
-        decided = logged(tmp_path, "scale_decided")
+        decided = logged_events(tmp_path, "scale_decided")
         assert {each["shape"] for each in decided} == {"compute-small", "memory-xs"} & {
             each["shape"] for each in decided
         }
         assert all(each["shadow"] for each in decided)
         assert len(decided) == len({json.dumps(each["reason"]) for each in decided})
         assert await cluster.last_desired() is None
-        assert await cluster.last_told() is None
-        assert cluster.asked == []
+        assert await cluster.last_event() is None
+        assert cluster.requests == []
 
         await bind(client, cluster.ref, version=2)
 
@@ -169,17 +171,19 @@ async def test_shadow_mode_decides_and_does_nothing(
             )
 
         await until(bought, seconds=30, what="the worker that was not bought in shadow mode", every=0.05)
-        await until(lambda: cluster.asked, seconds=30, what="the drain that was not asked for", every=0.05)
-        assert [request.node for request in cluster.asked if isinstance(request, Drain)][:1] == [idle.name]
-        await told(cluster, "1", "ordered and not started yet")
+        await until(
+            lambda: cluster.requests, seconds=30, what="the drain that was not requested in shadow mode", every=0.05
+        )
+        assert [request.node for request in cluster.requests if isinstance(request, Drain)][:1] == [idle.name]
+        await until_explained(cluster, "1", "has been ordered but has not started yet")
 
-        # And back: what was desired stays, and nothing more is done.
+        # Back in shadow mode the desired state stays, and nothing more is done.
         await bind(client, cluster.ref, version=3, mode="shadow")
-        await told(cluster, "1", "shadow mode")
+        await until_explained(cluster, "1", "shadow mode")
         before_shadow = await cluster.last_desired()
         cluster.pending = (group("1", cpus=4), group("2", "3", cpus=32))
-        await cluster.look()
-        more = await told(cluster, "2", "would be ordered")
+        await cluster.publish_snapshot()
+        more = await until_explained(cluster, "2", "would be ordered")
         assert more.shadow
         assert await cluster.last_desired() == before_shadow
 
@@ -188,16 +192,16 @@ async def test_shadow_mode_decides_and_does_nothing(
     assert [json.loads(line)["shadow"] for line in file.read_text().splitlines()].count(False) > 0
 
 
-async def test_the_explanation_of_before_is_told_while_the_queue_cannot_be_read(
+async def test_the_last_explanation_is_given_while_the_queue_is_unreadable(
     environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
 ) -> None:
     await bind(client, cluster.ref)
     async with scaler(environment, tmp_path):
         cluster.pending = (group("1"),)
-        await cluster.look()
-        before = await told(cluster, "1", "ordered")
-        await cluster.look(pending=False)
-        since = await told(cluster, "1", "The queue could not be read since")
+        await cluster.publish_snapshot()
+        before = await until_explained(cluster, "1", "ordered")
+        await cluster.publish_snapshot(pending=False)
+        since = await until_explained(cluster, "1", "The queue has been unreadable since")
         assert since.as_of == before.as_of
-        await cluster.look()
-        await told(cluster, "1", "not started yet")
+        await cluster.publish_snapshot()
+        await until_explained(cluster, "1", "not started yet")

@@ -1,4 +1,4 @@
-"""The scaler, wired together."""
+"""Wires the parts of the scaler together."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,9 +23,9 @@ from clusterra_scaler.usage import UsageReader
 
 @asynccontextmanager
 async def app(service: Service) -> AsyncIterator[None]:
-    """Everything that lives as long as the process."""
+    """Start every part of the scaler, and stop them at the end of the block."""
     settings = service.settings
-    assert isinstance(settings, Settings)  # noqa: S101 - given by main
+    assert isinstance(settings, Settings)  # noqa: S101 - main passes these settings
     registry = Registry()
     with decision_log(settings.decision_log_dir, settings.decision_log_bytes) as decisions:
         async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
@@ -41,7 +41,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                     await consuming.start()
                     fleets = Fleets(store, outbox)
                     partitions = Partitions(client, consuming, registry, fleets, settings.instance, decisions)
-                    service.ready_when("snapshots arrive", lambda: partitions.working)
+                    service.ready_when("snapshots arrive", lambda: partitions.receiving)
                     await bus.subscribe(client, HB.subjects[0], Heartbeat, partitions.on_heartbeat)
                     usage = UsageReader(client, registry)
                     await rpc.serve_tenant(client, "usage.*", ReadUsage, usage.read, queue=SERVICE)
@@ -54,6 +54,6 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 
 def main() -> None:
-    """Run the scaler until it is told to stop."""
+    """Run the scaler until it receives a stop signal."""
     collect_seldom()
     run(SERVICE, Settings(), app)

@@ -1,10 +1,10 @@
-"""One cluster's control loop: what is seen, a decision, its record, and what Slurm is then asked to do."""
+"""One cluster's control loop: observe, decide, record the decision, then send Slurm its requests."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 from clusterra_contracts.bus.envelope import TRACEPARENT
@@ -28,103 +28,114 @@ from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.placement.fleet_assignment import GATHERING
 from clusterra_scaler.planner.requests.demand import unknown_reasons
-from clusterra_scaler.requests import Requests
-from clusterra_scaler.why import Explainer
+from clusterra_scaler.requests import SlurmRequests
+from clusterra_scaler.why import ExplanationService
 
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
-"""How often time alone is looked at while there is anything that it changes; news is looked at once."""
+"""Interval between decisions while only the passing of time can change them. A new input is decided on at once."""
 
-KEEP_HISTORY_SECONDS = 600.0
-"""How often what was learned of run times is kept for the next scaler, at most."""
+STORE_HISTORY_SECONDS = 600.0
+"""Minimum interval between writes of the learned run times, which the next scaler starts from."""
 
 DECIDE_SECONDS = Histogram(
-    "clusterra_scaler_decide_seconds", "The planning of one decision", buckets=LATENCY_BUCKETS_SECONDS
+    "clusterra_scaler_decide_seconds", "Time to plan one decision", buckets=LATENCY_BUCKETS_SECONDS
 )
 PUBLISH_SECONDS = Histogram(
     "clusterra_scaler_publish_seconds",
-    "From the arrival of news to the desired state in its stream",
+    "Time from the arrival of an input to the publication of the desired state",
     buckets=LATENCY_BUCKETS_SECONDS,
 )
 DECISIONS = Counter("clusterra_scaler_decisions_total", "Decisions, by whether they changed anything", ("outcome",))
 
-type Wishes = tuple[tuple[ShapeChange, ...], frozenset[str]]
-"""What a decision wants done, without the seconds in the reasons of requests: in shadow mode it stays the same."""
+type Intent = tuple[tuple[ShapeChange, ...], frozenset[str]]
+"""The shape changes and the requests of a decision, without the requests' reasons: these count seconds, so they would
+differ in each decision of shadow mode."""
 
 
-class Controller:
-    """Decides for one cluster for as long as the lease with this fence is held.
+@dataclass(frozen=True, slots=True)
+class FencedLease:
+    """The lease under which a control loop decides."""
 
-    Inputs are coalesced: the last snapshot and the last heartbeat count. Decisions are made one after the other, each
-    from the state that the one before has left, and read nothing from the store. Requests to Slurm run beside them;
-    their answers are inputs. What stands with Slurm is in the record before Slurm is asked.
+    fence: int
+    """The fencing token of all its writes."""
+    is_held: Callable[[], bool]
+    """Whether the lease is held at this moment."""
 
-    In shadow mode each decision is made from the record as it is, and nothing of it is written, told or asked for.
+
+class ControlLoop:
+    """Decides for one cluster for as long as this replica holds the lease.
+
+    Inputs are coalesced: the latest snapshot and the latest heartbeat count. Decisions are made one after the other.
+    Each starts from the state that the previous one left, and reads nothing from the store. Requests to Slurm run
+    concurrently with decisions, and their answers are inputs. Drains and undrains are in the record before Slurm is
+    asked.
+
+    In shadow mode each decision starts from the record as it is. Nothing of it is written, published or requested.
     """
 
     def __init__(
         self,
         ref: ClusterRef,
         binding: ClusterBinding,
-        fence: int,
+        lease: FencedLease,
         fleets: Fleets,
         client: Client,
-        *,
-        holds: Callable[[], bool],
         decision_log: DecisionLog | None = None,
     ) -> None:
-        """`holds` tells whether the lease is held at this moment."""
         self._ref = ref
         self._binding = binding
-        self._fence = fence
+        self._lease = lease
         self._fleets = fleets
+        self._client = client
+        self._decision_log = decision_log
         self._snapshot: QueueSnapshot | None = None
         self._edge = Edge()
-        self._sightings = ObservationHistory()
-        self._history = RunHistory()
-        self._history_kept_at = time.monotonic()
-        self._news = asyncio.Event()
-        self._news_at = 0.0
+        self._observation_history = ObservationHistory()
+        self._run_history = RunHistory()
+        self._run_history_stored_at = time.monotonic()
+        self._input_arrived = asyncio.Event()
+        self._input_arrived_at = 0.0
         self._traceparent: str | None = None
         self._unmet: tuple[str, ...] = ()
         self._unknown_reasons: tuple[str, ...] = ()
-        self._client = client
-        self._requests = Requests(client, ref, allowed=lambda: holds() and not self._shadow, answered=self._wake)
-        self._decision_log = decision_log
-        self._explainer = Explainer(ref)
+        self._requests = SlurmRequests(
+            client, ref, may_send=lambda: lease.is_held() and not self._shadow, on_answer=self._wake
+        )
+        self._explanations = ExplanationService(ref)
         self._gathering = False
-        """Jobs wait until others have come, or time has passed."""
-        self._wishes: Wishes | None = None
-        """Of the last decision in shadow mode."""
+        """Whether jobs wait to be bought for together, so that time alone changes the decision."""
+        self._shadow_intent: Intent | None = None
+        """What the last decision in shadow mode would have done."""
 
     def bind(self, binding: ClusterBinding) -> None:
-        """Take a changed binding."""
+        """Use a changed binding from the next decision on."""
         self._binding = binding
         self._wake()
 
-    def see_snapshot(self, snapshot: QueueSnapshot) -> None:
-        """Take a snapshot; an older one than the last changes nothing."""
+    def on_snapshot(self, snapshot: QueueSnapshot) -> None:
+        """Use a snapshot from the next decision on. One older than the last is ignored."""
         if self._snapshot is None or snapshot.generation > self._snapshot.generation:
             self._snapshot = snapshot
             self._traceparent = trace.current()
             self._wake()
 
-    def see_heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Take a heartbeat; an older one than the last changes nothing."""
+    def on_heartbeat(self, heartbeat: Heartbeat) -> None:
+        """Use a heartbeat from the next decision on. One older than the last is ignored."""
         edge = self._edge.hears(heartbeat, now())
         if edge is not self._edge:
             self._edge = edge
             self._wake()
 
     async def run(self) -> None:
-        """Decide until cancelled. Raises what `Fleets` raises; then nothing is known of the record any more."""
+        """Decide until cancelled. Raises what `Fleets` raises: what the record holds is unknown from then on."""
         with structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster):
             try:
-                self._history = await self._fleets.history(self._ref)
-                async with self._explainer.serving(self._client):
+                self._run_history = await self._fleets.history(self._ref)
+                async with self._explanations.serving(self._client):
                     while True:
-                        await self._decide_while(shadow=self._shadow)
+                        await self._decide_in_mode(shadow=self._shadow)
             finally:
                 await self._requests.close()
 
@@ -132,15 +143,15 @@ class Controller:
     def _shadow(self) -> bool:
         return self._binding.policy.mode == "shadow"
 
-    async def _decide_while(self, *, shadow: bool) -> None:
-        """Decide from the record on, until the cluster's mode is the other one."""
+    async def _decide_in_mode(self, *, shadow: bool) -> None:
+        """Start from the record and decide until the cluster's mode changes."""
         begin = self._fleets.read if shadow else self._fleets.take_over
-        recorded = await begin(self._ref, self._fence)
-        self._sightings = ObservationHistory.after_takeover(recorded.state)
-        log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._fence, shadow=shadow)
+        recorded = await begin(self._ref, self._lease.fence)
+        self._observation_history = ObservationHistory.after_takeover(recorded.state)
+        log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._lease.fence, shadow=shadow)
         first = True
         while self._shadow == shadow:
-            self._news.clear()
+            self._input_arrived.clear()
             if self._snapshot is not None:
                 # A decision belongs to the trace of the snapshot it is made from.
                 with trace.extract({TRACEPARENT: self._traceparent} if self._traceparent else None):
@@ -149,82 +160,86 @@ class Controller:
             await self._wait(recorded)
 
     def _wake(self) -> None:
-        if not self._news.is_set():
-            self._news_at = time.perf_counter()
-            self._news.set()
+        if not self._input_arrived.is_set():
+            self._input_arrived_at = time.perf_counter()
+            self._input_arrived.set()
 
     async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot, *, shadow: bool, first: bool) -> Recorded:
+        """Make one decision and act on it. The first decision under a lease or in a mode is always logged."""
         observation = Observation(self._binding, snapshot, self._edge, now())
-        state, observation_history = self._with_answers(recorded).state, self._sightings
-        self._history.see(snapshot)
+        state, observation_history = self._with_answers(recorded).state, self._observation_history
+        self._run_history.see(snapshot)
         with DECIDE_SECONDS.time():
-            decision = decide(observation, state, observation_history, self._history)
-        self._sightings = decision.observation_history
+            decision = decide(observation, state, observation_history, self._run_history)
+        self._observation_history = decision.observation_history
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
-            wishes = _wishes(decision)
-            news = first or wishes != self._wishes
-            self._wishes = wishes
+            intent = _intent_of(decision)
+            worth_logging = first or intent != self._shadow_intent
+            self._shadow_intent = intent
         else:
-            news = first or bool(decision.changes) or decision.state.committed != recorded.state.committed
-            recorded = await self._do(recorded, decision)
+            worth_logging = first or bool(decision.changes) or decision.state.committed != recorded.state.committed
+            recorded = await self._carry_out(recorded, decision)
         self._gathering = decision.plan is not None and any(each.reason == GATHERING for each in decision.plan.unmet)
-        self._explainer.decided(observation, decision, shadow=shadow)
-        if news:
+        self._explanations.on_decision(observation, decision, shadow=shadow)
+        if worth_logging:
             self._log(decision, shadow=shadow)
             if self._decision_log is not None:
-                given = Given(observation, state, observation_history, self._history.counts)
-                self._decision_log.note(DecisionRecord(self._ref, shadow, given, Decided.of(decision)))
+                given = Given(observation, state, observation_history, self._run_history.counts)
+                self._decision_log.append(DecisionRecord(self._ref, shadow, given, Decided.of(decision)))
         self._log_unmet(decision)
         self._log_unknown_reasons(snapshot)
-        await self._keep_history()
+        await self._store_run_history()
         return recorded
 
-    async def _keep_history(self) -> None:
-        if self._history.changed and time.monotonic() - self._history_kept_at >= KEEP_HISTORY_SECONDS:
-            await self._fleets.keep_history(self._ref, self._history)
-            self._history.changed = False
-            self._history_kept_at = time.monotonic()
+    async def _store_run_history(self) -> None:
+        if self._run_history.changed and time.monotonic() - self._run_history_stored_at >= STORE_HISTORY_SECONDS:
+            await self._fleets.store_history(self._ref, self._run_history)
+            self._run_history.changed = False
+            self._run_history_stored_at = time.monotonic()
 
-    async def _do(self, recorded: Recorded, decision: Decision) -> Recorded:
-        """Record it and tell the edge, then ask Slurm."""
+    async def _carry_out(self, recorded: Recorded, decision: Decision) -> Recorded:
+        """Record the decision, publish a changed desired state, then send the requests to Slurm."""
         if decision.changes:
-            recorded = await self._fleets.decide(self._ref, recorded, decision)
-            PUBLISH_SECONDS.observe(time.perf_counter() - self._news_at)
+            recorded = await self._fleets.record_decision(self._ref, recorded, decision)
+            PUBLISH_SECONDS.observe(time.perf_counter() - self._input_arrived_at)
         elif decision.state.committed != recorded.state.committed:
-            recorded = await self._fleets.keep(self._ref, recorded, decision.state)
+            recorded = await self._fleets.record_state(self._ref, recorded, decision.state)
         else:
             recorded = replace(recorded, state=decision.state)
-        self._requests.ask(decision.actions)
+        self._requests.send(decision.actions)
         return recorded
 
     def _with_answers(self, recorded: Recorded) -> Recorded:
+        """The state after Slurm's answers to the requests sent so far."""
         state = recorded.state
-        for answer in self._requests.answers():
+        for answer in self._requests.take_answers():
             node = answer.action.node
             if answer.accepted_at is not None:
                 state = state.drained(node, answer.accepted_at)
             elif isinstance(answer.action, Undrain) and answer.outcome == "lost":
-                self._sightings = self._sightings.undrain_lost(node)
-            elif isinstance(answer.action, Undrain) and node not in self._sightings.lost:
+                self._observation_history = self._observation_history.undrain_lost(node)
+            elif isinstance(answer.action, Undrain) and node not in self._observation_history.lost:
                 state = state.undrain_settled(node)
         return replace(recorded, state=state)
 
     async def _wait(self, recorded: Recorded) -> None:
-        """Until there is news or, if time alone may change anything, for a tick."""
+        """Wait for an input, and at most for a tick while the passing of time may change the decision."""
         nodes = self._snapshot.nodes if self._snapshot is not None else None
         targets = recorded.state.targets
-        quiet = not (nodes or self._edge.workers or self._gathering or any(t.replicas or t.victims for t in targets))
+        quiescent = not (
+            nodes or self._edge.workers or self._gathering or any(t.replicas or t.victims for t in targets)
+        )
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if quiet else TICK_SECONDS):
-                await self._news.wait()
+            async with asyncio.timeout(None if quiescent else TICK_SECONDS):
+                await self._input_arrived.wait()
 
     def _log(self, decision: Decision, *, shadow: bool) -> None:
-        told = {"shadow": True} if shadow else {}
+        mode = {"shadow": True} if shadow else {}
         for change in decision.changes:
-            log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"), **told)
+            log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"), **mode)
         if shadow and decision.actions:
-            log.info("slurm_requests_decided", requests=sorted(_wishes(decision)[1]), **told)
+            log.info("slurm_requests_decided", requests=sorted(_intent_of(decision)[1]), **mode)
 
     def _log_unmet(self, decision: Decision) -> None:
         if decision.plan is not None:
@@ -240,5 +255,5 @@ class Controller:
         self._unknown_reasons = unknown
 
 
-def _wishes(decision: Decision) -> Wishes:
+def _intent_of(decision: Decision) -> Intent:
     return decision.changes, frozenset(f"{type(action).__name__} {action.node}" for action in decision.actions)

@@ -1,7 +1,8 @@
-"""The log of decisions: files of JSON lines, one file per cluster, which `clusterra-planner replay` decides again.
+"""The decision log: files of JSON lines, one file per cluster, which `clusterra-planner replay` decides again.
 
-A file that is full is put aside under the moment of its last decision. All files together are bounded: the oldest go.
-Decisions never wait for it: a thread writes, and what it cannot write is counted and left out.
+A full file is rotated: it is renamed after the moment of the decision that no longer fits. The total size is bounded
+by deleting the oldest files. Decisions never wait for the log: a thread writes it, and records that it cannot write
+are dropped and counted.
 """
 
 import os
@@ -20,29 +21,28 @@ from clusterra_scaler.decision_record import RECORD, DecisionRecord
 
 log = structlog.get_logger(__name__)
 
-WAITING_AT_MOST = 64
-"""So many decisions wait to be written; each may hold a queue of some megabytes."""
+QUEUE_LENGTH = 64
+"""Maximum number of records waiting to be written. Each may hold a queue snapshot of some megabytes."""
 FILES = 8
-"""A file is full when it has this share of what all may have."""
+"""A file is full when it takes one such part of the maximum total size."""
 STOP_SECONDS = 5.0
-"""How long the end of the process waits for what is still to be written."""
+"""Maximum time that the process waits at its end for the remaining records to be written."""
 WARN_AGAIN_SECONDS = 600.0
+"""Minimum interval between two warnings about dropped records."""
 
-RECORDS = Counter(
-    "clusterra_scaler_decision_records_total", "Lines of the decision log, by what became of them", ("outcome",)
-)
+RECORDS = Counter("clusterra_scaler_decision_records_total", "Records for the decision log, by outcome", ("outcome",))
 
 
 @contextmanager
-def decision_log(directory: Path | None, most_bytes: int) -> Iterator["DecisionLog | None"]:
-    """Log within the block, at whose end what is noted is written; None where there is no directory to log to.
+def decision_log(directory: Path | None, max_bytes: int) -> Iterator["DecisionLog | None"]:
+    """Open the log for a block, and write the waiting records at its end. Without a directory there is no log (None).
 
     Each scaler process needs a directory of its own.
     """
     if directory is None:
         yield None
         return
-    opened = DecisionLog(directory, most_bytes)
+    opened = DecisionLog(directory, max_bytes)
     thread = threading.Thread(target=opened.write_until_stopped, name="decision-log", daemon=True)
     thread.start()
     try:
@@ -53,43 +53,43 @@ def decision_log(directory: Path | None, most_bytes: int) -> Iterator["DecisionL
 
 
 class DecisionLog:
-    """What is noted by one thread is written by another."""
+    """Takes records from one thread and writes them in another."""
 
-    def __init__(self, directory: Path, most_bytes: int) -> None:
+    def __init__(self, directory: Path, max_bytes: int) -> None:
         self._directory = directory
-        self._most_bytes = most_bytes
-        self._waiting: queue.Queue[DecisionRecord | None] = queue.Queue(WAITING_AT_MOST)
+        self._max_bytes = max_bytes
+        self._waiting: queue.Queue[DecisionRecord | None] = queue.Queue(QUEUE_LENGTH)
         self._bytes: int | None = None
-        """Of all files; None before they were counted."""
+        """Total size of all files; None until it is computed."""
         self._warned_at: float | None = None
 
-    def note(self, record: DecisionRecord) -> None:
-        """Have a record written soon; it is left out where the disk is slower than the decisions."""
+    def append(self, record: DecisionRecord) -> None:
+        """Queue a record for writing. It is dropped if the queue is full, which means that the disk is too slow."""
         try:
             self._waiting.put_nowait(record)
         except queue.Full:
-            self._failed(record, "the disk is slower than the decisions")
+            self._drop(record, "the disk is slower than the decisions")
 
     def write_until_stopped(self) -> None:
-        """Write what is noted, in a thread of its own."""
+        """Write the queued records: the main function of the writing thread."""
         while (record := self._waiting.get()) is not None:
-            self._take(record)
+            self._write_or_drop(record)
 
     def stop(self) -> None:
-        """Let the thread end once what waits is written."""
+        """Make the writing thread end once the queue is empty."""
         with suppress(queue.Full):
             self._waiting.put(None, timeout=STOP_SECONDS)
 
-    def _take(self, record: DecisionRecord) -> None:
+    def _write_or_drop(self, record: DecisionRecord) -> None:
         try:
             self._write(record)
         except (OSError, PydanticSerializationError) as error:
             self._bytes = None
-            self._failed(record, str(error))
+            self._drop(record, str(error))
         else:
             RECORDS.labels("written").inc()
 
-    def _failed(self, record: DecisionRecord, reason: str) -> None:
+    def _drop(self, record: DecisionRecord, reason: str) -> None:
         RECORDS.labels("left_out").inc()
         if self._warned_at is None or time.monotonic() - self._warned_at > WARN_AGAIN_SECONDS:
             self._warned_at = time.monotonic()
@@ -103,28 +103,29 @@ class DecisionLog:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._bytes = sum(file.stat().st_size for file in self._files())
         file = self._directory / f"{record.cluster.key}.jsonl"
-        if file.exists() and file.stat().st_size + len(line) > self._most_bytes // FILES:
+        if file.exists() and file.stat().st_size + len(line) > self._max_bytes // FILES:
             file.rename(file.with_name(f"{record.cluster.key}.{record.given.observation.now:%Y%m%dT%H%M%S.%f}.jsonl"))
-        # Only its owner may read it: it tells who submitted what.
+        # Readable by its owner only: it tells who submitted which jobs.
         file.touch(mode=0o600)
         with file.open("r+b") as opened:
             if opened.seek(0, os.SEEK_END):
                 opened.seek(-1, os.SEEK_END)
                 if opened.read(1) != b"\n":
-                    # The end of an earlier process or of the disk's room has cut a line off.
+                    # The last line is incomplete: an earlier process was killed, or the disk was full.
                     line = b"\n" + line
             opened.write(line)
         self._bytes += len(line)
-        self._make_room(file)
+        self._delete_oldest(keep=file)
 
-    def _make_room(self, written: Path) -> None:
-        if self._bytes is None or self._bytes <= self._most_bytes:
+    def _delete_oldest(self, *, keep: Path) -> None:
+        """Delete the oldest files until the total size is within its bound."""
+        if self._bytes is None or self._bytes <= self._max_bytes:
             return
         oldest_first = sorted(self._files(), key=lambda file: file.stat().st_mtime_ns)
         for file in oldest_first:
-            if self._bytes <= self._most_bytes:
+            if self._bytes <= self._max_bytes:
                 break
-            if file != written:
+            if file != keep:
                 size = file.stat().st_size
                 file.unlink()
                 self._bytes -= size

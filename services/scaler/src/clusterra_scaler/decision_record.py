@@ -1,4 +1,4 @@
-"""A decision with everything it was made from: enough to make it again."""
+"""A decision together with its inputs: enough to make it again."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Self
@@ -18,7 +18,7 @@ from clusterra_scaler.planner.scale_down.drain import Action
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """All that a decision depends on. A new field needs a default, so that older records can be read.
+    """All inputs of a decision. A new field needs a default, so that older records can be read.
 
     Aliases are the field names of the log files: they stay when a field is renamed, so that older logs replay.
     """
@@ -29,45 +29,45 @@ class Given:
     run_times: Counts = field(default_factory=Counts)
 
     def decide(self) -> Decision:
-        """Make the decision."""
+        """Make the decision from these inputs."""
         return decide(self.observation, self.state, self.observation_history, RunHistory(self.run_times))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordedRequest:
     """A request to Slurm."""
 
     request: str
-    """Its schema, such as `slurm.drain.v1`."""
+    """Its schema name, such as `slurm.drain.v1`."""
     body: dict[str, JsonValue]
 
     @classmethod
     def of(cls, action: Action) -> Self:
-        """The record of a request."""
+        """Convert a request into its recorded form."""
         return cls(action.schema_name, action.model_dump(mode="json"))
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What of a decision is acted on."""
+    """The output of a decision that the scaler acts on."""
 
     state: FleetState
     changes: tuple[ShapeChange, ...]
-    actions: tuple[Asked, ...]
+    actions: tuple[RecordedRequest, ...]
 
     @classmethod
     def of(cls, decision: Decision) -> Self:
-        """The record of a decision."""
-        return cls(decision.state, decision.changes, tuple(map(Asked.of, decision.actions)))
+        """Convert a decision into its recorded form."""
+        return cls(decision.state, decision.changes, tuple(map(RecordedRequest.of, decision.actions)))
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One line of a decision log. There are no secrets in it: a binding holds references to them."""
+    """One line of a decision log. It holds no secrets: a binding only references them."""
 
     cluster: ClusterRef
     shadow: bool
-    """Nothing was done of what was decided."""
+    """Whether the decision was made in shadow mode, so that nothing was done."""
     given: Given
     decided: Decided
 

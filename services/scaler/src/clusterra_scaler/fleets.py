@@ -1,4 +1,4 @@
-"""The record of what is desired: one item per cluster, written under a lease, with what is to be told of it."""
+"""The stored fleet states: one item per cluster, written under a lease together with its outgoing messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,23 +20,24 @@ FLEETS = Table("fleets", indexes=(OUTBOX,))
 SERVICE = "scaler"
 
 
-class Overtaken(Exception):
-    """A scaler with a later lease has written: this one has lost its own and must not decide any more."""
+class FencedOff(Exception):
+    """A scaler with a later lease has written the record: this one has lost its lease and must stop deciding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A state and the version of the record it stands on or was made from; version 0 is no record yet."""
+    """A state, and the version of the stored record that it is or was derived from; version 0: there is none yet."""
 
     state: FleetState
     version: int
 
 
 class Fleets:
-    """Reads, and writes on two conditions: nobody wrote since it was read, and nobody with a higher fence ever did.
+    """Reads and writes fleet states.
 
-    All methods raise StoreUnavailable, after which a write may have happened; those that write raise Overtaken, and
-    ConditionFailed when the record is not what it was although the lease still is: read it again.
+    A write has two conditions: the record has not changed since it was read, and no scaler with a higher fence has
+    ever written it. All methods raise StoreUnavailable, after which a write may have happened or not. Writing methods
+    also raise FencedOff, and ConditionFailed if the record changed under the same lease: it must be read again.
     """
 
     def __init__(self, store: Store, outbox: Outbox) -> None:
@@ -44,44 +45,44 @@ class Fleets:
         self._outbox = outbox
 
     async def take_over(self, ref: ClusterRef, fence: int) -> Recorded:
-        """Make what is desired the wish of a new lease, and tell the edge so."""
+        """Put the state under a new lease, and publish the desired state under its fence."""
         recorded = await self.read(ref, fence)
         if not recorded.version:
             return recorded
         state = recorded.state.taken_over(fence, now())
-        return await self._tell(ref, recorded, state, [_desired(ref, state)])
+        return await self._store_and_publish(ref, recorded, state, [_desired(ref, state)])
 
     async def read(self, ref: ClusterRef, fence: int) -> Recorded:
-        """What was decided last, by whomever; nothing is written or told."""
+        """Return the state after the last decision of any scaler. Writes and publishes nothing."""
         item = await self._store.get(FLEETS, _key(ref))
         if item is None:
             return Recorded(FleetState.undecided(now()).model_copy(update={"fence": fence}), 0)
         stored = unpacked_state(item.attributes["state"])
         if stored.fence > fence:
-            raise Overtaken(f"{ref} is decided for under fence {stored.fence}, ours is {fence}")
+            raise FencedOff(f"the state of {ref} has the fence {stored.fence}, ours is {fence}")
         return Recorded(stored, item.version)
 
-    async def keep(self, ref: ClusterRef, before: Recorded, state: FleetState) -> Recorded:
-        """Record what the edge need not hear of."""
-        return await self._tell(ref, before, state, [])
+    async def record_state(self, ref: ClusterRef, before: Recorded, state: FleetState) -> Recorded:
+        """Record a state whose desired part is unchanged, so that nothing is published."""
+        return await self._store_and_publish(ref, before, state, [])
 
-    async def decide(self, ref: ClusterRef, before: Recorded, decision: Decision) -> Recorded:
-        """Record a decision, publish the desired state, and tell why."""
+    async def record_decision(self, ref: ClusterRef, before: Recorded, decision: Decision) -> Recorded:
+        """Record a decision, and publish the desired state and the event that explains it."""
         state = decision.state
         event = event_of(SERVICE, ref, decision.fact, version=str(state.generation), time=state.decided_at)
-        told = OutboxMessage.of(event.id, subjects.event(ref, event.kind), event)
-        return await self._tell(ref, before, state, [_desired(ref, state), told])
+        message = OutboxMessage.of(event.id, subjects.event(ref, event.kind), event)
+        return await self._store_and_publish(ref, before, state, [_desired(ref, state), message])
 
     async def history(self, ref: ClusterRef) -> RunHistory:
-        """What was learned of run times and kept last."""
+        """Return the run-time history that was stored last, or an empty one."""
         item = await self._store.get(FLEETS, _history_key(ref))
         return RunHistory() if item is None else unpacked_history(item.attributes["counts"])
 
-    async def keep_history(self, ref: ClusterRef, history: RunHistory) -> None:
-        """Keep it. Under no condition: whoever wrote last is as good as any."""
+    async def store_history(self, ref: ClusterRef, history: RunHistory) -> None:
+        """Store the run-time history. The write has no condition: the history of any scaler will do."""
         await self._store.write(Update(FLEETS, _history_key(ref), set={"counts": packed_history(history)}))
 
-    async def _tell(
+    async def _store_and_publish(
         self, ref: ClusterRef, before: Recorded, state: FleetState, messages: Sequence[OutboxMessage]
     ) -> Recorded:
         write = _write(ref, before, state)
@@ -90,7 +91,7 @@ class Fleets:
         except ConditionFailed as failed:
             fence = failed.current.attributes["fence"] if failed.current is not None else 0
             if isinstance(fence, int) and fence > state.fence:
-                raise Overtaken(f"{ref} is decided for under fence {fence}, ours is {state.fence}") from failed
+                raise FencedOff(f"the state of {ref} has the fence {fence}, ours is {state.fence}") from failed
             raise
         return Recorded(state, item.version)
 

@@ -1,17 +1,18 @@
-"""How often Python looks for cycles among its objects.
+"""Makes Python's cyclic garbage collector run less often.
 
-One decision for ten thousand jobs makes some 100,000 objects, next to none of them in cycles: at Python's own pace it
-is interrupted some sixty times, and every second time all that the process holds is looked through.
+One decision for ten thousand jobs creates some 100,000 objects, almost none of them in reference cycles. At Python's
+default thresholds the collector interrupts such a decision some sixty times, and half of these runs traverse all
+objects of the process.
 """
 
 import gc
 
 OBJECTS = 200_000
-"""So many more objects than before have to be there."""
+"""Net number of new objects that triggers a collection."""
 
 
 def collect_seldom() -> None:
-    """Take all that is there by now for lasting, and look for cycles less often."""
+    """Freeze all present objects, so that the collector skips them, and raise its threshold."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(OBJECTS, 10, 10)

@@ -1,4 +1,4 @@
-"""This replica's share of the clusters: a controller for each, fed by the partition's durable and the heartbeats."""
+"""This replica's share of the clusters: one control loop per cluster, fed with snapshots and heartbeats."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -20,20 +20,20 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 from pydantic import BaseModel
 
-from clusterra_scaler.control_loop import Controller
+from clusterra_scaler.control_loop import ControlLoop, FencedLease
 from clusterra_scaler.decision_log import DecisionLog
-from clusterra_scaler.fleets import SERVICE, Fleets, Overtaken
+from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
 
 log = structlog.get_logger(__name__)
 
 RESTART_SECONDS = 1.0
-"""Before a controller that failed begins again from the record."""
+"""Delay before a failed control loop starts again from the record."""
 
 _CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
 
 
 class Partitions:
-    """The partitions that this replica holds. A cluster belongs to one by `subjects.job_partition`."""
+    """The partitions leased by this replica. `subjects.job_partition` maps a cluster to its partition."""
 
     def __init__(
         self,
@@ -49,32 +49,32 @@ class Partitions:
         self._registry = registry
         self._fleets = fleets
         self._decision_log = decision_log
-        self._leases = Leases(client.jetstream(), SERVICE, JOB_PARTITIONS, self._hold, instance=instance)
-        self._controllers: dict[ClusterRef, Controller] = {}
+        self._leases = Leases(client.jetstream(), SERVICE, JOB_PARTITIONS, self._work_on, instance=instance)
+        self._control_loops: dict[ClusterRef, ControlLoop] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
 
     @property
-    def working(self) -> bool:
-        """Whether the snapshots of all partitions held here arrive: a condition of readiness."""
+    def receiving(self) -> bool:
+        """Whether the snapshots of all leased partitions arrive: a condition of readiness."""
         return all(pulled.working for pulled in self._durables.values())
 
     async def run(self) -> None:
-        """Compete for partitions and work on them until cancelled."""
+        """Compete for the leases of partitions, and work on the leased ones, until cancelled."""
         await self._leases.run()
 
     async def on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
-        """Hand a heartbeat to its controller, if it is ours."""
-        if controller := self._controllers.get(subject.ref):
-            controller.see_heartbeat(heartbeat)
+        """Pass a heartbeat to the control loop of its cluster, if that runs here."""
+        if control_loop := self._control_loops.get(subject.ref):
+            control_loop.on_heartbeat(heartbeat)
 
     async def _on_snapshot(self, subject: Subject, snapshot: QueueSnapshot, _sequence: int) -> None:
-        if controller := self._controllers.get(subject.ref):
-            controller.see_snapshot(snapshot)
+        if control_loop := self._control_loops.get(subject.ref):
+            control_loop.on_snapshot(snapshot)
 
-    async def _hold(self, lease: Lease) -> None:
-        """Decide for the clusters of a partition until cancelled, or until somebody with a later lease has."""
+    async def _work_on(self, lease: Lease) -> None:
+        """Decide for the clusters of a leased partition until cancelled, or until fenced off by a later lease."""
         changed = asyncio.Event()
-        forget = self._follow(changed)
+        unfollow = self._follow_registry(changed)
         pulled = durable(self._broker, _CONSUMERS[scaler_consumer(lease.partition)], QueueSnapshot, self._on_snapshot)
         running: dict[ClusterRef, asyncio.Task[None]] = {}
         self._durables[lease.partition] = pulled
@@ -91,47 +91,42 @@ class Partitions:
                 for task in running.values():
                     if task.done():
                         task.result()
-        except Overtaken as overtaken:
-            log.warning("partition_overtaken", partition=lease.partition, reason=str(overtaken))
+        except FencedOff as error:
+            log.warning("partition_overtaken", partition=lease.partition, reason=str(error))
         finally:
-            forget()
+            unfollow()
             await self._stop(tuple(running), running)
             del self._durables[lease.partition]
             await pulled.stop()
 
-    def _follow(self, changed: asyncio.Event) -> Callable[[], None]:
+    def _follow_registry(self, changed: asyncio.Event) -> Callable[[], None]:
+        """Pass changed bindings to their control loops and set `changed`, until the returned function is called."""
+
         def on_change(ref: ClusterRef, binding: ClusterBinding | None) -> None:
-            if binding is not None and ref in self._controllers:
-                self._controllers[ref].bind(binding)
+            if binding is not None and ref in self._control_loops:
+                self._control_loops[ref].bind(binding)
             changed.set()
 
         self._registry.on_change.append(on_change)
         return lambda: self._registry.on_change.remove(on_change)
 
     async def _reconcile(self, lease: Lease, running: dict[ClusterRef, asyncio.Task[None]]) -> None:
-        """Run a controller for each cluster of the partition, and for no other."""
+        """Run a control loop for each cluster of the partition, and for no other."""
         wanted = {ref for ref in self._registry.clusters if subjects.job_partition(ref) == lease.partition}
         await self._stop(running.keys() - wanted, running)
         for ref in wanted - running.keys():
-            running[ref] = asyncio.create_task(self._control(ref, lease), name=f"controller-{ref.key}")
+            running[ref] = asyncio.create_task(self._run_control_loop(ref, lease), name=f"control-loop-{ref.key}")
 
-    async def _control(self, ref: ClusterRef, lease: Lease) -> None:
-        """Run a cluster's controller; one that fails harms no other cluster and begins again. Raises Overtaken."""
+    async def _run_control_loop(self, ref: ClusterRef, lease: Lease) -> None:
+        """Run a cluster's control loop. If it fails, it starts again, and other clusters go on. Raises FencedOff."""
+        fenced = FencedLease(lease.fence, lambda: self._leases.held.get(lease.partition) == lease)
         while (binding := self._registry.get(ref)) is not None:
-            controller = Controller(
-                ref,
-                binding,
-                lease.fence,
-                self._fleets,
-                self._client,
-                holds=lambda: self._leases.held.get(lease.partition) == lease,
-                decision_log=self._decision_log,
-            )
-            self._controllers[ref] = controller
+            control_loop = ControlLoop(ref, binding, fenced, self._fleets, self._client, self._decision_log)
+            self._control_loops[ref] = control_loop
             try:
-                await self._recall(ref, controller)
-                await controller.run()
-            except Overtaken:
+                await self._replay_last(ref, control_loop)
+                await control_loop.run()
+            except FencedOff:
                 raise
             except (StoreUnavailable, ConditionFailed) as error:
                 log.warning("fleet_not_recorded", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
@@ -140,17 +135,17 @@ class Partitions:
                 log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
                 await asyncio.sleep(RESTART_SECONDS)
             finally:
-                del self._controllers[ref]
+                del self._control_loops[ref]
 
-    async def _recall(self, ref: ClusterRef, controller: Controller) -> None:
-        """Show it what was published before it listened."""
+    async def _replay_last(self, ref: ClusterRef, control_loop: ControlLoop) -> None:
+        """Pass the last messages that were published before the control loop was there to receive them."""
         if snapshot := await self._last(JOB.name, subjects.job_partitioned(ref), QueueSnapshot):
-            controller.see_snapshot(snapshot)
+            control_loop.on_snapshot(snapshot)
         if heartbeat := await self._last(HB.name, subjects.heartbeat(ref), Heartbeat):
-            controller.see_heartbeat(heartbeat)
+            control_loop.on_heartbeat(heartbeat)
 
     async def _last[M: BaseModel](self, stream: str, subject: str, model: type[M]) -> M | None:
-        """What cannot be read now is published again soon."""
+        """Read the last message of a subject; None if there is none or it is unreadable. A new one follows soon."""
         try:
             found = await last(self._client, stream, subject, model)
         except (BusUnavailable, InvalidMessage) as error:

@@ -1,4 +1,4 @@
-"""What is kept of a cluster for the next scaler, compressed: DynamoDB takes 400 kB in an item."""
+"""The stored form of what outlives a scaler process, compressed because a DynamoDB item holds 400 kB at most."""
 
 import zlib
 
@@ -16,24 +16,24 @@ _BYTES = TypeAdapter(bytes)
 
 
 def packed_state(state: FleetState) -> bytes:
-    """Small enough also with bookings for ten thousand jobs, which are a megabyte of JSON."""
+    """Compress a state. Even with bookings for ten thousand jobs, a megabyte of JSON, the result fits into an item."""
     return zlib.compress(state.model_dump_json().encode())
 
 
 def unpacked_state(value: Value) -> FleetState:
-    """Of a state that was kept, also as the JSON that it was kept as before. Raises ValidationError and zlib.error."""
+    """Read a stored state, also one stored as plain JSON by earlier versions. Raises ValidationError and zlib.error."""
     if isinstance(value, str):
         return FleetState.model_validate_json(value)
     return FleetState.model_validate_json(zlib.decompress(_BYTES.validate_python(value, strict=True)))
 
 
 def packed_history(history: RunHistory) -> bytes:
-    """Small enough for all the histories that are kept."""
+    """Compress the counts of the run-time history. The result fits into an item."""
     return zlib.compress(history.counts.model_dump_json().encode())
 
 
 def unpacked_history(value: Value) -> RunHistory:
-    """What cannot be read is learned anew: losing it costs a little money, and nothing else."""
+    """Read a stored history. An unreadable one is replaced by an empty one: relearning it only costs a little money."""
     try:
         compressed = _BYTES.validate_python(value, strict=True)
         return RunHistory(Counts.model_validate_json(zlib.decompress(compressed)))

@@ -1,4 +1,4 @@
-"""What Slurm is asked to do for one cluster, beside the decisions: drain, undrain, set down, delete a node's record."""
+"""Requests to one cluster's Slurm, sent beside the decisions: drain, undrain, set down, set Extra, delete a record."""
 
 import asyncio
 import time
@@ -20,9 +20,10 @@ from clusterra_scaler.planner.scale_down.drain import Action
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 8
+MAX_CONCURRENT = 8
+"""Maximum number of requests in flight per cluster."""
 RETRY_SECONDS = 1.0
-"""Before a node is asked for again after a request about it failed."""
+"""Minimum delay before the next request about a node after a failed one."""
 
 REQUESTS = Counter("clusterra_scaler_requests_total", "Requests to Slurm, by outcome", ("operation", "outcome"))
 
@@ -31,59 +32,59 @@ _OPERATIONS = {Drain: "drain", Undrain: "undrain", Down: "down", DeleteNode: "de
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a request. After `lost` it may still be carried out."""
+    """The outcome of a request. A `lost` request has no answer and may still be carried out."""
 
     action: Action
     outcome: Literal["done", "refused", "lost"]
     accepted_at: datetime | None = None
-    """Of a drain: from when on the node takes no job."""
+    """For a drain: the moment from which the node takes no new job."""
 
 
-class Requests:
-    """At most one request about a node at a time. A request that fails is not repeated: it will be decided again."""
+class SlurmRequests:
+    """Sends at most one request about a node at a time. It retries none: a later decision repeats a failed request."""
 
     def __init__(
-        self, client: Client, ref: ClusterRef, *, allowed: Callable[[], bool], answered: Callable[[], None]
+        self, client: Client, ref: ClusterRef, *, may_send: Callable[[], bool], on_answer: Callable[[], None]
     ) -> None:
-        """`allowed` tells whether the lease is held at this moment; `answered` is called when there are answers."""
+        """`may_send` tells whether requests are allowed at this moment. `on_answer` is called on each new answer."""
         self._client = client
         self._ref = ref
-        self._allowed = allowed
-        self._answered = answered
-        self._places = asyncio.Semaphore(AT_ONCE)
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._not_before: dict[str, float] = {}
+        self._may_send = may_send
+        self._on_answer = on_answer
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        self._retry_at: dict[str, float] = {}
         self._answers: list[Answer] = []
 
-    def ask(self, actions: Iterable[Action]) -> None:
-        """Ask for what is not being asked for already, and has not just failed."""
+    def send(self, actions: Iterable[Action]) -> None:
+        """Send these requests, except about nodes with a request in flight or one that has just failed."""
         present = time.monotonic()
-        self._not_before = {node: moment for node, moment in self._not_before.items() if moment > present}
+        self._retry_at = {node: moment for node, moment in self._retry_at.items() if moment > present}
         for action in actions:
-            if action.node not in self._asking and action.node not in self._not_before:
-                self._asking[action.node] = asyncio.create_task(self._ask(action))
+            if action.node not in self._in_flight and action.node not in self._retry_at:
+                self._in_flight[action.node] = asyncio.create_task(self._send(action))
 
-    def answers(self) -> list[Answer]:
-        """The answers since the last call."""
+    def take_answers(self) -> list[Answer]:
+        """Return the answers since the last call."""
         answers, self._answers = self._answers, []
         return answers
 
     async def close(self) -> None:
-        """Wait for no answer any more."""
-        tasks = tuple(self._asking.values())
+        """Stop waiting for answers."""
+        tasks = tuple(self._in_flight.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask(self, action: Action) -> None:
+    async def _send(self, action: Action) -> None:
         try:
-            async with self._places:
-                if self._allowed():
-                    self._take(await self._answer(action))
+            async with self._slots:
+                if self._may_send():
+                    self._finish(await self._call(action))
         finally:
-            del self._asking[action.node]
+            del self._in_flight[action.node]
 
-    async def _answer(self, action: Action) -> Answer:
+    async def _call(self, action: Action) -> Answer:
         subject = subjects.slurm(self._ref, _OPERATIONS[type(action)])
         try:
             if isinstance(action, Drain):
@@ -97,12 +98,12 @@ class Requests:
             return Answer(action, "lost" if failed.error.kind == "unavailable" else "refused")
         return Answer(action, "done")
 
-    def _take(self, answer: Answer) -> None:
+    def _finish(self, answer: Answer) -> None:
         operation = _OPERATIONS[type(answer.action)]
         REQUESTS.labels(operation, answer.outcome).inc()
         if answer.outcome == "done":
             log.info("slurm_request_done", operation=operation, node=answer.action.node)
         else:
-            self._not_before[answer.action.node] = time.monotonic() + RETRY_SECONDS
+            self._retry_at[answer.action.node] = time.monotonic() + RETRY_SECONDS
         self._answers.append(answer)
-        self._answered()
+        self._on_answer()

@@ -1,4 +1,4 @@
-"""What the scaler is told by its environment (`CLUSTERRA_*`; the AWS SDK's own `AWS_*` for DynamoDB)."""
+"""The scaler's settings, from its environment (`CLUSTERRA_*`; `AWS_*` of the AWS SDK for DynamoDB)."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,11 +8,11 @@ from pydantic import Field
 
 
 class Settings(ServiceSettings):
-    """Settings of the scaler. A cluster's shapes, prices and policy stand in the registry."""
+    """Settings of the scaler process. A cluster's shapes, prices and policy come from the registry."""
 
     table_prefix: str = "clusterra-"
-    """Tells the tables of several installations in one AWS account apart."""
+    """Prefix of the table names. It separates several installations in one AWS account."""
     decision_log_dir: Path | None = None
-    """Where decisions are logged with all they were made from, for `clusterra-planner replay`; None: nowhere."""
+    """Directory of the decision log, which `clusterra-planner replay` reads; None: no decision log."""
     decision_log_bytes: Annotated[int, Field(ge=1024 * 1024)] = 1024 * 1024 * 1024
-    """What the decision log takes at most."""
+    """Maximum size of all files of the decision log together."""

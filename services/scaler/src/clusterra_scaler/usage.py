@@ -1,7 +1,7 @@
-"""What running jobs cost now.
+"""The cost of a tenant's running jobs.
 
-Whoever is asked reads the last snapshots of the tenant's clusters from their stream, whichever replica decides for
-them: any replica can answer, nothing is kept up to date in between, and nothing is lost by a takeover.
+The replica that gets a request reads the last snapshot of each of the tenant's clusters from the JOB stream. So any
+replica can answer for any cluster, no state is maintained between requests, and a takeover loses nothing.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ SECONDS_PER_HOUR = 3600.0
 
 
 class UsageReader:
-    """Adds up over a tenant's clusters. One whose running jobs could not be listed counts as it last was."""
+    """Sums over a tenant's clusters. For a cluster whose last snapshot is incomplete its last complete one counts."""
 
     def __init__(self, client: Client, registry: Registry) -> None:
         self._client = client
         self._registry = registry
-        self._listed: dict[ClusterRef, QueueSnapshot] = {}
-        """The last snapshots that had running jobs and nodes, of the clusters that were asked for."""
+        self._last_complete: dict[ClusterRef, QueueSnapshot] = {}
+        """The last snapshot with running jobs and nodes of each cluster that a request has asked for."""
 
     async def read(self, tenant: TenantRef, request: ReadUsage) -> Usage:
-        """What a user's jobs cost, or everybody's. Raises RpcFailed (`unavailable`)."""
+        """Return the cost of one user's running jobs, or of all users'. Raises RpcFailed (`unavailable`)."""
         bindings = {ref: binding for ref, binding in self._registry.clusters.items() if ref.tenant == tenant.tenant}
         try:
             snapshots = await asyncio.gather(*(self._snapshot(ref) for ref in bindings))
@@ -52,12 +52,12 @@ class UsageReader:
     async def _snapshot(self, ref: ClusterRef) -> QueueSnapshot | None:
         found = await last(self._client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
         if found is not None and found[0].running is not None and found[0].nodes is not None:
-            self._listed[ref] = found[0]
-        return self._listed.get(ref)
+            self._last_complete[ref] = found[0]
+        return self._last_complete.get(ref)
 
 
 def usage_of(clusters: list[tuple[QueueSnapshot, ClusterBinding]], uid: int | None, at: datetime) -> Usage:
-    """The rate and the cost so far of a user's running jobs (`None`: of all), at a moment."""
+    """The hourly rate and the cost so far of a user's running jobs at a moment; all users' if `uid` is None."""
     rate = bill = 0.0
     count = 0
     for snapshot, binding in clusters:

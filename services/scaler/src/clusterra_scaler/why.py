@@ -1,4 +1,4 @@
-"""Answering why a job waits, for a cluster that is decided for here."""
+"""Serves the explanation of a job for a cluster that this replica decides for."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,57 +14,64 @@ from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_scaler.explain.explanation import Grounds, explanation
-from clusterra_scaler.explain.purchases import Purchases
+from clusterra_scaler.explain.explanation import ExplanationInputs, explanation
+from clusterra_scaler.explain.purchases import PurchaseHistory
 from clusterra_scaler.planner.decide import Decision
 from clusterra_scaler.planner.observed.observation import Observation
 
 QUEUE = "scaler"
-"""Around a takeover two may serve the same cluster: one of them answers."""
+"""The NATS queue group. During a takeover two replicas may serve the same cluster; one of them answers a request."""
 
 
-class Explainer:
-    """Keeps what the last decision was made from."""
+class ExplanationService:
+    """Explains jobs from the last decision."""
 
     def __init__(self, ref: ClusterRef) -> None:
         self._ref = ref
-        self._grounds: Grounds | None = None
-        self._purchases = Purchases()
+        self._inputs: ExplanationInputs | None = None
+        self._purchases = PurchaseHistory()
 
-    def decided(self, observation: Observation, decision: Decision, *, shadow: bool) -> None:
-        """Explain from this decision from now on; where a list could not be read, from the one before."""
+    def on_decision(self, observation: Observation, decision: Decision, *, shadow: bool) -> None:
+        """Explain from this decision from now on. If it has no plan, the decision before it stays."""
         if decision.plan is None:
-            if self._grounds is not None and self._grounds.unreadable_since is None:
-                self._grounds = replace(self._grounds, unreadable_since=observation.snapshot.taken_at)
+            if self._inputs is not None and self._inputs.unreadable_since is None:
+                self._inputs = replace(self._inputs, unreadable_since=observation.snapshot.taken_at)
             return
         if not shadow:
             self._purchases = self._purchases.after(decision, observation.snapshot)
         latency = decision.observation_history.registrations.latency
-        self._grounds = Grounds(observation, decision.state, decision.plan, latency, self._purchases, shadow)
+        self._inputs = ExplanationInputs(
+            observation=observation,
+            state=decision.state,
+            plan=decision.plan,
+            latency=latency,
+            purchases=self._purchases,
+            shadow=shadow,
+        )
 
     @asynccontextmanager
     async def serving(self, client: Client) -> AsyncIterator[None]:
-        """Answer within the block; outside of it a request finds nobody."""
+        """Answer requests within the block. Outside of it a request finds no responder."""
         subject = subjects.scaler(self._ref, "why")
         subscription = await rpc.serve(client, subject, ExplainJob, self._explain, queue=QUEUE)
         try:
             yield
         finally:
-            # Without a connection nothing more comes in anyway.
+            # Without a connection no further request arrives anyway.
             with suppress(nats.errors.Error):
                 await subscription.unsubscribe()
 
     async def _explain(self, _subject: Subject, request: ExplainJob) -> Explanation:
-        if self._grounds is None:
-            detail = "nothing is known of the cluster's queue yet"
+        if self._inputs is None:
+            detail = "the scaler has not read the cluster's queue yet"
             raise RpcFailed(RpcError(kind="unavailable", detail=detail, hint="try again in a moment"))
-        found = explanation(request.job_id, request.viewer, self._grounds, now())
+        found = explanation(request.job_id, request.viewer, self._inputs, now())
         if found is None:
             raise RpcFailed(
                 RpcError(
                     kind="not_found",
-                    detail=f"no job {request.job_id} waits or runs",
-                    hint="one that was submitted just now is known in a moment; one that is over needs no explanation",
+                    detail=f"no job {request.job_id} is pending or running",
+                    hint="try again in a moment if you have just submitted it; a job that has ended has no explanation",
                 )
             )
         return found

@@ -1,1 +1,1 @@
-"""Why a job waits, in words for a person, from the last decision. Pure."""
+"""Explains in plain text why a job waits, from the last decision. Pure functions."""

@@ -1,4 +1,4 @@
-"""The explanation of one job from the last decision whose lists could all be read."""
+"""Explains one job from the last decision that had a complete queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,72 +9,73 @@ from clusterra_contracts.queue import PendingJobs, RunningJob
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.why import Explanation, JobPlace
 
-from clusterra_scaler.explain.outlook import Outlook
-from clusterra_scaler.explain.purchases import Purchases
-from clusterra_scaler.explain.waiting import moment_text, obstacle, obstacle_text
+from clusterra_scaler.explain.blocking import cause_of, cause_text, moment_text
+from clusterra_scaler.explain.forecast import Forecast
+from clusterra_scaler.explain.purchases import PurchaseHistory
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import shape_of
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.placement.shape_choice import new_workers
-from clusterra_scaler.planner.requests.demand import demand_of
+from clusterra_scaler.planner.requests.demand import Demand, demand_of
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 NAMED_PLACES = 100
-"""How many workers an explanation names at most."""
+"""Maximum number of workers that an explanation names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grounds:
-    """What explanations are made from: a decision, what it was made from, and what came before it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplanationInputs:
+    """A decision, its observation, and what earlier decisions bought."""
 
     observation: Observation
     state: FleetState
     plan: Plan
     latency: ProvisioningLatency
-    purchases: Purchases
+    purchases: PurchaseHistory
     shadow: bool = False
     unreadable_since: datetime | None = None
-    """When a later look was taken at which a list could not be read, and none since could."""
+    """When the first incomplete snapshot after this decision was taken; None if there was none."""
 
 
-def explanation(job_id: JobId, viewer: Viewer, grounds: Grounds, at: datetime) -> Explanation | None:
-    """Explain a job, a task or an array; None where there is none that the viewer may see.
+def explanation(job_id: JobId, viewer: Viewer, inputs: ExplanationInputs, at: datetime) -> Explanation | None:
+    """Explain a job, a task or an array; None if there is none, or none that the viewer may see.
 
-    A task that has not started is explained by the record that Slurm has of all such tasks of its array.
+    A pending task is explained by the one record that Slurm keeps for all pending tasks of its array.
     """
-    running = [job for job in grounds.observation.snapshot.running or () if _of(job_id, job.job_id)]
-    pending = _pending(job_id, grounds.observation.snapshot.pending or ())
+    snapshot = inputs.observation.snapshot
+    running = [job for job in snapshot.running or () if _matches(job_id, job.job_id)]
+    pending = _pending(job_id, snapshot.pending or ())
     if not pending and not running:
-        pending = [group for group in grounds.observation.snapshot.pending or () if _has_task(group, job_id)][:1]
+        pending = [group for group in snapshot.pending or () if _has_task(group, job_id)][:1]
     uids = {group.uid for group in pending} | {job.uid for job in running}
     if not uids or not (viewer.admin or uids == {viewer.user.uid}):
         return None
     if pending:
-        return _of_pending(job_id, pending, running, grounds, at)
-    return _of_running(job_id, running, grounds)
+        return _of_pending(job_id, pending, running, inputs, at)
+    return _of_running(job_id, running, inputs)
 
 
-def _of(job_id: JobId, other: JobId) -> bool:
-    """Whether it is the job, or a task of the array."""
+def _matches(job_id: JobId, other: JobId) -> bool:
+    """Whether `other` is the job, or a task of it if it is an array."""
     return other == job_id or ("_" not in job_id and other.partition("_")[0] == job_id)
 
 
 def _has_task(group: PendingJobs, job_id: JobId) -> bool:
-    """Whether a task has not started; where nobody tells which have not, any of its array may be one."""
+    """Whether a task is pending. Without a list of its array's pending tasks any task of the array may be."""
     array, _, task = job_id.partition("_")
     if not task or array not in group.job_ids:
         return False
-    rows = group.array_tasks.get(array)
-    return rows is None or any(first <= int(task) <= last for first, last in rows)
+    ranges = group.array_tasks.get(array)
+    return ranges is None or any(first <= int(task) <= last for first, last in ranges)
 
 
 def _pending(job_id: JobId, pending: Sequence[PendingJobs]) -> list[PendingJobs]:
-    """The group that it waits in; of a heterogeneous job those of all its components."""
+    """The group that a job waits in; for a heterogeneous job the groups of all its components."""
     found = [group for group in pending if job_id in group.job_ids]
     if not found:
-        return [group for group in pending if any(_of(job_id, each) for each in group.job_ids)][:1]
+        return [group for group in pending if any(_matches(job_id, each) for each in group.job_ids)][:1]
     first = found[0]
     if first.het_job_id is None:
         return found[:1]
@@ -83,84 +84,94 @@ def _pending(job_id: JobId, pending: Sequence[PendingJobs]) -> list[PendingJobs]
 
 
 def _of_pending(
-    job_id: JobId, groups: list[PendingJobs], running: list[RunningJob], grounds: Grounds, at: datetime
+    job_id: JobId, groups: list[PendingJobs], running: list[RunningJob], inputs: ExplanationInputs, at: datetime
 ) -> Explanation:
-    observation, plan = grounds.observation, grounds.plan
-    blocked = [group for group in groups if obstacle(group, at) not in ("nodes", "fitting node")]
-    told = blocked[0] if blocked else groups[0]
-    cause = obstacle(told, at)
+    observation, plan = inputs.observation, inputs.plan
+    blocked = [group for group in groups if cause_of(group, at) not in ("nodes", "fitting node")]
+    explained = blocked[0] if blocked else groups[0]
+    cause = cause_of(explained, at)
     demand = demand_of(groups, new_workers(observation.binding.catalogue))
-    outlook = Outlook(
-        groups,
-        demand,
-        plan.places.get(demand.job_ids[0], ()),
-        tuple(unmet for unmet in plan.unmet if unmet.demand.job_ids[0] == demand.job_ids[0]),
-        frozenset(shape for shape, count in plan.new.items() if count) if grounds.shadow else frozenset(),
-    )
-    sentences = [f"{len(running)} of its tasks run already."] if running else []
-    others = [group.partition for group in groups if observation.binding.partition not in group.partition.split(",")]
+    forecast = _forecast(groups, demand, plan, shadow=inputs.shadow)
+    sentences = [f"{len(running)} of its tasks {'is' if len(running) == 1 else 'are'} running."] if running else []
+    other_partitions = [
+        group.partition for group in groups if observation.binding.partition not in group.partition.split(",")
+    ]
     if blocked:
-        sentences += [obstacle_text(told, at), "No worker is bought for it."]
+        sentences += [cause_text(explained, at), "No worker is bought for it."]
     elif observation.binding.state == "paused":
-        sentences.append("The cluster is paused: no workers are bought, and it starts only where there is room.")
-    elif others:
+        sentences.append("The cluster is paused: no worker is bought, and it can start on present workers only.")
+    elif other_partitions:
         sentences.append(
-            f"Workers are bought for the partition {observation.binding.partition} alone, not for {others[0]}."
+            f"Workers are bought only for the partition {observation.binding.partition}, not for {other_partitions[0]}."
         )
     elif demand.count == 0:
         cause = "throttle"
-        sentences.append("Its array runs as many tasks at once as it allows.")
+        sentences.append("Its array already runs as many tasks at once as its limit allows.")
     else:
-        sentences.append(outlook.text(observation, at))
+        sentences.append(forecast.text(observation, at))
     return Explanation(
         job_id=job_id,
         state="pending",
-        reason=told.reason,
+        reason=explained.reason,
         cause=cause,
-        text=_told(sentences, grounds),
+        text=_with_caveats(sentences, inputs),
         places=tuple(
             JobPlace(kind=place.kind, worker=place.worker or None, shape=place.shape or None)
-            for place in outlook.places[:NAMED_PLACES]
+            for place in forecast.places[:NAMED_PLACES]
         ),
-        bought=grounds.purchases.last(demand.job_ids),
-        expected_start=outlook.expected_start(observation, grounds.latency, at),
-        usd_per_hour=outlook.usd_per_hour(observation.binding.catalogue.shapes),
-        shadow=grounds.shadow,
-        generation=grounds.state.generation,
+        bought=inputs.purchases.last(demand.job_ids),
+        expected_start=forecast.expected_start(observation, inputs.latency, at),
+        usd_per_hour=forecast.usd_per_hour(observation.binding.catalogue.shapes),
+        shadow=inputs.shadow,
+        generation=inputs.state.generation,
         snapshot_generation=observation.snapshot.generation,
         as_of=observation.snapshot.taken_at,
     )
 
 
-def _of_running(job_id: JobId, running: list[RunningJob], grounds: Grounds) -> Explanation:
-    observation = grounds.observation
+def _forecast(groups: Sequence[PendingJobs], demand: Demand, plan: Plan, *, shadow: bool) -> Forecast:
+    first = demand.job_ids[0]
+    return Forecast(
+        groups,
+        demand,
+        plan.places.get(first, ()),
+        tuple(unmet for unmet in plan.unmet if unmet.demand.job_ids[0] == first),
+        frozenset(shape for shape, count in plan.new.items() if count) if shadow else frozenset(),
+    )
+
+
+def _of_running(job_id: JobId, running: list[RunningJob], inputs: ExplanationInputs) -> Explanation:
+    observation = inputs.observation
     specs = {shape.name: shape.worker for shape in observation.binding.catalogue.shapes}
     shapes = {node.name: shape_of(node, specs) for node in observation.snapshot.nodes or ()}
     names = list(dict.fromkeys(name for job in running for name in job.nodes))
     started_at = min(job.started_at for job in running)
-    on = names[0] if len(names) == 1 else f"{len(names)} nodes"
-    what = "It runs" if len(running) == 1 else f"{len(running)} of its tasks run"
+    nodes = names[0] if len(names) == 1 else f"{len(names)} nodes"
+    if len(running) == 1:
+        text = f"It has been running on {nodes} since {moment_text(started_at)}."
+    else:
+        text = f"{len(running)} of its tasks are running on {nodes}, the first since {moment_text(started_at)}."
     return Explanation(
         job_id=job_id,
         state="running",
-        text=_told([f"{what} on {on}, since {moment_text(started_at)}."], grounds),
+        text=_with_caveats([text], inputs),
         places=tuple(
             JobPlace(kind="node", worker=name, shape=shapes.get(name) or None) for name in names[:NAMED_PLACES]
         ),
-        bought=grounds.purchases.last([job.job_id for job in running]),
+        bought=inputs.purchases.last([job.job_id for job in running]),
         started_at=started_at,
         usd_per_hour=sum(map(JobCosts(observation.snapshot, observation.binding).usd_per_hour, running)),
-        shadow=grounds.shadow,
-        generation=grounds.state.generation,
+        shadow=inputs.shadow,
+        generation=inputs.state.generation,
         snapshot_generation=observation.snapshot.generation,
         as_of=observation.snapshot.taken_at,
     )
 
 
-def _told(sentences: list[str], grounds: Grounds) -> str:
-    if grounds.shadow:
-        sentences = [*sentences, "The scaler is in shadow mode: it decides and changes nothing."]
-    if grounds.unreadable_since is not None:
-        since = moment_text(grounds.unreadable_since)
-        sentences = [*sentences, f"The queue could not be read since {since}: this is what was known before."]
+def _with_caveats(sentences: list[str], inputs: ExplanationInputs) -> str:
+    if inputs.shadow:
+        sentences = [*sentences, "The scaler is in shadow mode: it decides but changes nothing."]
+    if inputs.unreadable_since is not None:
+        since = moment_text(inputs.unreadable_since)
+        sentences = [*sentences, f"The queue has been unreadable since {since}: this is what was known before."]
     return " ".join(sentences)

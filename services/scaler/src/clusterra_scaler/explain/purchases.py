@@ -1,4 +1,4 @@
-"""What was bought for which job."""
+"""Which workers were bought for which job."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ from clusterra_scaler.planner.decide import Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Purchases:
-    """By the jobs that a decision named, the last decision that bought for them. A takeover forgets it."""
+class PurchaseHistory:
+    """The last purchases for each job that a decision named. They are lost in a takeover."""
 
     by_job: Mapping[JobId, tuple[Purchase, ...]] = field(default_factory=dict)
 
     def after(self, decision: Decision, snapshot: QueueSnapshot) -> Self:
-        """With one more decision; jobs that are over are forgotten."""
+        """Add the purchases of a decision, and drop those for jobs that have ended."""
         if decision.plan is None or not any(change.job_ids for change in decision.changes):
             return self
-        named: dict[JobId, list[Purchase]] = {}
+        added: dict[JobId, list[Purchase]] = {}
         for change in decision.changes:
             purchase = Purchase(
                 decided_at=decision.state.decided_at,
@@ -31,18 +31,23 @@ class Purchases:
                 reason=change.reason,
             )
             for job_id in change.job_ids:
-                named.setdefault(job_id, []).append(purchase)
-        there = {job_id for group in snapshot.pending or () for job_id in group.job_ids}
-        there |= {_whole(job.job_id) for job in snapshot.running or ()}
-        kept = {job_id: bought for job_id, bought in self.by_job.items() if job_id in there or _whole(job_id) in there}
-        return type(self)(kept | {job_id: tuple(bought) for job_id, bought in named.items()})
+                added.setdefault(job_id, []).append(purchase)
+        present = {job_id for group in snapshot.pending or () for job_id in group.job_ids}
+        present |= {_array_of(job.job_id) for job in snapshot.running or ()}
+        kept = {
+            job_id: purchases
+            for job_id, purchases in self.by_job.items()
+            if job_id in present or _array_of(job_id) in present
+        }
+        return type(self)(kept | {job_id: tuple(purchases) for job_id, purchases in added.items()})
 
     def last(self, job_ids: Iterable[JobId]) -> tuple[Purchase, ...]:
-        """What was last bought for any of these jobs, or for the arrays they belong to."""
-        wanted = {each for job_id in job_ids for each in (job_id, _whole(job_id))}
+        """The latest purchases for any of these jobs, or for the arrays that they belong to."""
+        wanted = {each for job_id in job_ids for each in (job_id, _array_of(job_id))}
         found = [self.by_job[job_id] for job_id in wanted if job_id in self.by_job]
-        return max(found, key=lambda bought: bought[0].generation, default=())
+        return max(found, key=lambda purchases: purchases[0].generation, default=())
 
 
-def _whole(job_id: JobId) -> JobId:
+def _array_of(job_id: JobId) -> JobId:
+    """The id of a task's array; the id itself for any other job."""
     return job_id.partition("_")[0]

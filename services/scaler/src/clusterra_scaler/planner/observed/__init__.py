@@ -1,1 +1,1 @@
-"""What is known of a cluster at the moment of a decision, and what outlives it."""
+"""What is known of a cluster at a decision: observations, their history, the stored state, and the resulting supply."""

@@ -1,4 +1,4 @@
-"""Room that was bought for jobs, as it is recorded. What becomes of it: see `bookings`."""
+"""Bookings of bought workers for jobs, as they are stored. `placement.bookings` keeps them up to date."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,11 @@ from clusterra_contracts.identity import JobId, Moment, ShapeName, WorkerName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """Room on a worker that was bought: how many nodes' shares of which jobs. There may be ten thousand."""
+    """Capacity of a bought worker, booked for jobs. A cluster may have ten thousand bookings."""
 
     shape: ShapeName
     worker: WorkerName | None = None
-    """None until the edge has told of it."""
+    """None until the edge reports the worker."""
     jobs: dict[JobId, int]
+    """For each job, how many nodes' shares of it the worker is to hold."""
     bought_at: Moment

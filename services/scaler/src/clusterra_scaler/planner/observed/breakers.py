@@ -1,14 +1,14 @@
-"""Breakers: a shape that cannot be had now is not bought, and is tried again with growing pauses. Pure.
+"""Circuit breakers of shapes: a shape that is unavailable is not bought, and is tried again after growing pauses. Pure.
 
-    closed -- it fails --> open -- the pause is over --> half-open -- a worker starts --> closed
-                             ^------- it fails again: twice the pause -------|
+    closed -- the shape fails --> open -- the pause is over --> half-open -- a worker registers --> closed
+                                    ^-------- it fails again: the pause doubles --------|
 
-What a scaler can choose is the shape. Zone and market are chosen behind it, by Karpenter within a shape's NodePool,
-which knows what each of them refused; so a shape fails when all of these do, and a breaker is of a shape.
+A breaker belongs to a shape because a shape is what the scaler can choose. Behind it Karpenter chooses zone and market
+within the shape's NodePool, and remembers what each of them refused. So a shape fails when all of them do.
 
-Half-open, one job's worth of workers is tried, and only where a job asks for it (see `failover`). A breaker that closes
-is remembered for as long as the longest pause: one that opens again within that time goes on with the next pause, so
-that capacity which comes and goes is not run after.
+Half-open, workers for one job are tried, and only when a job needs them (see `failover`). A closed breaker is kept for
+the longest pause: if it opens again within that time, it continues with the next longer pause, so that the scaler does
+not chase capacity that comes and goes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -26,67 +26,67 @@ _MESSAGE_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """That workers of a shape do not start."""
+class LaunchFailure:
+    """Why workers of a shape do not start."""
 
     why: str
-    """In words that name the shape."""
+    """A phrase that names the shape, such as `no capacity for compute-xs`."""
     message: str = ""
-    """What the edge says of it."""
+    """The edge's own message."""
 
 
 class Breaker(Wire):
-    """Of one shape, in the record: a takeover neither forgets a pause nor cuts it short."""
+    """The circuit breaker of one shape. It is stored, so that a takeover neither loses a pause nor cuts it short."""
 
     shape: ShapeName
     why: str
     message: str
     opened_at: Moment
     failed_at: Moment
-    """When it was last seen to fail: at the opening, or when it had been tried again."""
+    """When the shape last failed: at the opening, or in a later trial."""
     failures: Annotated[int, Field(ge=1)]
-    """How often it has failed without a longer time of success between."""
+    """Number of failures without a longer time of success between them."""
     closed_at: Moment | None = None
 
     @property
     def open(self) -> bool:
-        """Whether it is not closed: open or half-open."""
+        """Whether the breaker is open or half-open."""
         return self.closed_at is None
 
     @property
     def probe_at(self) -> datetime:
-        """From when on the shape may be tried again."""
+        """When an open breaker becomes half-open."""
         doublings = min(self.failures - 1, 10)
         return self.failed_at + timedelta(seconds=min(FIRST_PAUSE_SECONDS * 2**doublings, LONGEST_PAUSE_SECONDS))
 
     def pauses(self, now: datetime) -> bool:
-        """Whether it is open, and the shape not to be tried yet."""
+        """Whether the breaker is open, and not half-open yet."""
         return self.open and now < self.probe_at
 
     @property
     def words(self) -> str:
-        """Why nothing is bought of the shape."""
+        """Why the shape is not bought, for a person."""
         return f"{self.why} since {self.opened_at:%H:%M} UTC"
 
 
 def breakers_after(
     breakers: Iterable[Breaker],
-    failures: Mapping[ShapeName, Failure],
-    started: Collection[ShapeName],
+    failures: Mapping[ShapeName, LaunchFailure],
+    registered: Collection[ShapeName],
     shapes: Iterable[ShapeName],
     now: datetime,
 ) -> tuple[Breaker, ...]:
-    """With what is seen now: shapes that fail, and those of which a worker has started since they failed.
+    """Return the breakers after an observation: a shape in `failures` opens, and one in `registered` closes.
 
-    There is at most one for each of the `shapes`. The same again changes nothing.
+    The result has at most one breaker for each of the `shapes`. Repeating the same observation changes nothing.
     """
     known = {breaker.shape: breaker for breaker in breakers}
-    found = (_after(known.get(shape), shape, failures.get(shape), shape in started, now) for shape in shapes)
+    found = (_after(known.get(shape), shape, failures.get(shape), shape in registered, now) for shape in shapes)
     return tuple(breaker for breaker in found if breaker is not None)
 
 
 def _after(
-    before: Breaker | None, shape: ShapeName, failure: Failure | None, started: bool, now: datetime
+    before: Breaker | None, shape: ShapeName, failure: LaunchFailure | None, registered: bool, now: datetime
 ) -> Breaker | None:
     if failure is not None and (before is None or not before.pauses(now)):
         return Breaker(
@@ -100,5 +100,5 @@ def _after(
     if before is None or failure is not None:
         return before
     if before.closed_at is None:
-        return before.model_copy(update={"closed_at": now}) if started else before
+        return before.model_copy(update={"closed_at": now}) if registered else before
     return before if (now - before.closed_at).total_seconds() < LONGEST_PAUSE_SECONDS else None

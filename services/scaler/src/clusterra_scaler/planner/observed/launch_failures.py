@@ -1,16 +1,16 @@
-"""Whether workers of a shape can be had: what the edge says of those that do not start, and which start after all.
+"""Detects shapes that are unavailable, from what the edge reports of workers that do not start, and their recovery.
 
-A worker is told as stuck from its first moment: in Kubernetes a pod is unschedulable until a machine has been bought
-for it. Karpenter gathers pods for up to 10 s, and a launch takes some seconds more. So it is no failure while all that
-are stuck may be younger than `LAUNCH_SECONDS`, and none before two heartbeats have told it that are `LASTING_SECONDS`
-apart: a machine that is exchanged for another, or a quota that is full for the moment in which a worker leaves, is over
-by then.
+The edge reports a worker as stuck from its first moment: in Kubernetes a pod is unschedulable until a machine has been
+bought for it. Karpenter batches pods for up to 10 s, and a launch takes some more seconds. So stuck workers are no
+failure while all of them may be younger than `LAUNCH_SECONDS`. There is also no failure before two heartbeats that are
+`LASTING_SECONDS` apart have reported them: a machine that is being replaced, or a quota that is full only while a
+worker leaves, has recovered by then.
 
-Where the edge cannot see machines on their way, one that boots looks like one that is not to be had; then that is
-waited for which workers of the shape are known to take.
+An edge that cannot see machines being launched reports the same for a booting worker as for an unavailable one. Then
+the usual provisioning latency of the shape counts in place of `LAUNCH_SECONDS`.
 
-That workers never register is a failure, too, whatever the edge says: the second in a row that is overdue. The first
-may be a bad machine.
+Workers that never register are a failure too, whatever the edge reports: from the second overdue one in a row. The
+first may be a bad machine.
 """
 
 from collections import Counter
@@ -21,34 +21,35 @@ from clusterra_contracts.heartbeat import Stuck, StuckCause
 from clusterra_contracts.identity import ShapeName
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
-from clusterra_scaler.planner.observed.breakers import Breaker, Failure
+from clusterra_scaler.planner.observed.breakers import Breaker, LaunchFailure
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.registration import Registrations
 
 LAUNCH_SECONDS = 20.0
 LASTING_SECONDS = 10.0
-NEVER_CAME_IN_A_ROW = 2
+UNREGISTERED_IN_A_ROW = 2
+"""Number of overdue workers in a row that make a failure."""
 
-_WHY: Mapping[StuckCause, str] = {
+_REASONS: Mapping[StuckCause, str] = {
     "insufficient_capacity": "no capacity for",
     "quota": "a quota leaves no room for",
     "misclassified": "no machine is what it should be for",
 }
-"""Causes that another shape may not have. An image that cannot be pulled, for one, is that of all shapes."""
+"""Causes that another shape may not share. An image that cannot be pulled, for example, affects all shapes."""
 
 
 def failing_since(
     before: Mapping[ShapeName, datetime], observation: Observation, latency: ProvisioningLatency
 ) -> Mapping[ShapeName, datetime]:
-    """Shapes that the edge says to be stuck, and when that was heard first; without a word nothing changes."""
+    """The shapes that the edge reports as stuck, and when each was first reported. No report changes nothing."""
     edge = observation.edge
-    heard_at = edge.listed_at
-    if not edge.listed(observation.now) or heard_at is None or edge.stuck is None:
+    reported_at = edge.listed_at
+    if not edge.listed(observation.now) or reported_at is None or edge.stuck is None:
         return before
     return {
-        each.shape: before.get(each.shape, heard_at)
+        each.shape: before.get(each.shape, reported_at)
         for each in edge.stuck
-        if each.cause in _WHY and _too_long(each, edge, heard_at, latency)
+        if each.cause in _REASONS and _exceeds_launch_time(each, edge, reported_at, latency)
     }
 
 
@@ -57,28 +58,28 @@ def failures(
     since: Mapping[ShapeName, datetime],
     registrations: Registrations,
     breakers: Iterable[Breaker],
-) -> Mapping[ShapeName, Failure]:
-    """The shapes that fail at the moment of a whole view."""
-    heard_at = observation.edge.listed_at
-    told = {each.shape: each for each in observation.edge.stuck or () if each.cause in _WHY}
+) -> Mapping[ShapeName, LaunchFailure]:
+    """The shapes that fail at a complete observation; `since` is the result of `failing_since`."""
+    reported_at = observation.edge.listed_at
+    stuck = {each.shape: each for each in observation.edge.stuck or () if each.cause in _REASONS}
     found = {
-        shape: Failure(f"workers of {shape} have never registered")
-        for shape in _never_came(observation, registrations, {breaker.shape: breaker for breaker in breakers})
+        shape: LaunchFailure(f"workers of {shape} have never registered")
+        for shape in _never_registered(observation, registrations, {breaker.shape: breaker for breaker in breakers})
     }
     for shape, first in since.items():
-        if shape in told and heard_at is not None and (heard_at - first).total_seconds() >= LASTING_SECONDS:
-            found[shape] = Failure(f"{_WHY[told[shape].cause]} {shape}", told[shape].message)
+        if shape in stuck and reported_at is not None and (reported_at - first).total_seconds() >= LASTING_SECONDS:
+            found[shape] = LaunchFailure(f"{_REASONS[stuck[shape].cause]} {shape}", stuck[shape].message)
     return found
 
 
 def started(observation: Observation, breakers: Iterable[Breaker]) -> frozenset[ShapeName]:
-    """Shapes of which a worker has registered since they failed.
+    """The shapes of which a worker has registered since they failed.
 
-    One that was started before the opening may have had its machine by then: it counts only once the shape might be
-    tried again.
+    A worker that was started before the breaker opened may have had its machine by then. It counts only if it
+    registered after the breaker became half-open.
     """
     nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.gone}
-    alive = [
+    registered = [
         (worker, nodes[worker.name].registered_at or worker.started_at)
         for worker in observation.edge.workers or ()
         if worker.phase in ("booting", "running") and worker.name in nodes
@@ -86,41 +87,43 @@ def started(observation: Observation, breakers: Iterable[Breaker]) -> frozenset[
     return frozenset(
         breaker.shape
         for breaker in breakers
-        for worker, registered_at in alive
+        for worker, registered_at in registered
         if worker.shape == breaker.shape
         and registered_at >= (breaker.failed_at if worker.started_at >= breaker.opened_at else breaker.probe_at)
     )
 
 
 def stuck_workers(observation: Observation, shape: ShapeName) -> int:
-    """How many workers of a shape wait for what is not to be had."""
-    return sum(each.workers for each in observation.edge.stuck or () if each.shape == shape and each.cause in _WHY)
+    """The number of workers of a shape that are stuck because the shape is unavailable."""
+    return sum(each.workers for each in observation.edge.stuck or () if each.shape == shape and each.cause in _REASONS)
 
 
-def _too_long(stuck: Stuck, edge: Edge, heard_at: datetime, latency: ProvisioningLatency) -> bool:
+def _exceeds_launch_time(stuck: Stuck, edge: Edge, reported_at: datetime, latency: ProvisioningLatency) -> bool:
+    """Whether at least one of the stuck workers has been booting for longer than a launch takes."""
     launch_seconds = LAUNCH_SECONDS
     if not edge.sees_machines:
         launch_seconds = max(launch_seconds, latency.usual_seconds(stuck.shape))
     ages = [
-        (heard_at - worker.started_at).total_seconds()
+        (reported_at - worker.started_at).total_seconds()
         for worker in edge.workers or ()
         if worker.phase == "booting" and worker.shape == stuck.shape
     ]
     return stuck.workers == 0 or stuck.workers > sum(age < launch_seconds for age in ages)
 
 
-def _never_came(
+def _never_registered(
     observation: Observation, registrations: Registrations, breakers: Mapping[ShapeName, Breaker]
 ) -> frozenset[ShapeName]:
-    registered: dict[ShapeName, datetime] = {}
+    """The shapes with enough overdue workers in a row; one is enough for a shape that has failed before."""
+    last_registered: dict[ShapeName, datetime] = {}
     nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.gone}
     for worker in observation.edge.workers or ():
         if worker.name in nodes:
             at = nodes[worker.name].registered_at or worker.started_at
-            registered[worker.shape] = max(at, registered.get(worker.shape, at))
+            last_registered[worker.shape] = max(at, last_registered.get(worker.shape, at))
     overdue: Counter[ShapeName] = Counter()
     for each in registrations.unregistered.values():
-        breaker, last = breakers.get(each.shape), registered.get(each.shape)
+        breaker, last = breakers.get(each.shape), last_registered.get(each.shape)
         if (
             (observation.now - each.started_at).total_seconds() >= each.limit_seconds
             and each.started_under_observation
@@ -131,5 +134,5 @@ def _never_came(
     return frozenset(
         shape
         for shape, count in overdue.items()
-        if shape in breakers or count + registrations.latency.given_up_in_a_row(shape) >= NEVER_CAME_IN_A_ROW
+        if shape in breakers or count + registrations.latency.given_up_in_a_row(shape) >= UNREGISTERED_IN_A_ROW
     )

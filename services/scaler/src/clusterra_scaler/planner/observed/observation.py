@@ -1,4 +1,4 @@
-"""What others have told of a cluster, and how far it can be believed."""
+"""What Slurm and the edge report of a cluster, and whether the reports are complete and fresh."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -7,28 +7,28 @@ from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Applied, Heartbeat,
 from clusterra_contracts.queue import NodeState, QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 
-BELIEVED_SECONDS = 6 * HEARTBEAT_SECONDS
-"""An edge that has been silent for longer may have other workers by now."""
+EDGE_FRESH_SECONDS = 6 * HEARTBEAT_SECONDS
+"""Maximum age of the edge's list of workers for it to count as the present one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What the edge has told: its last list of workers, and whether that can be taken for the present."""
+    """The last report of the edge. Its list of workers may be stale."""
 
     workers: tuple[Worker, ...] | None = None
-    """The last list that could be read; None before the first."""
+    """The last list that the edge could read; None before the first."""
     applied: Applied | None = None
-    """Which desired state had been carried out when it was made."""
+    """The desired state that the edge had carried out when it read the list."""
     generation: int = 0
     listed_at: datetime | None = None
-    """When the list was heard; None once a heartbeat came without one."""
+    """When the list arrived; None if a later heartbeat came without a list."""
     stuck: tuple[Stuck, ...] | None = None
-    """Why some of these workers do not start; None where the edge cannot tell."""
+    """Why some of these workers do not start; None if the edge cannot tell."""
     sees_machines: bool = False
-    """Whether it can tell a worker whose machine is on its way from one that waits for a machine."""
+    """Whether the edge can tell a worker whose machine is being launched from one that waits for a machine."""
 
     def hears(self, heartbeat: Heartbeat, at: datetime) -> "Edge":
-        """After a heartbeat; an older one than the last changes nothing."""
+        """Return the report after a heartbeat that arrived at this moment. An older one than the last is ignored."""
         if heartbeat.generation <= self.generation:
             return self
         if heartbeat.workers is None:
@@ -43,13 +43,13 @@ class Edge:
         )
 
     def listed(self, now: datetime) -> bool:
-        """Whether the list is of the present: only then may something be removed because of it."""
-        return self.listed_at is not None and (now - self.listed_at).total_seconds() < BELIEVED_SECONDS
+        """Whether the list of workers is fresh. Nothing may be removed because of a stale list."""
+        return self.listed_at is not None and (now - self.listed_at).total_seconds() < EDGE_FRESH_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What others have told, at the moment of a decision."""
+    """All reports of a cluster at the moment of a decision."""
 
     binding: ClusterBinding
     snapshot: QueueSnapshot
@@ -58,18 +58,18 @@ class Observation:
 
     @property
     def whole(self) -> bool:
-        """Whether every list could be read, so that something may be drained or removed."""
+        """Whether every list could be read and the edge's is fresh. Workers are drained or removed only then."""
         snapshot = self.snapshot
         return None not in (snapshot.pending, snapshot.running, snapshot.nodes) and self.edge.listed(self.now)
 
 
 def busy_nodes(snapshot: QueueSnapshot) -> frozenset[str]:
-    """Those that a running job names; none when the running jobs are not known."""
+    """The nodes of all running jobs; empty if the running jobs are unknown."""
     return frozenset(name for job in snapshot.running or () for name in job.nodes)
 
 
 def runs_nothing(node: NodeState) -> bool:
-    """Whether Slurm has nothing on the node. A node that is down runs nothing once its jobs were taken from it."""
+    """Whether Slurm runs nothing on the node. A node that is down counts once Slurm has taken its jobs from it."""
     return node.idle or (
         "DOWN" in node.states
         and node.cpus_allocated == 0

@@ -1,4 +1,4 @@
-"""Since when things have been so, where nobody else tells. A takeover forgets it, which only delays."""
+"""Since when the conditions have held that no report has a time for. A takeover loses it, which only causes delays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,28 +20,28 @@ from clusterra_scaler.planner.observed.state import FleetState
 
 @dataclass(frozen=True, slots=True)
 class ObservationHistory:
-    """Of one cluster, by node."""
+    """The history of one cluster's observations, by node, worker or shape."""
 
     idle: Mapping[str, datetime] = field(default_factory=dict)
-    """Nodes that run nothing, since the first snapshot that showed it."""
+    """For each node that runs nothing, when the first snapshot that showed it so was taken."""
     absent: Mapping[str, datetime] = field(default_factory=dict)
-    """Slurm nodes whose worker the edge does not have, or has as ended."""
+    """For each Slurm node whose worker the edge does not have or reports as failed, when that was first observed."""
     lost: frozenset[str] = frozenset()
-    """Nodes for which an undrain got no answer, so that a later one's answer does not settle it."""
+    """Nodes with an unanswered undrain. The answer to a later undrain does not settle these."""
     registrations: Annotated[Registrations, Field(alias="looks")] = field(default_factory=Registrations)
-    """Of workers that Slurm does not have."""
+    """The workers that Slurm does not have, and what is learned of the provisioning latency."""
     failing: Mapping[ShapeName, datetime] = field(default_factory=dict)
-    """Shapes whose workers do not start, as the edge says."""
+    """For each shape whose workers do not start by the edge's report, when that was first reported."""
     idle_gaps: Annotated[IdleGaps, Field(alias="reuse")] = field(default_factory=IdleGaps)
-    """Of workers without work."""
+    """The gaps between work on idle workers."""
     worked: Mapping[WorkerName, datetime] = field(default_factory=dict)
-    """When there last was work for a worker, if there was any before our eyes."""
+    """For each worker, when this scaler last observed work for it."""
     interrupted: Annotated[frozenset[WorkerName], Field(alias="called_away")] = frozenset()
-    """Workers whose machine is taken away, as was announced while they stood; also once only Slurm has them."""
+    """Workers with an interruption notice for their machine, also after the edge has lost them while Slurm has them."""
 
     @classmethod
     def after_takeover(cls, state: FleetState) -> "ObservationHistory":
-        """Of somebody else's requests no answer will be heard. What was learned is in the record."""
+        """The history with which a new scaler starts: what is stored of it, and all undrains counted as unanswered."""
         return cls(
             lost=frozenset(state.undrains),
             registrations=Registrations(ProvisioningLatency(recorded=state.boot_p99_seconds)),
@@ -49,7 +49,7 @@ class ObservationHistory:
         )
 
     def after(self, observation: Observation) -> "ObservationHistory":
-        """With what is seen now; a list that could not be read changes nothing."""
+        """Add an observation. A list that could not be read changes nothing."""
         nodes, edge = observation.snapshot.nodes, observation.edge
         idle, absent, interrupted = self.idle, self.absent, self.interrupted
         if nodes is not None and observation.snapshot.running is not None:
@@ -60,14 +60,14 @@ class ObservationHistory:
                 if runs_nothing(node) and node.name not in busy
             }
         if nodes is not None and edge.listed(observation.now):
-            there = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
+            present = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
             absent = {
-                node.name: self.absent.get(node.name, observation.now) for node in nodes if node.name not in there
+                node.name: self.absent.get(node.name, observation.now) for node in nodes if node.name not in present
             }
-            standing = [worker for worker in edge.workers or () if worker.phase in ("booting", "running")]
-            # A StatefulSet's next pod of the name stands on another machine.
-            gone = {node.name for node in nodes} - {worker.name for worker in standing}
-            interrupted = (interrupted & gone) | {each.name for each in standing if each.leaves_by is not None}
+            active = [worker for worker in edge.workers or () if worker.phase in ("booting", "running")]
+            # A StatefulSet's next pod of the same name runs on another machine: an active worker's own notice counts.
+            inactive = {node.name for node in nodes} - {worker.name for worker in active}
+            interrupted = (interrupted & inactive) | {each.name for each in active if each.leaves_by is not None}
         registrations = self.registrations.after(observation)
         failing = failing_since(self.failing, observation, registrations.latency)
         return replace(
@@ -75,11 +75,11 @@ class ObservationHistory:
         )
 
     def idle_since(self, node: NodeState, now: datetime) -> datetime:
-        """Since when a node has run nothing: by Slurm, where it tells."""
+        """Since when a node has run nothing: by Slurm's own record if it has one, else by the observed snapshots."""
         if node.idle_since is None:
             return self.idle.get(node.name, now)
         return max(node.idle_since, node.registered_at or node.idle_since)
 
     def undrain_lost(self, node: str) -> "ObservationHistory":
-        """With an undrain that got no answer."""
+        """Add an undrain that got no answer."""
         return replace(self, lost=self.lost | {node})

@@ -1,21 +1,21 @@
-"""Workers that the edge has and Slurm does not know: for how long that may be, and when they may be removed.
+"""Finds overdue workers: those that the edge has and Slurm has not registered within the limit of their shape.
 
-A worker cannot be drained before Slurm has its record, so nothing keeps it from registering in the very moment in
-which it is removed. What may be done depends on how far it has got:
+Slurm cannot drain a worker before it has a record of it. So nothing prevents the worker from registering at the very
+moment of its removal. How it may be removed depends on its phase:
 
-- `booting`: its slurmd does not serve yet, so it has not registered. It is named as unregistered, and whoever removes
-  it looks once more: the edge does so only while it still does not serve. One that serves by then is no ghost.
-- `running`: its slurmd serves, and may register at any time; nobody can look and remove in one step. It is waited for
-  once more for as long, from when it was first seen to serve, and the last look must be a fresh one. What is left is
-  the second between that look and the end of the worker: after minutes of refusals Slurm would have to take it just
-  then, and to give it a job.
+- `booting`: its slurmd does not serve yet, so the worker has not registered. It is named in the target's
+  `unregistered`, and the edge checks once more: it removes the worker only while its slurmd still does not serve.
+- `running`: its slurmd serves and may register at any time, and nobody can check and remove it in one step. So it gets
+  the limit once more, counted from the first snapshot in which it served, and the last snapshot must be fresh. What
+  remains is the second between that snapshot and the removal: after minutes without a registration Slurm would have to
+  accept the worker just then and give it a job.
 
-Both must be so for longer than the limit of the shape (see `boots`), counted from the first look without a record and
-seen in two snapshots taken after it. Looks are whole views only: a list that could not be read is no look. A takeover
-forgets them, which only delays.
+Either state must last longer than the shape's limit (see `ProvisioningLatency.limit_seconds`), counted from the first
+snapshot without a record, and must be confirmed by two snapshots taken after the limit. Only complete observations
+count. A takeover loses the counted time, which only delays a removal.
 
-A worker whose record is there, but whose slurmd does not answer, is no case of this: its node can be drained, and goes
-as all others do. A worker that was named and has registered all the same is taken back (`taken_back`).
+A worker that has a record but whose slurmd does not answer is not covered here: its node can be drained, and is removed
+like any other. A worker that was named and registers all the same is reinstated (`recovered`).
 """
 
 from collections.abc import Mapping
@@ -31,58 +31,58 @@ from clusterra_scaler.planner.estimates.provisioning_latency import Provisioning
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 
-FRESH_SECONDS = 15.0
-"""How old the snapshot may be by which a worker that serves is removed: proxies look less often while all is quiet."""
+SNAPSHOT_FRESH_SECONDS = 15.0
+"""Maximum age of the snapshot by which a serving worker is removed. A proxy polls a quiet cluster less often."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unregistered:
-    """A worker that stands and that Slurm does not have, or not alive."""
+class UnregisteredWorker:
+    """An active worker that Slurm has no record of, or only the record of a node that is gone."""
 
     shape: ShapeName
     started_at: datetime
     since: datetime
-    """When the first snapshot was taken that showed it so."""
+    """When the first snapshot without its record was taken."""
     serves_since: datetime | None
-    """When the first snapshot was taken that showed it so while it served, as it has done from then on."""
+    """When the first of the latest snapshots without its record was taken in which it served; None if it does not."""
     limit_seconds: float
-    """For how long it may be so."""
+    """The limit of its shape."""
     overdue_in: int | None = None
-    """The first snapshot that was taken after that."""
+    """Generation of the first snapshot after the limit; None before it."""
 
-    def updated(self, worker: Worker, observation: Observation, limit_seconds: float) -> Self:
-        """As one more snapshot shows it."""
+    def after(self, worker: Worker, observation: Observation, limit_seconds: float) -> Self:
+        """Add a snapshot that has no record of the worker."""
         taken_at = observation.snapshot.taken_at
         serves_since = (self.serves_since or taken_at) if worker.phase == "running" else None
         overdue = _seconds(serves_since or max(self.since, self.started_at), taken_at) >= limit_seconds
         overdue_in = (self.overdue_in or observation.snapshot.generation) if overdue else None
         if (serves_since, limit_seconds, overdue_in) == (self.serves_since, self.limit_seconds, self.overdue_in):
-            # So it is with nearly all, at each look.
+            # Nearly all workers are unchanged in each snapshot.
             return self
         return replace(self, serves_since=serves_since, limit_seconds=limit_seconds, overdue_in=overdue_in)
 
     @property
     def started_under_observation(self) -> bool:
-        """Whether it has not registered ever since it was started; a record may also have been lost later on."""
+        """Whether it has had no record since it was started. Otherwise Slurm may have lost the record later."""
         return _seconds(self.started_at, self.since) < self.limit_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Registrations:
-    """What the snapshots have shown of workers that Slurm does not have. Each snapshot counts once."""
+    """The workers without a record, and the latency of those that have registered. Each snapshot counts once."""
 
     latency: Annotated[ProvisioningLatency, Field(alias="boots")] = field(default_factory=ProvisioningLatency)
-    unregistered: Mapping[WorkerName, Unregistered] = field(default_factory=dict)
+    unregistered: Mapping[WorkerName, UnregisteredWorker] = field(default_factory=dict)
     generation: int = 0
-    """The last snapshot that counted."""
+    """Generation of the last snapshot that counted."""
 
     def after(self, observation: Observation) -> Self:
-        """With one more look, if this is one."""
+        """Add an observation, if it is complete and its snapshot is a new one."""
         taken_at, generation = observation.snapshot.taken_at, observation.snapshot.generation
         if not observation.whole or generation <= self.generation:
             return self
         alive = {node.name for node in observation.snapshot.nodes or () if not node.gone}
-        standing = {
+        active = {
             worker.name: worker for worker in observation.edge.workers or () if worker.phase in ("booting", "running")
         }
         latency = self.latency
@@ -90,40 +90,40 @@ class Registrations:
             if name in alive:
                 if each.started_under_observation:
                     latency = latency.with_ended(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
-            elif name not in standing and each.overdue_in is not None:
+            elif name not in active and each.overdue_in is not None:
                 latency = latency.with_given_up(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
-        shapes = {worker.shape for worker in standing.values()}
+        shapes = {worker.shape for worker in active.values()}
         limits_seconds = {shape: latency.limit_seconds(shape, observation.binding.policy) for shape in shapes}
         unregistered = {
-            name: self._known(worker, taken_at).updated(worker, observation, limits_seconds[worker.shape])
-            for name, worker in standing.items()
+            name: self._known(worker, taken_at).after(worker, observation, limits_seconds[worker.shape])
+            for name, worker in active.items()
             if name not in alive
         }
         return replace(self, latency=latency, unregistered=unregistered, generation=generation)
 
-    def _known(self, worker: Worker, taken_at: datetime) -> Unregistered:
+    def _known(self, worker: Worker, taken_at: datetime) -> UnregisteredWorker:
         known = self.unregistered.get(worker.name)
-        # A StatefulSet's pods are other workers of the same name.
+        # A StatefulSet's next pod is another worker of the same name.
         if known is not None and known.started_at == worker.started_at:
             return known
-        return Unregistered(worker.shape, worker.started_at, taken_at, None, 0.0)
+        return UnregisteredWorker(worker.shape, worker.started_at, taken_at, None, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class OverdueWorker:
-    """A worker that may be removed although it was never drained."""
+    """A worker that may be removed without a drain."""
 
     serves: bool
-    """If it does not, it may be removed only as long as it does not."""
+    """Whether its slurmd serves. If not, it may be removed only while that stays so."""
     reason: str
-    """Why, in words that follow its name."""
+    """Why, as a phrase that follows its name."""
 
 
 def overdue_workers(observation: Observation, registrations: Registrations) -> Mapping[WorkerName, OverdueWorker]:
-    """The workers that a whole view shows to be no use."""
+    """The overdue workers by a complete observation."""
     known_to_slurm = {node.name for node in observation.snapshot.nodes or ()}
     known_to_slurm |= {name for job in observation.snapshot.running or () for name in job.nodes}
-    fresh = _seconds(observation.snapshot.taken_at, observation.now) <= FRESH_SECONDS
+    fresh = _seconds(observation.snapshot.taken_at, observation.now) <= SNAPSHOT_FRESH_SECONDS
     found: dict[WorkerName, OverdueWorker] = {}
     for worker in observation.edge.workers or ():
         each = registrations.unregistered.get(worker.name)
@@ -143,7 +143,7 @@ def overdue_workers(observation: Observation, registrations: Registrations) -> M
 
 
 def recovered(observation: Observation, state: FleetState) -> frozenset[WorkerName]:
-    """Workers named as unregistered that stand, and have registered or begun to serve by now."""
+    """Active workers that were named as unregistered, and have registered or begun to serve since."""
     if not observation.whole:
         return frozenset()
     registered = {node.name for node in observation.snapshot.nodes or ()}

@@ -1,4 +1,4 @@
-"""What was decided for a cluster, and what stands with its Slurm: the state that outlives a scaler."""
+"""A cluster's stored state: what was decided, and what was requested from its Slurm. It outlives a scaler process."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -12,74 +12,75 @@ from clusterra_scaler.planner.observed.breakers import Breaker
 
 
 class FleetState(Wire):
-    """A cluster's durable state: what was decided, and what scaling down has got to."""
+    """A cluster's stored state: its targets, and how far each scale-down has got."""
 
     generation: int = 0
-    """Counts the decisions; 0 before the first."""
+    """Number of the last decision that changed the targets; 0 before the first."""
     fence: int = 0
-    """The lease of the replica that wrote it."""
+    """The fencing token of the replica that wrote it."""
     snapshot_generation: int = 0
+    """The generation of the snapshot that the last decision was made from."""
     decided_at: Moment
     targets: tuple[ShapeTarget, ...] = ()
-    """Every shape that was ever wanted: one that is not listed would be left alone by the edge."""
+    """A target for every shape that was ever wanted: the edge leaves a shape without a target alone."""
     ceilings: dict[ShapeName, int] = Field(default_factory=dict)
-    """The most workers of a shape that any desired state asked for since the last one the edge acknowledged."""
+    """For each shape, the most workers that any desired state has asked for since the last one the edge applied."""
     drains: dict[WorkerName, Moment] = Field(default_factory=dict)
-    """Our drains that Slurm accepted, and when."""
+    """Our drains that Slurm has accepted, and when."""
     undrains: dict[WorkerName, Moment] = Field(default_factory=dict)
-    """Undrains that may still reach Slurm, and when they were decided: asked for, and not answered for certain."""
+    """Undrains that may still reach Slurm because they have no certain answer, and when they were decided."""
     bookings: tuple[Booking, ...] = ()
-    """For which jobs workers were bought that come (`packing` alone)."""
+    """The jobs that unregistered workers were bought for (policy `packing` only)."""
     moves: dict[WorkerName, Moment] = Field(default_factory=dict)
-    """The drains that were begun in the last minute before the latest of them, and when each was asked for first."""
+    """The drains that count against the drain budget: those of the last minute, and when each was first requested."""
     boot_p99_seconds: dict[ShapeName, float] = Field(default_factory=dict)
-    """For how long nearly all workers of a shape boot, as far as it was known at the last decision."""
+    """The 99th percentile of each shape's provisioning latency, as learned by the last decision."""
     breakers: tuple[Breaker, ...] = ()
-    """One at most for each shape of the catalogue."""
+    """At most one circuit breaker for each shape of the catalogue."""
     keep_seconds: dict[ShapeName, float] = Field(default_factory=dict)
-    """For how long it pays to keep an idle worker of a shape, as far as it had been learned then."""
+    """The keep-alive time of each shape's idle workers, as learned by the last decision."""
 
     @classmethod
     def undecided(cls, at: datetime) -> "FleetState":
-        """The state of a cluster that nothing was decided for."""
+        """The state of a cluster before its first decision."""
         return cls(decided_at=at)
 
     @property
     def committed(
         self,
     ) -> tuple[dict[WorkerName, Moment], dict[WorkerName, Moment], dict[WorkerName, Moment], tuple[Breaker, ...]]:
-        """What must be in the record before more is done: what stands with Slurm, and what may not be bought."""
+        """The fields that must be stored before the scaler acts further, even if the targets are unchanged."""
         return (self.drains, self.undrains, self.moves, self.breakers)
 
     def target(self, shape: ShapeName) -> ShapeTarget | None:
-        """What was decided for a shape."""
+        """The target of a shape."""
         return next((target for target in self.targets if target.shape == shape), None)
 
     @property
     def victims(self) -> frozenset[WorkerName]:
-        """All workers that may be removed, and may be gone already."""
+        """All workers that the edge may remove, and may have removed already."""
         return frozenset(name for target in self.targets for name in (*target.victims, *target.unregistered))
 
     def taken_over(self, fence: int, at: datetime) -> "FleetState":
-        """The same wishes as decided by the holder of a new lease, told to the edge as a state of its own."""
+        """The same targets as the next generation under a new lease."""
         return self.model_copy(update={"generation": self.generation + 1, "fence": fence, "decided_at": at})
 
     def with_recovered(self, workers: Collection[WorkerName]) -> "FleetState":
-        """With workers that were named as unregistered and stand again, beside those that were ordered meanwhile."""
+        """Reinstate workers that were named as unregistered, in addition to the replacements ordered for them."""
         if not workers:
             return self
         return self.model_copy(update={"targets": tuple(_with_recovered(target, workers) for target in self.targets)})
 
     def drained(self, node: WorkerName, accepted_at: datetime) -> "FleetState":
-        """With a drain that Slurm accepted."""
+        """Add a drain that Slurm has accepted."""
         return self.model_copy(update={"drains": {**self.drains, node: accepted_at}})
 
     def undrain_settled(self, node: WorkerName) -> "FleetState":
-        """With an undrain that can reach Slurm no more: it was carried out or refused, and no earlier one was lost."""
+        """Drop an undrain that can no longer reach Slurm: it was answered, and no earlier one was left unanswered."""
         return self.model_copy(update={"undrains": {name: at for name, at in self.undrains.items() if name != node}})
 
     def desired(self) -> DesiredState:
-        """What the edge is told."""
+        """The desired state that the edge receives."""
         return DesiredState(
             generation=self.generation,
             fence=self.fence,
@@ -90,6 +91,6 @@ class FleetState(Wire):
 
 
 def _with_recovered(target: ShapeTarget, workers: Collection[WorkerName]) -> ShapeTarget:
-    left = tuple(name for name in target.unregistered if name not in workers)
-    back = len(target.unregistered) - len(left)
-    return target.model_copy(update={"unregistered": left, "replicas": target.replicas + back})
+    unregistered = tuple(name for name in target.unregistered if name not in workers)
+    reinstated = len(target.unregistered) - len(unregistered)
+    return target.model_copy(update={"unregistered": unregistered, "replicas": target.replicas + reinstated})

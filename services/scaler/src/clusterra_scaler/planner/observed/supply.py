@@ -1,4 +1,4 @@
-"""What there is and what is coming: the room that pending jobs could use without buying anything."""
+"""The supply: the capacity of present and coming workers that pending jobs can use without a purchase."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -35,59 +35,62 @@ _UNUSABLE = frozenset({
 
 Kind = Literal["node", "booting", "ordered", "draining", "new"]
 _ORDER: Mapping[Kind, int] = {"node": 0, "draining": 1, "booting": 2, "ordered": 3, "new": 4}
-"""In which Slurm could have them."""
+"""The order in which they become available to Slurm."""
 
 
 @dataclass(slots=True)
 class SupplyBin:
-    """Room on one worker: free CPUs, MiB and generic resources. It is filled in place."""
+    """The free capacity of one worker: CPUs, MiB of memory and generic resources. Assignments fill it in place."""
 
     kind: Kind
     name: WorkerName
-    """Empty for a worker that has no name yet."""
+    """Empty for an ordered or new worker, which has no name yet."""
     shape: ShapeName
-    """Empty for a node that is no worker of ours."""
+    """Empty for a node that is not one of our workers."""
     features: frozenset[str]
     cpus: int
     memory_mib: int
     gres: Free
-    """Never changed itself, but exchanged."""
+    """An immutable mapping; a change replaces it."""
     empty: bool
+    """Whether no job runs on the worker."""
     weight: int = 1
-    """Slurm gives a job what it can of the lowest first."""
+    """Slurm allocates nodes of the lowest weight first."""
     only_for_uid: int | None = None
-    """Nobody else's jobs may go there."""
+    """If set, only this user's jobs may be assigned."""
     used: bool = False
+    """Whether a job was assigned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """The cluster's workers, joined from what Slurm, the edge and our own decisions say of them."""
+    """The cluster's workers, joined from Slurm's nodes, the edge's workers and the targets of our own decisions."""
 
     bins: list[SupplyBin]
-    """Nodes, those whose drain is ours and can be taken back, and booting workers."""
+    """Usable nodes, nodes that we drain and can undrain, and booting workers."""
     ordered: Mapping[ShapeName, int]
-    """Workers that were ordered and that the edge has not told of. An order stands until the edge has filled it: it
-    tries for as long as it is told to, and ordering more would help nobody."""
+    """Workers that were ordered and that the edge does not report yet. An order stands until the edge has filled it:
+    the edge keeps trying for as long as the target asks for it, so that ordering more would not help."""
     specs: Mapping[ShapeName, WorkerSpec]
-    """The shapes that can be ordered, and those that were."""
+    """The shapes of the catalogue and of all targets."""
     workers: Mapping[WorkerName, Worker]
-    """Workers that stand: booting or running, of a shape of ours, and no victims. Empty before the edge has told.
-    Those whose machine will be taken away stand as long as the edge counts them, and are room for nothing."""
+    """Active workers: booting or running, of a known shape, and not victims. Empty before the edge's first report.
+    Interrupted workers are active for as long as the edge reports them, but have no bin."""
     nodes: Mapping[str, NodeState]
-    """Slurm's nodes; empty when they are not known."""
+    """Slurm's nodes; empty if they are unknown."""
     standing: Counter[ShapeName]
+    """The number of active workers of each shape. Before the edge's first report it counts Slurm's nodes."""
     ours: frozenset[str]
-    """Slurm's nodes that are workers of a shape of ours, there or not."""
+    """Slurm's nodes that are workers of a known shape, whether the edge has them or not."""
     leaving: Counter[ShapeName]
-    """Workers that are there and do not stand, such as victims."""
+    """The number of present workers of each shape that are not active, such as victims."""
 
 
 def supply_of(observation: Observation, state: FleetState, latency: ProvisioningLatency) -> Supply:
-    """Join the three views.
+    """Join Slurm's nodes, the edge's workers and the targets.
 
-    A worker that Slurm has and the edge has not told of is no supply: either it is dead, or it is one of those
-    ordered, and counted so. Before the edge has told anything, Slurm's nodes are taken for its workers.
+    A node whose worker the edge does not report is no supply: either the worker is dead, or it is an ordered one and
+    counted as such. Before the edge's first report, Slurm's nodes count as its workers.
     """
     specs = {target.shape: target.worker for target in state.targets}
     specs |= {shape.name: shape.worker for shape in observation.binding.catalogue.shapes}
@@ -111,50 +114,51 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
     in_use = _InUse(observation.snapshot.running or ())
     bins: list[SupplyBin] = []
     for node in nodes.values():
-        lost = listed is not None and node.name in ours and node.name not in workers
-        if lost or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
+        unreported = listed is not None and node.name in ours and node.name not in workers
+        if unreported or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
             continue
         if node.name in workers and workers[node.name].leaves_by is not None:
             continue
-        unseen_drain = not node.draining and (node.name in state.drains or node.name in state.undrains)
-        kind: Kind = "draining" if drained_by_us(node) or unseen_drain else "node"
+        unconfirmed_drain = not node.draining and (node.name in state.drains or node.name in state.undrains)
+        kind: Kind = "draining" if drained_by_us(node) or unconfirmed_drain else "node"
         if kind == "draining" or not node.draining:
             shape = ours.get(node.name, "")
             bins.append(_node_bin(kind, node, shape, specs.get(shape), in_use))
     bins += [
         spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
         for worker in workers.values()
-        if _still_boots(worker, nodes.get(worker.name), observation.now, limits_seconds[worker.shape])
+        if _is_booting(worker, nodes.get(worker.name), observation.now, limits_seconds[worker.shape])
     ]
     ordered = {target.shape: max(0, target.replicas - standing[target.shape]) for target in state.targets}
     return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(ours), leaving)
 
 
 def drained_by_us(node: NodeState) -> bool:
-    """Whether it is drained for our reason: only such a drain may be taken back, or lead to a removal."""
+    """Whether the drain has our reason: only such a drain may be undone by us, or lead to a removal."""
     return node.draining and node.reason.startswith(DRAIN_REASON_PREFIX)
 
 
 def shape_of(node: NodeState, shapes: Mapping[ShapeName, WorkerSpec]) -> ShapeName:
-    """The shape whose name is among a node's features; empty for a node that is no worker of ours."""
+    """The shape that a node names among its features; empty for a node that is not one of our workers."""
     return next((feature for feature in node.features if feature in shapes), "")
 
 
 def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> SupplyBin:
-    """A worker that nothing runs on yet."""
+    """The bin of an empty worker."""
     has = gres.of_worker(spec.gres)
     features = frozenset(spec.features)
     return SupplyBin(kind, name, shape, features, spec.cpus, spec.memory_mib, has, empty=True, weight=spec.weight)
 
 
-def _still_boots(worker: Worker, node: NodeState | None, now: datetime, limit_seconds: float) -> bool:
+def _is_booting(worker: Worker, node: NodeState | None, now: datetime, limit_seconds: float) -> bool:
+    """Whether an unregistered worker is expected to come: not interrupted, and younger than its shape's limit."""
     if worker.leaves_by is not None or not (node is None or node.gone):
         return False
     return (now - worker.started_at).total_seconds() < limit_seconds
 
 
 class _InUse:
-    """What running jobs have by node; of the CPUs a job of several nodes is taken to have the same number on each."""
+    """What running jobs use on each node. A job of several nodes is assumed to use as many CPUs on each of them."""
 
     def __init__(self, running: Iterable[RunningJob]) -> None:
         self.cpus: Counter[str] = Counter()
@@ -167,10 +171,11 @@ class _InUse:
 
 
 def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | None, in_use: _InUse) -> SupplyBin:
-    """What a node has for the jobs that the snapshot calls pending.
+    """The bin of a node, for the jobs that the snapshot lists as pending.
 
-    A snapshot's jobs and nodes may be read one after the other. What is in use is told by the jobs: a job that has
-    started in between is still pending here, and must find room where it runs by now. The memory follows the CPUs.
+    A snapshot reads jobs and nodes one after the other. The running jobs tell what is in use: a job that has started in
+    between is still listed as pending, and must fit into the capacity that it already uses. The memory in use is
+    adjusted in proportion to the CPUs.
     """
     has = gres.typed(node.gres, gres.of_worker(spec.gres if spec else ""))
     cpus_in_use = in_use.cpus[node.name]
@@ -194,8 +199,8 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
 
 
 def best_fit(candidate: SupplyBin) -> tuple[int, int, bool, int, int, str]:
-    """How bins are sorted: what is there first, then what is coming; then as Slurm does by their weight; the busy
-    before the idle, the smallest first."""
+    """The sort key of best fit: by availability, then by Slurm's weight, busy workers before empty ones, least free
+    capacity first."""
     return (
         _ORDER[candidate.kind],
         candidate.weight,

@@ -1,1 +1,1 @@
-"""What pending jobs ask for."""
+"""What pending jobs request from nodes, and what running jobs cost."""

@@ -1,4 +1,4 @@
-"""Which pending jobs could start if there were nodes, and what each needs of them."""
+"""Finds the pending jobs that more nodes would start, and what each of them needs of its nodes."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -12,35 +12,36 @@ from clusterra_contracts.queue import PendingJobs
 from clusterra_scaler.planner.requests import gres
 from clusterra_scaler.planner.requests.constraints import Layout, UnreadableConstraint, layouts
 from clusterra_scaler.planner.requests.gres import Gres, UnreadableGres
-from clusterra_scaler.planner.requests.pending_reasons import cause_of
+from clusterra_scaler.planner.requests.pending_reasons import cause_of_reason
 
 DEFAULT_MEMORY_MIB_PER_CPU = 2048
-"""For a job that names no memory: what a worker of the cheapest family has."""
+"""For jobs without a memory request: the memory per CPU of the cheapest family."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one node must have for a job or its share of it. Memory in MiB."""
+    """The requirements of a job, or of one node's share of a job, on that node. Memory in MiB."""
 
     cpus: int
     memory_mib: int
     constraint: str = ""
-    """Of the features of this node: no counts."""
+    """A constraint on the features of this node, without node counts."""
     gres: tuple[Gres, ...] = ()
     exclusive: bool = False
-    """The node must be empty and is the job's alone."""
+    """Whether the node must be empty and is allocated to this job alone."""
     only_with_uid: int | None = None
-    """Nobody else may have jobs there."""
+    """If set, the node must hold no other user's jobs."""
     node: str = ""
-    """It must be this very node."""
+    """The only node that will do; empty if any may."""
     not_nodes: frozenset[str] = frozenset()
+    """Nodes that the job excludes by name."""
     unreadable: str = ""
-    """Why nobody can tell what it needs, in words; empty where all is understood."""
+    """Why the requirements cannot be parsed; empty if they can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Nodes of one job that need the same."""
+    """Those nodes of a job that have the same requirements."""
 
     need: Need
     nodes: int = 1
@@ -48,33 +49,34 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`count` jobs, each of which needs all the nodes of its parts at the same time, no two the same."""
+    """`count` equal jobs, each of which needs all nodes of its parts at the same time, all of them different."""
 
     job_ids: tuple[JobId, ...]
     count: int
     parts: tuple[Part, ...]
     uid: int
     limit_seconds: float | None
-    """How long it may run, where it has a limit."""
+    """The time limit; None for no limit."""
     submitted_at: datetime
-    """When the first of them was submitted."""
+    """When the first of the jobs was submitted."""
     extra: str
-    """What it asks of the Extra of nodes."""
+    """The jobs' expression on the Extra of nodes (`sbatch --extra`)."""
 
     @property
     def nodes(self) -> int:
-        """How many nodes one job needs."""
+        """The number of nodes that one job needs."""
         return sum(part.nodes for part in self.parts)
 
 
 type Fits = Callable[[Need], bool]
-"""Whether a new worker could have what is needed of a node."""
+"""Tells whether some new worker would meet the requirements on a node."""
 
 
 def startable(pending: Iterable[PendingJobs], partition: str, now: datetime, fits: Fits) -> list[Demand]:
-    """The demand of the jobs of a partition that wait for nodes and for nothing else.
+    """Return the demand of a partition's jobs that wait for nodes and for nothing else.
 
-    The components of a heterogeneous job are one demand, and none while one of them waits for something else.
+    The components of a heterogeneous job form one demand, unless one of them waits for something else: then the job
+    has no demand.
     """
     demands: list[Demand] = []
     components: defaultdict[tuple[JobId, int], list[PendingJobs]] = defaultdict(list)
@@ -90,30 +92,31 @@ def startable(pending: Iterable[PendingJobs], partition: str, now: datetime, fit
 
 
 def waits_for_nodes(group: PendingJobs, now: datetime) -> bool:
-    """Whether Slurm would start these jobs if there were nodes.
+    """Whether Slurm would start these jobs if it had more nodes.
 
-    A reservation has its nodes already. A job that Slurm holds for want of a fitting node is released by one that
-    registers. Of a job that may run in several partitions Slurm tells what the one says that it tried last: where one
-    does not allow the job, that and the want of nodes in another take turns each second.
+    A reservation already has its nodes. A job that Slurm holds because no node fits (`BadConstraints`) is released
+    when a fitting node registers. For a job that may run in several partitions Slurm reports the reason of the
+    partition it tried last: if one partition does not allow the job, its reason alternates every second with the lack
+    of nodes in another.
     """
     if group.dependent or group.reservation or (group.begins_at is not None and group.begins_at > now):
         return False
-    cause = cause_of(group.reason)
+    cause = cause_of_reason(group.reason)
     if cause == "fitting node":
         return True
     return not group.held and (cause == "nodes" or (cause == "partition" and "," in group.partition))
 
 
 def unknown_reasons(pending: Iterable[PendingJobs]) -> tuple[str, ...]:
-    """Reasons of Slurm that nothing is known of: their jobs are taken to wait for something else than nodes."""
-    return tuple(sorted({group.reason for group in pending if cause_of(group.reason) is None}))
+    """Return the reasons that the scaler does not know. Jobs with such a reason are assumed not to wait for nodes."""
+    return tuple(sorted({group.reason for group in pending if cause_of_reason(group.reason) is None}))
 
 
 def demand_of(groups: Sequence[PendingJobs], fits: Fits) -> Demand:
-    """What equal jobs ask for, or the components of one heterogeneous job.
+    """Return the demand of one group of equal jobs, or of the components of one heterogeneous job.
 
-    A job that may run on few nodes or many is asked for on as few as new workers could be; where none could, on the
-    fewest it allows.
+    A job with a range of node counts counts with the fewest nodes that new workers could be; if none could, with the
+    fewest that it allows.
     """
     return Demand(
         job_ids=tuple(job_id for group in groups for job_id in group.job_ids),
@@ -131,57 +134,58 @@ def _could_start(group: PendingJobs, partition: str, now: datetime) -> bool:
 
 
 def _parts(group: PendingJobs, fits: Fits) -> tuple[Part, ...]:
-    least = group.nodes
+    min_nodes = group.nodes
     try:
         asked = gres.read(group.gres)
-        fewest = _alternatives(group, asked, least)
+        on_min_nodes = _alternatives(group, asked, min_nodes)
     except (UnreadableConstraint, UnreadableGres) as error:
-        return (Part(Need(group.cpus, 0, unreadable=str(error)), least),)
+        return (Part(Need(group.cpus, 0, unreadable=str(error)), min_nodes),)
 
-    found = _fitting(fewest, fits)
+    found = _first_fitting(on_min_nodes, fits)
     if found is not None:
         return found
-    most = _most(group, asked)
+    max_nodes = _max_nodes(group, asked)
 
-    def on_more(nodes: int) -> tuple[Part, ...] | None:
-        return _fitting(_alternatives(group, asked, nodes), fits)
+    def fitting_parts(nodes: int) -> tuple[Part, ...] | None:
+        return _first_fitting(_alternatives(group, asked, nodes), fits)
 
-    if most > least and on_more(most) is not None:
-        # More nodes need less of each: the fewest that fit are found by halving.
-        found = on_more(bisect_left(range(most), True, lo=least, key=lambda nodes: on_more(nodes) is not None))
-    return found or fewest[0]
-
-
-def _most(group: PendingJobs, asked: Iterable[gres.Asked]) -> int:
-    """Each node runs a task, or has one of the GPUs that the job asked for as a whole."""
-    of_the_job = (each.gres.count for each in asked if each.per == "job")
-    return max(group.nodes, group.max_nodes or max(group.tasks or 1, *of_the_job, 1))
+    if max_nodes > min_nodes and fitting_parts(max_nodes) is not None:
+        # The requirements on each node shrink with the number of nodes, so bisection finds the fewest that fit.
+        fewest = bisect_left(range(max_nodes), True, lo=min_nodes, key=lambda nodes: fitting_parts(nodes) is not None)
+        found = fitting_parts(fewest)
+    return found or on_min_nodes[0]
 
 
-def _fitting(alternatives: Iterable[tuple[Part, ...]], fits: Fits) -> tuple[Part, ...] | None:
-    """The first for which there could be workers."""
+def _max_nodes(group: PendingJobs, asked: Iterable[gres.Asked]) -> int:
+    """The most nodes a job can use: each runs a task, or has one of the GPUs that the job requests in total."""
+    job_totals = (each.gres.count for each in asked if each.per == "job")
+    return max(group.nodes, group.max_nodes or max(group.tasks or 1, *job_totals, 1))
+
+
+def _first_fitting(alternatives: Iterable[tuple[Part, ...]], fits: Fits) -> tuple[Part, ...] | None:
+    """The first alternative of which all nodes could be new workers."""
     return next((parts for parts in alternatives if all(part.need.node or fits(part.need) for part in parts)), None)
 
 
 def _alternatives(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int) -> list[tuple[Part, ...]]:
-    """What the nodes need where the job runs on so many, in the order of preference."""
-    return [tuple(_laid_out(group, asked, layout)) for layout in layouts(group.features, nodes)]
+    """The requirements on the nodes if the job runs on this many, in the order of preference."""
+    return [tuple(_parts_of_layout(group, asked, layout)) for layout in layouts(group.features, nodes)]
 
 
-def _laid_out(group: PendingJobs, asked: tuple[gres.Asked, ...], layout: Layout) -> Iterator[Part]:
+def _parts_of_layout(group: PendingJobs, asked: tuple[gres.Asked, ...], layout: Layout) -> Iterator[Part]:
     nodes = sum(count for _, count in layout)
-    required = list(group.required_nodes)
+    required_nodes = list(group.required_nodes)
     for constraint, count in layout:
-        named = [required.pop(0) for _ in range(min(count, len(required)))]
+        named = [required_nodes.pop(0) for _ in range(min(count, len(required_nodes)))]
         yield from (Part(_need(group, asked, nodes, constraint, node)) for node in named)
         if count > len(named):
             yield Part(_need(group, asked, nodes, constraint), count - len(named))
 
 
 def _need(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int, constraint: str, node: str = "") -> Need:
-    """The share of the busiest of `nodes` nodes: tasks and GPUs are dealt out evenly, and no task is split."""
-    in_one_piece = -(-group.cpus // group.cpus_per_task)
-    cpus = max(-(-in_one_piece // nodes) * group.cpus_per_task, group.cpus_per_node)
+    """The requirements on the busiest of `nodes` nodes: tasks and GPUs are spread evenly, and no task is split."""
+    tasks = -(-group.cpus // group.cpus_per_task)
+    cpus = max(-(-tasks // nodes) * group.cpus_per_task, group.cpus_per_node)
     resources = gres.on_node(asked, -(-(group.tasks or 1) // nodes), nodes)
     return Need(
         cpus=cpus,

@@ -1,8 +1,8 @@
-"""Which workers with GPUs are kept for the jobs that ask for GPUs.
+"""Reserves workers with GPUs for the jobs that request GPUs.
 
-A job that asks for none leaves workers with GPUs alone, for they cost many times what it uses of them, unless its
-constraint allows nothing else. That is a matter of all shapes of a cluster, also of those that cannot be had now: for
-want of cheap workers nobody wishes to pay for dear ones.
+A job without GPUs must not use a worker with GPUs, which costs many times what the job uses of it, unless its
+constraint allows no other shape. All shapes of the catalogue count, also those that are unavailable at the moment: a
+shortage of cheap workers is no reason to pay for expensive ones.
 """
 
 from collections.abc import Iterable
@@ -17,26 +17,28 @@ _NONE: frozenset[ShapeName] = frozenset()
 
 
 class GpuShapes:
-    """Those of a cluster's whole catalogue."""
+    """The shapes with GPUs in a cluster's catalogue, and the jobs that must not use them."""
 
-    def __init__(self, whole: Catalogue) -> None:
-        self.names = frozenset(shape.name for shape in whole.shapes if shape.gpu_count)
-        self._others = [shape.worker.features for shape in whole.shapes if not shape.gpu_count]
-        self._excluded: dict[str, frozenset[ShapeName]] = {}
+    def __init__(self, catalogue: Catalogue) -> None:
+        """`catalogue` is the complete one, including shapes that are unavailable at the moment."""
+        self.names = frozenset(shape.name for shape in catalogue.shapes if shape.gpu_count)
+        self._features_without_gpus = [shape.worker.features for shape in catalogue.shapes if not shape.gpu_count]
+        self._excluded_by_constraint: dict[str, frozenset[ShapeName]] = {}
 
     def excluded_shapes(self, need: Need) -> frozenset[ShapeName]:
-        """The shapes whose workers are not for such a job. Where it names its node, it has that."""
+        """The shapes whose workers a job must not use. A job that names its node may use that node."""
         if not self.names or need.gres or need.node or need.unreadable:
             return _NONE
         return self.excluded_by_constraint(need.constraint)
 
     def excluded_for_all(self, needs: Iterable[Need]) -> frozenset[ShapeName]:
-        """The shapes whose workers are for none of these jobs."""
+        """The shapes whose workers none of these jobs may use."""
         return self.names.intersection(*map(self.excluded_shapes, needs))
 
     def excluded_by_constraint(self, constraint: str) -> frozenset[ShapeName]:
-        """The same for a job that asks for no GPUs. Raises UnreadableConstraint."""
-        if constraint not in self._excluded:
+        """The shapes that a job without GPUs must not use, by its constraint. Raises UnreadableConstraint."""
+        if constraint not in self._excluded_by_constraint:
             allows = parse(constraint)
-            self._excluded[constraint] = self.names if any(map(allows, self._others)) else _NONE
-        return self._excluded[constraint]
+            allows_others = any(map(allows, self._features_without_gpus))
+            self._excluded_by_constraint[constraint] = self.names if allows_others else _NONE
+        return self._excluded_by_constraint[constraint]

@@ -1,7 +1,7 @@
-"""Generic resources: what a job asks for as its share of one node, and what of that a node has free.
+"""Generic resources (GRES): what a job requests on one node, and what a node has free.
 
-What a node has is a mapping from name and type to a number, as in `NodeState.gres`: `{"gpu:h100": 8}`. A job that asks
-for a type gets that type; one that asks for none gets any, also of several types.
+A node's resources are a mapping from name and type to a count, as in `NodeState.gres`: `{"gpu:h100": 8}`. A request
+with a type is met by that type only. A request without a type is met by any types, also by several together.
 """
 
 import re
@@ -12,19 +12,19 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 type Free = Mapping[str, int]
-"""By name and type, how many there are or are left."""
+"""Counts by name and type: of all that a node has, or of what is free."""
 
 _ITEM = re.compile(r"(node|task|job)/([^=,]+)=(\d+)")
 GPU = "gpu"
 
 
 class UnreadableGres(ValueError):
-    """Not in the spelling of `PendingJobs.gres`."""
+    """The text does not have the format of `PendingJobs.gres`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gres:
-    """So many of one kind; `name` is `gpu`, or with a type `gpu:h100`."""
+    """A count of one resource; `name` is `gpu`, or `gpu:h100` with a type."""
 
     name: str
     count: int
@@ -34,19 +34,19 @@ class Gres:
 
 
 class Asked(NamedTuple):
-    """One item of what a job asks for."""
+    """One item of a job's request: a count per node, per task or per job."""
 
     per: Literal["node", "task", "job"]
     gres: Gres
 
 
 def read(text: str) -> tuple[Asked, ...]:
-    """The items of `PendingJobs.gres`. Raises UnreadableGres."""
+    """Parse `PendingJobs.gres`. Raises UnreadableGres."""
     return tuple(_items(text)) if text else ()
 
 
 def on_node(asked: tuple[Asked, ...], tasks: int, nodes: int) -> tuple[Gres, ...]:
-    """What one of `nodes` nodes must have at most, where it runs `tasks` tasks, in the order of the names."""
+    """The most that one of `nodes` nodes must have if it runs `tasks` tasks, in the order of the names."""
     if not asked:
         return ()
     counts: Counter[str] = Counter()
@@ -57,23 +57,23 @@ def on_node(asked: tuple[Asked, ...], tasks: int, nodes: int) -> tuple[Gres, ...
 
 
 def gpus(asked: tuple[Gres, ...]) -> int:
-    """How many GPUs, of whatever type."""
+    """The number of requested GPUs of all types."""
     return sum(each.count for each in asked if each.name.partition(":")[0] == GPU)
 
 
 def gpus_of(has: Free) -> int:
-    """The same of what there is."""
+    """The number of GPUs of all types that a node or worker has."""
     return sum(count for name, count in has.items() if name.partition(":")[0] == GPU)
 
 
 def names_a_type(asked: tuple[Gres, ...]) -> bool:
-    """Whether not any type will do."""
+    """Whether a request is for resources of certain types."""
     return any(":" in each.name for each in asked)
 
 
 @lru_cache(maxsize=256)
 def of_worker(text: str) -> Free:
-    """What a worker has, by `WorkerSpec.gres`."""
+    """Parse `WorkerSpec.gres`."""
     counts: Counter[str] = Counter()
     for item in filter(None, text.split(",")):
         name, _, count = item.rpartition(":")
@@ -82,12 +82,12 @@ def of_worker(text: str) -> Free:
 
 
 def asking_for(has: Free) -> tuple[Gres, ...]:
-    """As if a job asked for so much."""
+    """A request for exactly these resources."""
     return tuple(Gres(name, count) for name, count in has.items())
 
 
 def typed(has: Free, worker: Free) -> Free:
-    """What a node has, with the types that a worker of its shape has where Slurm tells none."""
+    """A node's resources with the types of its shape's `worker`, if Slurm reports the same counts without types."""
     kinds: Counter[str] = Counter()
     for name, count in worker.items():
         kinds[name.partition(":")[0]] += count
@@ -95,7 +95,7 @@ def typed(has: Free, worker: Free) -> Free:
 
 
 def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
-    """How many jobs that ask for so much, at least for one of something, have room at once."""
+    """The number of jobs with this request that fit at the same time. The request must not be empty."""
     if len(asked) == 1:
         return _left_of(asked[0].name, free) // asked[0].count
     counts: Counter[str] = Counter()
@@ -108,19 +108,19 @@ def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
 
 
 def fits(asked: tuple[Gres, ...], free: Free) -> bool:
-    """Whether there is room for a job that asks for so much."""
+    """Whether a request can be met from the free resources."""
     if len(asked) == 1:
         return _left_of(asked[0].name, free) >= asked[0].count
     return not asked or sum(without(asked, free).values()) == sum(free.values()) - sum(each.count for each in asked)
 
 
 def without(taken: Iterable[Gres], free: Free) -> Free:
-    """What is left beside what is taken, as far as it was there.
+    """Subtract what is taken from the free resources, down to zero.
 
-    What has no type is taken where most is left; of what is there without a type any type is taken.
+    An untyped request takes from the type with the most left. It also takes resources that have no type.
     """
     left = dict(free)
-    # Who asks for no type can use what the others leave.
+    # Typed requests come first: untyped ones can use whatever is left.
     for each in sorted(taken, key=lambda each: ":" not in each.name):
         count = each.count
         for name in sorted(_of_kind(each.name, left), key=lambda name: (-left[name], name)):
@@ -149,6 +149,6 @@ def _items(text: str) -> Iterator[Asked]:
     for item in text.split(","):
         match = _ITEM.fullmatch(item)
         if match is None:
-            raise UnreadableGres(f"the generic resources cannot be read: {item!r}")
+            raise UnreadableGres(f"the generic resources cannot be parsed: {item!r}")
         per: Literal["node", "task", "job"] = "node" if match[1] == "node" else "task" if match[1] == "task" else "job"
         yield Asked(per, Gres(match[2], int(match[3])))

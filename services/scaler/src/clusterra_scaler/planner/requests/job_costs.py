@@ -1,4 +1,4 @@
-"""What running jobs cost, by one look at the queue."""
+"""The cost of running jobs, from one snapshot of the queue."""
 
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding
@@ -7,9 +7,9 @@ from clusterra_scaler.planner.requests.gres import gpus_of
 
 
 class JobCosts:
-    """A job costs its share, by CPU or by GPU, whichever is more, of the price of its nodes.
+    """Charges a job its share of the price of its nodes: by CPU or by GPU, whichever is more.
 
-    A node of no shape in the catalogue has no price.
+    A node whose shape is not in the catalogue has no price.
     """
 
     def __init__(self, snapshot: QueueSnapshot, binding: ClusterBinding) -> None:
@@ -22,7 +22,7 @@ class JobCosts:
         self._gpus = {node.name: max(gpus_of(node.gres), 1) for node in snapshot.nodes or ()}
 
     def usd_per_hour(self, job: RunningJob) -> float:
-        """Of one job, over all its nodes that are known."""
+        """The cost of one job, over all of its nodes that the snapshot lists."""
         cpus = job.cpus / max(len(job.nodes), 1)
         shares = {
             name: max(cpus / self._cpus[name], gpus_of(job.gres.get(name, {})) / self._gpus[name])

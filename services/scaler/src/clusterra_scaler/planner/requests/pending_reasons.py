@@ -1,4 +1,4 @@
-"""Why Slurm says that a job waits, and whether new nodes would start it: all job reasons of Slurm 26.05."""
+"""The causes behind the reasons that Slurm gives for a pending job: all job reasons of Slurm 26.05."""
 
 import re
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from functools import lru_cache
 from clusterra_contracts.rpc.why import Cause
 
 _REASONS: Mapping[Cause, str] = {
-    # `None` and `SchedDefer` are jobs that the scheduler has not looked at yet. `Constraints` is a first try, with
-    # what the job would prefer, or a job with an `--extra` that no node has. `NodeDown` is one that lost its node.
+    # `None` and `SchedDefer`: the scheduler has not considered the job yet. `Constraints`: a first attempt with the
+    # features that the job prefers, or an `--extra` that no node has. `NodeDown`: the job lost its node.
     "nodes": "None Resources Priority PartitionConfig ReqNodeNotAvail NodeDown SchedDefer Constraints",
     "fitting node": "BadConstraints",
     "time": "BeginTime DeadLine Cleaning Prolog",
     "dependency": "Dependency DependencyNeverSatisfied",
     "throttle": "JobArrayTaskLimit",
     "licence": "Licenses",
-    # Beside what `_LIMIT` knows.
+    # In addition to those that `_LIMIT` matches.
     "limit": """
         AccountingPolicy AssociationJobLimit AssociationResourceLimit AssociationTimeLimit MaxMemPerLimit
         QOSJobLimit QOSResourceLimit QOSTimeLimit QOSUsageThreshold
@@ -29,15 +29,15 @@ _REASONS: Mapping[Cause, str] = {
         BurstBufferOperation
     """,
     "device": "BurstBufferResources BurstBufferStageIn NvidiaImexChannels MpiPortsBusy",
-    # `MaxPoweredUpNodes` bounds the nodes of Slurm's own power saving.
+    # `MaxPoweredUpNodes` is a limit of Slurm's own power saving.
     "site": "FedJobLock MaxPoweredUpNodes",
 }
 
 _LIMIT = re.compile(r"(assoc|qos)(grp|max|min)[a-z]+|max[a-z]+per(account|user)")
-"""Limits of associations and QOS: one for each resource, of a job, node, user, account or group."""
+"""Limits of associations and QOS: one reason for each resource per job, node, user, account or group."""
 
 _TEXTS: Mapping[str, Cause] = {"nodesrequiredforjobaredown": "nodes"}
-"""What stands in the reason's place where Slurm has a sentence for it."""
+"""Sentences that Slurm reports in place of a reason, without spaces and punctuation."""
 
 _CAUSES: Mapping[str, Cause] = {
     **{reason.lower(): cause for cause, reasons in _REASONS.items() for reason in reasons.split()},
@@ -47,10 +47,11 @@ _CAUSES: Mapping[str, Cause] = {
 
 
 @lru_cache(maxsize=1024)
-def cause_of(reason: str) -> Cause | None:
-    """What a job waits for; None for a reason that no Slurm we know has.
+def cause_of_reason(reason: str) -> Cause | None:
+    """The cause behind a reason; None for a reason that no known version of Slurm has.
 
-    Some reasons go on after a comma, as in `ReqNodeNotAvail, UnavailableNodes:w1`; case and underscores do not count.
+    Only the word before the first `,`, `(` or `:` counts, as in `ReqNodeNotAvail, UnavailableNodes:w1`. Case and
+    underscores are ignored.
     """
     word = re.sub(r"[^a-z]", "", re.split(r"[,(:]", reason, maxsplit=1)[0].lower())
     return "limit" if _LIMIT.fullmatch(word) else _CAUSES.get(word)

@@ -1,4 +1,4 @@
-"""What the places say that waiting jobs are to run on: in words, when they start, and what they cost."""
+"""Where waiting jobs are planned to run: as text, with the expected start and the cost."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,32 +17,34 @@ from clusterra_scaler.planner.requests import gres
 from clusterra_scaler.planner.requests.constraints import parse
 from clusterra_scaler.planner.requests.demand import Demand, Need
 
-_SPELT_OUT = 3
+_NAMED_WORKERS = 3
+"""Maximum number of worker names in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """Of jobs that wait for nodes: equal ones, an array's tasks, or the components of one."""
+class Forecast:
+    """The plan for one demand of jobs that wait for nodes: equal jobs, an array's tasks, or a job's components."""
 
     groups: Sequence[PendingJobs]
     demand: Demand
     places: tuple[Place, ...]
+    """The workers that they are planned to run on."""
     unmet: Sequence[Unmet] = ()
-    """Those of them that get no worker now."""
+    """Those of the jobs that get no worker now."""
     not_bought: frozenset[ShapeName] = frozenset()
-    """Shapes of which workers would be bought, if anything were done."""
+    """Shapes that the plan would buy but the scaler does not, because it is in shadow mode."""
 
     def text(self, observation: Observation, at: datetime) -> str:
-        """Which workers they wait for, or why there are none."""
+        """Describe which workers the jobs wait for, or why there are none."""
         sentences = []
         if self.groups[0].held:
-            sentences.append("Slurm holds it until a node registers that fits it.")
+            sentences.append("Slurm holds it until a fitting node registers.")
         if self.places:
             sentences.append(self._places_text(observation, at))
-        without: Counter[str] = Counter()
+        count_by_reason: Counter[str] = Counter()
         for each in self.unmet:
-            without[each.reason] += each.count
-        for reason, count in without.items():
+            count_by_reason[each.reason] += each.count
+        for reason, count in count_by_reason.items():
             if count == self.demand.count:
                 sentences.append(f"No worker is bought for it now: {reason}.")
             else:
@@ -50,15 +52,15 @@ class Outlook:
         return " ".join(sentences) or "It waits for nodes."
 
     def expected_start(self, observation: Observation, latency: ProvisioningLatency, at: datetime) -> datetime | None:
-        """When all of their places are ready; None where that is not known, or not for all of them."""
+        """When all places of the jobs are expected to be ready; None if that is unknown for any of them."""
         if self.unmet or not self.places:
             return None
         started = {worker.name: worker.started_at for worker in observation.edge.workers or ()}
         ready = [at]
         for place in self.places:
-            if place.kind in ("node", "draining") and self._has_room(place, observation):
+            if place.kind in ("node", "draining") and self._has_capacity(place, observation):
                 continue
-            # A busy node is waited for where a new worker would take longer than the jobs on it.
+            # A job is planned onto a busy node only if its jobs should end before a new worker could start.
             seconds = latency.typical_seconds(place.shape)
             if seconds is None:
                 return None
@@ -67,29 +69,34 @@ class Outlook:
         return max(ready)
 
     def usd_per_hour(self, shapes: Sequence[Shape]) -> float | None:
-        """What one job or task costs at these places: where they differ, as much as on average."""
+        """The cost of one job or task at its places. Where the prices of its places differ, their mean counts."""
         if not self.places:
             return None
-        priced = {shape.name: shape for shape in shapes}
-        on = [priced.get(place.shape) for place in self.places]
-        return sum(part.nodes * _mean_usd_per_hour(part.need, on) for part in self.demand.parts)
+        by_name = {shape.name: shape for shape in shapes}
+        shapes_of_places = [by_name.get(place.shape) for place in self.places]
+        return sum(part.nodes * _mean_usd_per_hour(part.need, shapes_of_places) for part in self.demand.parts)
 
     def _places_text(self, observation: Observation, at: datetime) -> str:
-        who, verb = self._who
+        subject, verb = self._subject_and_verb
         nodes = [place for place in self.places if place.kind == "node"]
-        fleet_bin = _names([place.worker for place in nodes if self._has_room(place, observation)])
-        busy = _names([place.worker for place in nodes if not self._has_room(place, observation)])
-        later = f"room on {busy}, where jobs are expected to end before a new worker would be there" if busy else ""
-        coming = [each for each in (later, self._booting(observation, at), self._ordered(), self._taken_back()) if each]
-        if not coming:
-            when = "after jobs of higher priority" if self.groups[0].reason == "Priority" else "at its next look"
-            return f"{who} can start on {fleet_bin}: Slurm does it {when}."
+        free = _names([place.worker for place in nodes if self._has_capacity(place, observation)])
+        busy = _names([place.worker for place in nodes if not self._has_capacity(place, observation)])
+        later = f"capacity on {busy}, where jobs are expected to end before a new worker could start" if busy else ""
+        awaited = [
+            each
+            for each in (later, self._booting_text(observation, at), self._ordered_text(), self._undrained_text())
+            if each
+        ]
+        if not awaited:
+            after_others = self.groups[0].reason == "Priority"
+            when = "after the jobs of higher priority" if after_others else "in its next scheduling cycle"
+            return f"{subject} can start on {free}: Slurm does so {when}."
         several = f"{self.demand.nodes} nodes: " if self.demand.nodes > 1 else ""
-        beside = f", beside room on {fleet_bin}" if fleet_bin else ""
-        return f"{who} {verb} for {several}{' and '.join(coming)}{beside}."
+        addition = f", in addition to capacity on {free}" if free else ""
+        return f"{subject} {verb} for {several}{' and '.join(awaited)}{addition}."
 
-    def _has_room(self, place: Place, observation: Observation) -> bool:
-        """Whether one of them could start there now."""
+    def _has_capacity(self, place: Place, observation: Observation) -> bool:
+        """Whether one of the jobs, or a part of it, fits into the node's free capacity now."""
         node = next((node for node in observation.snapshot.nodes or () if node.name == place.worker), None)
         return node is None or any(
             node.cpus - node.cpus_allocated >= part.need.cpus
@@ -99,7 +106,7 @@ class Outlook:
             for part in self.demand.parts
         )
 
-    def _booting(self, observation: Observation, at: datetime) -> str:
+    def _booting_text(self, observation: Observation, at: datetime) -> str:
         names = [place.worker for place in self.places if place.kind == "booting"]
         if not names:
             return ""
@@ -109,46 +116,48 @@ class Outlook:
             return f"the worker {names[0]}, which has been booting for {seconds:.0f} s"
         return f"the workers {_names(names)}, which have been booting for up to {seconds:.0f} s"
 
-    def _ordered(self) -> str:
+    def _ordered_text(self) -> str:
         shapes = list(dict.fromkeys(place.shape for place in self.places if place.kind in ("ordered", "new")))
         if not shapes:
             return ""
-        one = self.demand.count == 1 and self.demand.nodes == 1
-        named = f"a worker of the shape {shapes[0]}" if one else f"workers of the shape {' and '.join(shapes)}"
+        single = self.demand.count == 1 and self.demand.nodes == 1
+        workers = f"a worker of the shape {shapes[0]}" if single else f"workers of the shape {' and '.join(shapes)}"
         if self.not_bought.issuperset(shapes):
-            return f"{named}, which would be ordered"
-        return f"{named}, which {'is' if one else 'are'} ordered and not started yet"
+            return f"{workers}, which would be ordered"
+        have = "has" if single else "have"
+        return f"{workers}, which {have} been ordered but {have} not started yet"
 
-    def _taken_back(self) -> str:
+    def _undrained_text(self) -> str:
         names = [place.worker for place in self.places if place.kind == "draining"]
         if not names:
             return ""
-        return f"{_names(names)}, which {'is' if len(names) == 1 else 'are'} taken back into work"
+        return f"{_names(names)}, which {'is' if len(names) == 1 else 'are'} being undrained"
 
     @property
-    def _who(self) -> tuple[str, str]:
-        """The subject of a sentence, and its verb."""
+    def _subject_and_verb(self) -> tuple[str, str]:
+        """The subject of a sentence about the jobs, and its verb."""
         count = self.demand.count
         if count == 1:
             return "It", "waits"
         if len(self.groups[0].job_ids) == 1:
             return f"The {count} tasks of the array that may start now", "wait"
-        return f"It and {count - 1} more that ask for the same", "wait"
+        return f"It and {count - 1} more with the same request", "wait"
 
 
 def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SPELT_OUT])
-    return shown if len(names) <= _SPELT_OUT else f"{shown} and {len(names) - _SPELT_OUT} others"
+    shown = ", ".join(names[:_NAMED_WORKERS])
+    return shown if len(names) <= _NAMED_WORKERS else f"{shown} and {len(names) - _NAMED_WORKERS} others"
 
 
 def _share(need: Need, shape: Shape) -> float:
-    """Of the price of a worker, by CPU or by GPU, whichever is more."""
+    """The share of a worker's price that a job is charged: by CPU or by GPU, whichever is more."""
     by_gpu = gres.gpus(need.gres) / shape.gpu_count if shape.gpu_count else 0.0
     return 1.0 if need.exclusive else max(need.cpus / shape.worker.cpus, by_gpu)
 
 
-def _mean_usd_per_hour(need: Need, on: Sequence[Shape | None]) -> float:
+def _mean_usd_per_hour(need: Need, shapes: Sequence[Shape | None]) -> float:
+    """The mean cost of a node's share of a job over the places whose shape can hold it."""
     allows = parse(need.constraint)
-    holding = [each for each in on if each and holds(each, need) and allows(each.worker.features)]
-    shares = [each.usd_per_hour * _share(need, each) for each in holding]
-    return sum(shares) / len(shares) if shares else 0.0
+    holding = [each for each in shapes if each and holds(each, need) and allows(each.worker.features)]
+    costs = [each.usd_per_hour * _share(need, each) for each in holding]
+    return sum(costs) / len(costs) if costs else 0.0

@@ -1,0 +1,68 @@
+"""The thresholds of Python's garbage collector, tested in this very process and restored afterwards."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from clusterra_scaler.garbage_collection import OBJECTS, collect_seldom
+
+
+class Cycle:
+    """References itself, so that only the garbage collector can free it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def restored_thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+def collections_while_creating(objects: int) -> int:
+    """How often the collector runs while this many objects are created."""
+    collections = 0
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        nonlocal collections
+        collections += phase == "start"
+
+    gc.callbacks.append(count)
+    created = [[number] for number in range(objects)]
+    gc.callbacks.remove(count)
+    assert len(created) == objects
+    return collections
+
+
+def test_the_collector_does_not_run_during_a_large_decision() -> None:
+    assert collections_while_creating(100_000) > 10
+
+    collect_seldom()
+
+    assert collections_while_creating(100_000) == 0
+
+
+def test_cycles_are_freed_in_the_end() -> None:
+    collect_seldom()
+    garbage = weakref.ref(Cycle())
+    assert garbage() is not None
+
+    assert collections_while_creating(OBJECTS + 1000) > 0
+
+    assert garbage() is None
+
+
+def test_present_objects_are_collected_once_and_then_never_again() -> None:
+    garbage, kept = weakref.ref(Cycle()), Cycle()
+    frozen = weakref.ref(kept)
+
+    collect_seldom()
+
+    assert garbage() is None
+    del kept
+    gc.collect()
+    assert frozen() is not None

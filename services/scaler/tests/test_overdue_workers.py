@@ -1,0 +1,208 @@
+"""Unregistered workers are removed once two snapshots show them overdue, and none that could have a job by then."""
+
+from clusterra_contracts.heartbeat import Worker
+from clusterra_contracts.queue import NodeState, PendingJobs
+from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.state import FleetState
+from fleet_examples import edge, group, node, observation, running, snapshot, state, target, worker
+
+NAME = "compute-xs-1"
+LIMIT = 480.0
+BOOTING = worker(NAME, "booting")
+RUNNING = worker(NAME)
+WAITING = (group("1"),)
+
+
+class OneWorkerCluster:
+    """A cluster with one worker that was started at second 0, and its state from decision to decision."""
+
+    def __init__(self, *, before: FleetState | None = None, max_workers: int = 100) -> None:
+        self.state = before or state(target("compute-xs", 1), generation=1)
+        self.max_workers = max_workers
+        self.observation_history = ObservationHistory.after_takeover(self.state)
+
+    def decide_at(
+        self,
+        second: float,
+        *workers: Worker,
+        nodes: tuple[NodeState, ...] | None = (),
+        pending: tuple[PendingJobs, ...] | None = (),
+        decided_at: float | None = None,
+    ) -> Decision:
+        """Decide on a snapshot taken at this second; at the same second unless `decided_at` says otherwise."""
+        report = edge(*workers, heard=second, applied=self.state.generation)
+        shot = snapshot(pending, (), nodes, taken=second)
+        now = second if decided_at is None else decided_at
+        view = observation(shot, report, now=now, max_workers=self.max_workers)
+        decision = decide(view, self.state, self.observation_history)
+        self.state, self.observation_history = decision.state, decision.observation_history
+        return decision
+
+    def decide_again_at(self, second: float, taken: float, *workers: Worker) -> Decision:
+        """Decide once more on the snapshot that was taken at `taken`."""
+        return self.decide_at(taken, *workers, decided_at=second)
+
+
+def test_a_worker_that_never_registers_is_removed_after_two_snapshots() -> None:
+    cluster = OneWorkerCluster()
+    for second in (0, 200, LIMIT - 1, LIMIT + 5):
+        assert not cluster.decide_at(second, BOOTING).changes
+    assert not cluster.decide_again_at(LIMIT + 9, LIMIT + 5, BOOTING).changes, "it is the same snapshot"
+
+    decision = cluster.decide_at(LIMIT + 10, BOOTING)
+
+    (change,) = decision.changes
+    assert (change.victims, change.replicas_after) == ((NAME,), 0)
+    assert change.reason == f"{NAME} never registered within 480 s"
+    (named,) = decision.state.targets
+    assert (named.victims, named.unregistered) == ((), (NAME,))
+    assert decision.fact.changes == decision.changes
+
+    gone = cluster.decide_at(LIMIT + 15)
+
+    assert gone.changes[0].reason == f"{NAME} gone"
+    assert gone.state.victims == frozenset()
+
+
+def test_a_full_cluster_orders_a_replacement_once_the_overdue_worker_is_gone() -> None:
+    cluster = OneWorkerCluster(max_workers=1)
+    for second in (0, LIMIT + 1, LIMIT + 2):
+        cluster.decide_at(second, BOOTING, pending=WAITING)
+    assert cluster.state.target("compute-xs") == target("compute-xs", 0).model_copy(update={"unregistered": (NAME,)})
+    leaving = BOOTING.model_copy(update={"phase": "terminating"})
+    assert not cluster.decide_at(LIMIT + 3, leaving, pending=WAITING).changes
+
+    replaced = cluster.decide_at(LIMIT + 4, pending=WAITING)
+    assert replaced.state.target("compute-xs") == target("compute-xs", 1)
+    assert replaced.changes[0].reason == f"1 more for pending job 1; {NAME} gone"
+
+
+def test_a_cluster_below_its_limit_orders_a_replacement_before_the_overdue_worker_is_gone() -> None:
+    cluster = OneWorkerCluster(max_workers=2)
+    cluster.decide_at(0, BOOTING, pending=WAITING)
+
+    ordered = cluster.decide_at(LIMIT + 1, BOOTING, pending=WAITING)
+    named = cluster.decide_at(LIMIT + 2, BOOTING, pending=WAITING)
+
+    assert ordered.changes[0].reason == "1 more for pending job 1"
+    assert named.changes[0].replicas_after == 1
+    assert named.changes[0].reason == f"{NAME} never registered within 480 s"
+
+
+def test_incomplete_snapshots_do_not_count() -> None:
+    cluster = OneWorkerCluster()
+    cluster.decide_at(0, BOOTING)
+    for second, lists in enumerate(({"nodes": None}, {"pending": None}), start=int(LIMIT) + 1):
+        assert not cluster.decide_at(second, BOOTING, **lists).changes
+    assert not cluster.decide_at(LIMIT + 10, BOOTING).changes, "the first snapshot after the limit"
+    assert not cluster.decide_at(LIMIT + 11, BOOTING, nodes=None).changes
+    assert cluster.decide_at(LIMIT + 12, BOOTING).changes
+
+
+def test_the_limit_counts_from_the_first_snapshot_without_a_record() -> None:
+    cluster = OneWorkerCluster()
+    assert not cluster.decide_at(5000, BOOTING).changes
+    assert not cluster.decide_at(5001, BOOTING).changes
+    assert not cluster.decide_at(5000 + LIMIT, BOOTING).changes
+    assert cluster.decide_at(5001 + LIMIT, BOOTING).changes
+
+
+def test_a_serving_worker_gets_the_limit_again_and_is_removed_by_a_fresh_snapshot_only() -> None:
+    cluster = OneWorkerCluster()
+    for second in (0, LIMIT - 1):
+        cluster.decide_at(second, BOOTING)
+    serves = LIMIT + 5
+    for second in (serves, serves + 1, serves + LIMIT):
+        assert not cluster.decide_at(second, RUNNING).changes
+    assert not cluster.decide_at(serves + LIMIT + 1, RUNNING, decided_at=serves + LIMIT + 17).changes, (
+        "the snapshot is too old"
+    )
+
+    decision = cluster.decide_at(serves + LIMIT + 20, RUNNING)
+
+    assert decision.state.target("compute-xs") == target("compute-xs", 0, NAME)
+    assert decision.changes[0].reason == f"{NAME} served for 480 s unknown to Slurm"
+
+
+def test_a_worker_that_serves_on_and_off_is_removed_while_it_does_not() -> None:
+    cluster = OneWorkerCluster()
+    cluster.decide_at(0, BOOTING)
+    for second in range(100, int(LIMIT) + 200, 100):
+        assert not cluster.decide_at(second, RUNNING).changes
+        cluster.decide_at(second + 50, BOOTING)
+    assert cluster.decide_at(LIMIT + 260, BOOTING).state.victims == {NAME}
+
+
+def test_a_worker_that_registers_at_the_last_moment_stays() -> None:
+    cluster = OneWorkerCluster()
+    for second in (0, LIMIT + 1):
+        cluster.decide_at(second, BOOTING)
+    record = node(NAME, idle_for=None)
+    assert not cluster.decide_at(LIMIT + 2, BOOTING, nodes=(record,), pending=WAITING).changes
+    assert not cluster.decide_at(LIMIT + 3, RUNNING, nodes=(record,)).changes
+
+
+def test_a_named_worker_that_registers_is_reinstated() -> None:
+    for alive in (RUNNING, BOOTING):
+        cluster = OneWorkerCluster()
+        for second in (0, LIMIT + 1, LIMIT + 2):
+            cluster.decide_at(second, BOOTING, pending=WAITING)
+        assert cluster.state.victims == {NAME}
+        replacement = cluster.state.target("compute-xs")
+        assert replacement is not None
+        assert replacement.replicas == 1
+
+        back = cluster.decide_at(LIMIT + 3, alive, nodes=(node(NAME, idle_for=None),), pending=WAITING)
+
+        assert back.state.victims == frozenset()
+        assert back.state.target("compute-xs") == target("compute-xs", 1)
+        reason = f"{NAME} there after all; 1 ordered or lost and not needed any more"
+        assert back.changes[0].reason == reason
+        assert back.observation_history.registrations.latency.p99_seconds() == {"compute-xs": LIMIT + 3}
+
+
+def test_a_worker_of_a_shape_known_to_boot_slowly_gets_more_time() -> None:
+    cluster = OneWorkerCluster(
+        before=state(target("compute-xs", 1), generation=1, boot_p99_seconds={"compute-xs": 400.0})
+    )
+    for second in (0, LIMIT + 1, LIMIT + 2, 599):
+        assert not cluster.decide_at(second, BOOTING, pending=WAITING).changes
+    cluster.decide_at(601, BOOTING, pending=WAITING)
+    assert cluster.decide_at(602, BOOTING, pending=WAITING).state.victims == {NAME}
+
+
+def test_the_provisioning_latency_is_stored_with_the_next_decision() -> None:
+    cluster = OneWorkerCluster()
+    cluster.decide_at(0, BOOTING)
+    learned = cluster.decide_at(90, RUNNING, nodes=(node(NAME, idle_for=None),), pending=WAITING)
+    assert not learned.changes
+    assert learned.state.boot_p99_seconds == {}
+    more = cluster.decide_at(91, RUNNING, nodes=(node(NAME, idle_for=None),), pending=(group("1", "2", "3", cpus=2),))
+    assert more.changes
+    assert more.state.boot_p99_seconds == {"compute-xs": 90.0}
+
+
+def test_a_record_that_was_lost_and_found_does_not_count_as_provisioning() -> None:
+    cluster = OneWorkerCluster()
+    cluster.decide_at(5000, RUNNING)
+    assert (
+        cluster.decide_at(5010, RUNNING, nodes=(node(NAME),)).observation_history.registrations.latency.p99_seconds()
+        == {}
+    )
+
+
+def test_a_registered_worker_whose_slurmd_does_not_answer_is_not_overdue() -> None:
+    cluster = OneWorkerCluster()
+    for second in (0, LIMIT + 1, LIMIT + 2):
+        assert not cluster.decide_at(second, BOOTING, nodes=(node(NAME, "DOWN", idle_for=None),)).changes
+    assert not cluster.state.victims
+
+
+def test_a_worker_with_a_running_job_stays() -> None:
+    cluster = OneWorkerCluster()
+    for second in (0, LIMIT + 1):
+        cluster.decide_at(second, BOOTING)
+    shot = snapshot((), (running("1", NAME),), (), taken=LIMIT + 2)
+    view = observation(shot, edge(BOOTING, heard=LIMIT + 2), now=LIMIT + 2)
+    assert not decide(view, cluster.state, cluster.observation_history).changes
