@@ -59,7 +59,7 @@ class Fleets:
             return Recorded(FleetState.undecided(now()).model_copy(update={"fence": fence}), 0)
         stored = unpacked_state(item.attributes["state"])
         if stored.fence > fence:
-            raise FencedOff(f"the state of {ref} has the fence {stored.fence}, ours is {fence}")
+            raise FencedOff(f"the state of {ref} has the fence {stored.fence}, above our {fence}")
         return Recorded(stored, item.version)
 
     async def record_state(self, ref: ClusterRef, before: Recorded, state: FleetState) -> Recorded:
@@ -91,7 +91,7 @@ class Fleets:
         except ConditionFailed as failed:
             fence = failed.current.attributes["fence"] if failed.current is not None else 0
             if isinstance(fence, int) and fence > state.fence:
-                raise FencedOff(f"the state of {ref} has the fence {fence}, ours is {state.fence}") from failed
+                raise FencedOff(f"the state of {ref} has the fence {fence}, above our {state.fence}") from failed
             raise
         return Recorded(state, item.version)
 

@@ -34,7 +34,7 @@ _UNUSABLE = frozenset({
 })  # fmt: skip
 
 Kind = Literal["node", "booting", "ordered", "draining", "new"]
-_ORDER: Mapping[Kind, int] = {"node": 0, "draining": 1, "booting": 2, "ordered": 3, "new": 4}
+_AVAILABILITY: Mapping[Kind, int] = {"node": 0, "draining": 1, "booting": 2, "ordered": 3, "new": 4}
 """The order in which they become available to Slurm."""
 
 
@@ -96,25 +96,25 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
     specs |= {shape.name: shape.worker for shape in observation.binding.catalogue.shapes}
     victims = state.victims
     nodes = {node.name: node for node in observation.snapshot.nodes or ()}
-    ours = {node.name: shape for node in nodes.values() if (shape := shape_of(node, specs))}
-    listed = observation.edge.workers
+    shapes = {node.name: shape for node in nodes.values() if (shape := shape_of(node, specs))}
+    reported = observation.edge.workers
     workers = {
         worker.name: worker
-        for worker in listed or ()
+        for worker in reported or ()
         if worker.phase in ("booting", "running") and worker.name not in victims and worker.shape in specs
     }
-    if listed is None:
-        standing = Counter(shape for name, shape in ours.items() if name not in victims)
+    if reported is None:
+        standing = Counter(shape for name, shape in shapes.items() if name not in victims)
         leaving = Counter({target.shape: len(target.victims) + len(target.unregistered) for target in state.targets})
     else:
         standing = Counter(worker.shape for worker in workers.values())
-        leaving = Counter(worker.shape for worker in listed if worker.phase != "failed" and worker.name not in workers)
+        leaving = Counter(worker.shape for worker in reported if worker.phase != "failed" and worker.name not in workers)
 
     limits_seconds = {shape: latency.limit_seconds(shape, observation.binding.policy) for shape in specs}
     in_use = _InUse(observation.snapshot.running or ())
     bins: list[SupplyBin] = []
     for node in nodes.values():
-        unreported = listed is not None and node.name in ours and node.name not in workers
+        unreported = reported is not None and node.name in shapes and node.name not in workers
         if unreported or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
             continue
         if node.name in workers and workers[node.name].leaves_by is not None:
@@ -122,7 +122,7 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
         unconfirmed_drain = not node.draining and (node.name in state.drains or node.name in state.undrains)
         kind: Kind = "draining" if drained_by_us(node) or unconfirmed_drain else "node"
         if kind == "draining" or not node.draining:
-            shape = ours.get(node.name, "")
+            shape = shapes.get(node.name, "")
             bins.append(_node_bin(kind, node, shape, specs.get(shape), in_use))
     bins += [
         spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
@@ -130,7 +130,7 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
         if _is_booting(worker, nodes.get(worker.name), observation.now, limits_seconds[worker.shape])
     ]
     ordered = {target.shape: max(0, target.replicas - standing[target.shape]) for target in state.targets}
-    return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(ours), leaving)
+    return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(shapes), leaving)
 
 
 def drained_by_us(node: NodeState) -> bool:
@@ -145,9 +145,9 @@ def shape_of(node: NodeState, shapes: Mapping[ShapeName, WorkerSpec]) -> ShapeNa
 
 def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> SupplyBin:
     """The bin of an empty worker."""
-    has = gres.of_worker(spec.gres)
+    total = gres.of_worker(spec.gres)
     features = frozenset(spec.features)
-    return SupplyBin(kind, name, shape, features, spec.cpus, spec.memory_mib, has, empty=True, weight=spec.weight)
+    return SupplyBin(kind, name, shape, features, spec.cpus, spec.memory_mib, total, empty=True, weight=spec.weight)
 
 
 def _is_booting(worker: Worker, node: NodeState | None, now: datetime, limit_seconds: float) -> bool:
@@ -177,7 +177,7 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
     between is still listed as pending, and must fit into the capacity that it already uses. The memory in use is
     adjusted in proportion to the CPUs.
     """
-    has = gres.typed(node.gres, gres.of_worker(spec.gres if spec else ""))
+    total = gres.typed(node.gres, gres.of_worker(spec.gres if spec else ""))
     cpus_in_use = in_use.cpus[node.name]
     if cpus_in_use == node.cpus_allocated:
         memory_in_use = node.memory_allocated_mib
@@ -192,7 +192,7 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
         frozenset(node.features),
         cpus=node.cpus - cpus_in_use,
         memory_mib=node.memory_mib - memory_in_use,
-        gres=gres.without(gres.asking_for(in_use.gres[node.name]), has),
+        gres=gres.without(gres.asking_for(in_use.gres[node.name]), total),
         empty=cpus_in_use == 0,
         weight=spec.weight if spec else 1,
     )
@@ -202,7 +202,7 @@ def best_fit(candidate: SupplyBin) -> tuple[int, int, bool, int, int, str]:
     """The sort key of best fit: by availability, then by Slurm's weight, busy workers before empty ones, least free
     capacity first."""
     return (
-        _ORDER[candidate.kind],
+        _AVAILABILITY[candidate.kind],
         candidate.weight,
         candidate.empty,
         candidate.cpus,
