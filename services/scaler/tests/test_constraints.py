@@ -81,6 +81,7 @@ def test_every_layout_has_valid_constraints_for_enough_nodes(expression: str, no
         found = layouts(expression, nodes)
     except UnreadableConstraint:
         return
+
     assert found
     for layout in found:
         assert sum(count for _, count in layout) >= nodes

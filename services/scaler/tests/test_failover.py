@@ -115,18 +115,21 @@ def test_the_usual_provisioning_latency_counts_if_the_edge_sees_no_machines() ->
     cluster = OrderedCluster(known, sees_machines=False)
     for second in (20, 60, 120, 149):
         assert not cluster.decide_at(second, *booting("compute-xs-1"), stuck=stuck_workers(1)).changes
+
     cluster.decide_at(151, *booting("compute-xs-1"), stuck=stuck_workers(1))
     cluster.decide_at(161, *booting("compute-xs-1"), stuck=stuck_workers(1))
+
     assert cluster.wanted == {"compute-small": 1}
 
 
 def test_only_as_many_workers_as_are_stuck_are_withdrawn() -> None:
     cluster = OrderedCluster(ordered(3))
-    three = (group("1", "2", "3", cpus=2),)
+    workers = booting("compute-xs-1", "compute-xs-2", "compute-xs-3")
+    three_jobs = (group("1", "2", "3", cpus=2),)
+
     for second in (25, 36):
-        cluster.decide_at(
-            second, *booting("compute-xs-1", "compute-xs-2", "compute-xs-3"), stuck=stuck_workers(1), pending=three
-        )
+        cluster.decide_at(second, *workers, stuck=stuck_workers(1), pending=three_jobs)
+
     assert cluster.wanted == {"compute-xs": 2, "compute-small": 1}
 
 
@@ -150,11 +153,12 @@ def test_causes_that_affect_every_shape_open_no_breaker() -> None:
 
 def test_all_nodes_of_a_job_are_bought_in_another_shape_together() -> None:
     cluster = OrderedCluster(ordered(3))
+    workers = booting("compute-xs-1", "compute-xs-2", "compute-xs-3")
     gang = (group("1", cpus=6, nodes=3, memory_per_node_mib=1024, exclusive=True),)
+
     for second in (25, 36):
-        cluster.decide_at(
-            second, *booting("compute-xs-1", "compute-xs-2", "compute-xs-3"), stuck=stuck_workers(3), pending=gang
-        )
+        cluster.decide_at(second, *workers, stuck=stuck_workers(3), pending=gang)
+
     assert cluster.wanted == {"compute-small": 3}
 
 
@@ -162,21 +166,27 @@ def test_one_worker_is_tried_after_each_pause_and_the_pause_doubles() -> None:
     cluster = cluster_after_outage()
     failed_at, pause = 35.0, 60.0
     few, many = ((group(*map(str, range(1, count)), cpus=2),) for count in (10, 20))
+
     for _ in range(7):
         due = failed_at + pause
         assert cluster.breaker.probe_at == at(due)
+
         cluster.decide_at(due - 1, pending=few)
         cluster.decide_at(due, pending=few)
         assert "compute-xs" not in cluster.wanted, "no further worker is needed"
+
         cluster.decide_at(due, pending=many)
         assert cluster.wanted["compute-xs"] == 1
+
         trial = booting("compute-xs-1", started=due)
         cluster.decide_at(due + 21, *trial, stuck=stuck_workers(1), pending=many)
         cluster.decide_at(due + 30, *trial, stuck=stuck_workers(1), pending=many)
         assert cluster.wanted["compute-xs"] == 1
         cluster.decide_at(due + 31, *trial, stuck=stuck_workers(1), pending=many)
         assert "compute-xs" not in cluster.wanted
+
         failed_at, pause = due + 31, min(2 * pause, LONGEST_PAUSE_SECONDS)
+
     assert cluster.breaker.opened_at == at(35)
 
 
@@ -189,38 +199,43 @@ def test_a_shape_is_not_tried_without_a_job_that_needs_it() -> None:
 
 def test_a_registration_closes_the_breaker_and_the_replacements_stay() -> None:
     cluster = cluster_after_outage()
+    four_jobs = group("1", "2", "3", "4", cpus=2)
     cluster.decide_at(97, *booting("compute-small-1", started=37))
     assert cluster.wanted == {"compute-small": 1}, "coming workers have the capacity, so nothing is tried"
-    four = group("1", "2", "3", "4", cpus=2)
-    cluster.decide_at(98, *booting("compute-small-1", started=37), pending=(four,))
+    cluster.decide_at(98, *booting("compute-small-1", started=37), pending=(four_jobs,))
     assert cluster.wanted == {"compute-small": 2, "compute-xs": 1}
+
     registered = node("compute-xs-1", idle_for=None).model_copy(update={"registered_at": at(130)})
     workers = (*booting("compute-small-1", "compute-small-2", started=99), worker("compute-xs-1", started=99))
-    decision = cluster.decide_at(131, *workers, nodes=(registered,), pending=(four,))
+    decision = cluster.decide_at(131, *workers, nodes=(registered,), pending=(four_jobs,))
+
     assert cluster.breaker.closed_at == at(131)
     assert not decision.changes, "replacements are not bought again"
-    cluster.decide_at(140, *workers, nodes=(registered,), pending=(four, group("5", "6", cpus=2)))
+    cluster.decide_at(140, *workers, nodes=(registered,), pending=(four_jobs, group("5", "6", cpus=2)))
     assert cluster.wanted == {"compute-small": 2, "compute-xs": 2}
 
 
 def test_the_order_stays_if_every_fitting_shape_is_unavailable() -> None:
-    only = "compute-xs|compute-small"
-    job = (group("1", features=only),)
+    job = (group("1", features="compute-xs|compute-small"),)
     cluster = OrderedCluster(ordered())
     for second in (25, 36):
         cluster.decide_at(second, *booting("compute-xs-1"), stuck=stuck_workers(1), pending=job)
     assert cluster.wanted == {"compute-small": 1}
+
     workers = booting("compute-small-1", started=37)
     for second in (58, 69):
         decision = cluster.decide_at(second, *workers, stuck=stuck_workers(1, shape="compute-small"), pending=job)
+
     assert len(cluster.state.breakers) == 2
     assert not decision.changes
     assert decision.plan is not None
     assert [each.reason for each in decision.plan.unmet] == [
         "no capacity for compute-small since 12:01 UTC, no capacity for compute-xs since 12:00 UTC"
     ]
-    # The other shape is tried at the same time.
+
     cluster.decide_at(97, *workers, stuck=stuck_workers(1, shape="compute-small"), pending=job)
+
+    # The other shape is tried at the same time.
     assert cluster.wanted == {"compute-small": 1, "compute-xs": 1}
 
 
@@ -228,8 +243,10 @@ def test_new_jobs_order_only_one_worker_while_every_shape_is_unavailable() -> No
     cluster = cluster_after_outage((group("1", features="compute-xs"),))
     assert cluster.wanted == {"compute-xs": 1}
     jobs = (group("1", "2", "3", features="compute-xs", cpus=2),)
+
     cluster.decide_at(40, pending=jobs)
     cluster.decide_at(41, *booting("compute-xs-2", started=40), pending=jobs)
+
     assert cluster.wanted == {"compute-xs": 1}
 
 
@@ -250,9 +267,12 @@ def test_two_workers_that_never_register_open_the_breaker_and_one_does_not() -> 
 
 def test_a_takeover_keeps_the_pause() -> None:
     cluster = cluster_after_outage()
-    successor = OrderedCluster(FleetState.model_validate_json(cluster.state.taken_over(2, at(40)).model_dump_json()))
-    assert successor.breaker == cluster.breaker
+    stored = cluster.state.taken_over(2, at(40)).model_dump_json()
+
+    successor = OrderedCluster(FleetState.model_validate_json(stored))
     successor.decide_at(41, pending=(group("1", "2", "3", cpus=2),))
+
+    assert successor.breaker == cluster.breaker
     assert "compute-xs" not in successor.wanted
 
 
@@ -261,7 +281,9 @@ def test_a_withdrawn_worker_that_registers_is_reinstated() -> None:
     for second in (25, 36):
         cluster.decide_at(second, *booting("compute-xs-1"), stuck=stuck_workers(1))
     registered = node("compute-xs-1", idle_for=None).model_copy(update={"registered_at": at(40)})
+
     cluster.decide_at(41, worker("compute-xs-1"), nodes=(registered,))
+
     assert cluster.wanted == {"compute-xs": 1}
     assert cluster.state.victims == frozenset()
 
@@ -270,7 +292,10 @@ def test_an_incomplete_snapshot_opens_no_breaker_and_withdraws_nothing() -> None
     cluster = OrderedCluster(ordered())
     cluster.decide_at(25, *booting("compute-xs-1"), stuck=stuck_workers(1))
     report = edge(*booting("compute-xs-1"), heard=36, applied=1, sees_machines=True)
-    for shot in (snapshot(None, taken=36), snapshot(ONE, None, taken=36), snapshot(ONE, (), None, taken=36)):
+    incomplete = (snapshot(None, taken=36), snapshot(ONE, None, taken=36), snapshot(ONE, (), None, taken=36))
+
+    for shot in incomplete:
         decision = decide(observation(shot, report, now=36), cluster.state, cluster.observation_history)
+
         assert not decision.changes
         assert not decision.state.breakers

@@ -152,7 +152,9 @@ def test_a_job_too_big_for_shapes_without_gpus_gets_no_shape_with_gpus(policy: s
     catalogue = WITH_GPUS.model_copy(
         update={"shapes": tuple(shape for shape in WITH_GPUS.shapes if shape.vcpu <= 8 or shape.gpu_count)}
     )
+
     plan = plan_of(decision_of(policy, (group("1", cpus=9, cpus_per_task=9),), catalogue=catalogue))
+
     assert [each.reason for each in plan.unmet] == ["no shape without GPUs has 9 CPUs and 2048 MiB on one node"]
     # A job that may run on several nodes does.
     assert bought(policy, group("1", cpus=9, tasks=9), catalogue=catalogue) == {"compute-medium": 2}
@@ -178,19 +180,21 @@ def test_jobs_without_gpus_get_shapes_without_gpus_unless_their_constraint_exclu
 
 
 def test_jobs_without_gpus_do_not_use_or_wait_for_workers_with_gpus(policy: str) -> None:
-    report, fleet = (
-        edge(worker("l4-xlarge-1"), worker("l4-xlarge-2", "booting", started=NOW)),
-        state(target("l4-xlarge", 2)),
-    )
-    nodes = (node("l4-xlarge-1"),)
-    for asked in (group("1"), group("1", excluded_nodes=("w1",)), group("1", nodes=2, cpus=2)):
-        more = bought(policy, asked, report=report, before=fleet, nodes=nodes)
-        assert more == {"compute-xs": asked.nodes}, asked
-    named = decision_of(policy, (group("1", required_nodes=("l4-xlarge-1",)),), report, fleet, nodes=nodes)
-    assert plan_of(named).needed == {"l4-xlarge-1"}
-    wanted = decision_of(policy, (group("1", features="l4"),), report, fleet, nodes=nodes)
-    assert plan_of(wanted).needed == {"l4-xlarge-1"}
-    assert plan_of(wanted).new == {}
+    report = edge(worker("l4-xlarge-1"), worker("l4-xlarge-2", "booting", started=NOW))
+    fleet, nodes = state(target("l4-xlarge", 2)), (node("l4-xlarge-1"),)
+
+    for job in (group("1"), group("1", excluded_nodes=("w1",)), group("1", nodes=2, cpus=2)):
+        assert bought(policy, job, report=report, before=fleet, nodes=nodes) == {"compute-xs": job.nodes}, job
+
+
+def test_jobs_without_gpus_use_a_worker_with_gpus_that_they_ask_for(policy: str) -> None:
+    report, fleet, nodes = edge(worker("l4-xlarge-1")), state(target("l4-xlarge", 1)), (node("l4-xlarge-1"),)
+
+    for job in (group("1", required_nodes=("l4-xlarge-1",)), group("1", features="l4")):
+        plan = plan_of(decision_of(policy, (job,), report, fleet, nodes=nodes))
+
+        assert plan.needed == {"l4-xlarge-1"}
+        assert plan.new == {}
 
 
 def test_an_outage_of_cheap_shapes_does_not_send_jobs_without_gpus_to_gpus(policy: str) -> None:
@@ -202,13 +206,15 @@ def test_an_outage_of_cheap_shapes_does_not_send_jobs_without_gpus_to_gpus(polic
 
 
 def test_jobs_get_other_gpus_while_a_shape_is_unavailable(policy: str) -> None:
-    broken = FleetState.undecided(START).model_copy(update={"breakers": (open_breaker("l4-small"),)})
-    assert bought(policy, group("1", gres="node/gpu=1"), before=broken) == {"l4-large": 1}
+    one_shape = FleetState.undecided(START).model_copy(update={"breakers": (open_breaker("l4-small"),)})
+    assert bought(policy, group("1", gres="node/gpu=1"), before=one_shape) == {"l4-large": 1}
+
     every_l4 = tuple(open_breaker(f"l4-{size}") for size in ("small", "large", "xlarge"))
-    broken = FleetState.undecided(START).model_copy(update={"breakers": every_l4})
-    assert bought(policy, group("1", gres="node/gpu=1"), before=broken) == {"h100-small": 1}
+    all_of_l4 = FleetState.undecided(START).model_copy(update={"breakers": every_l4})
+    assert bought(policy, group("1", gres="node/gpu=1"), before=all_of_l4) == {"h100-small": 1}
+
     # Jobs that request the model wait for it: workers for one of them are ordered.
-    typed = plan_of(decision_of(policy, (group("1", "2", gres="node/gpu:l4=1"),), before=broken))
+    typed = plan_of(decision_of(policy, (group("1", "2", gres="node/gpu:l4=1"),), before=all_of_l4))
     assert typed.new == {"l4-small": 1}
     assert ["no capacity for l4-large" in each.reason for each in typed.unmet] == [True]
 
@@ -243,14 +249,16 @@ def test_workers_with_gpus_are_bought_only_for_jobs_that_request_gpus(
     asked: list[dict[str, Any]], name: str, most: int
 ) -> None:
     pending = tuple(group(str(number), **each) for number, each in enumerate(asked, start=1))
-    plan = plan_of(decision_of(name, pending, max_workers=most))
     known = {each.job_ids[0]: each for each in pending}
     shapes = {shape.name: shape for shape in WITH_GPUS.shapes}
+
+    plan = plan_of(decision_of(name, pending, max_workers=most))
+
     for shape, job_ids in plan.jobs.items():
         for job_id in job_ids:
             job = known[job_id]
-            wants = bool(job.gres) or job.features in ("l4", "l4-xlarge|h100")
-            assert bool(shapes[shape].gpu_count) == wants
+            requests_gpus = bool(job.gres) or job.features in ("l4", "l4-xlarge|h100")
+            assert bool(shapes[shape].gpu_count) == requests_gpus
     # Each job has places or a reason why not.
     unmet = {each.demand.job_ids[0] for each in plan.unmet}
     assert known.keys() == plan.places.keys() | unmet

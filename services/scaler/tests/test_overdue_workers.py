@@ -95,6 +95,7 @@ def test_incomplete_snapshots_do_not_count() -> None:
     cluster.decide_at(0, BOOTING)
     for second, lists in enumerate(({"nodes": None}, {"pending": None}), start=int(LIMIT) + 1):
         assert not cluster.decide_at(second, BOOTING, **lists).changes
+
     assert not cluster.decide_at(LIMIT + 10, BOOTING).changes, "the first snapshot after the limit"
     assert not cluster.decide_at(LIMIT + 11, BOOTING, nodes=None).changes
     assert cluster.decide_at(LIMIT + 12, BOOTING).changes
@@ -168,6 +169,7 @@ def test_a_worker_of_a_shape_known_to_boot_slowly_gets_more_time() -> None:
     )
     for second in (0, LIMIT + 1, LIMIT + 2, 599):
         assert not cluster.decide_at(second, BOOTING, pending=WAITING).changes
+
     cluster.decide_at(601, BOOTING, pending=WAITING)
     assert cluster.decide_at(602, BOOTING, pending=WAITING).state.victims == {NAME}
 
@@ -175,10 +177,12 @@ def test_a_worker_of_a_shape_known_to_boot_slowly_gets_more_time() -> None:
 def test_the_provisioning_latency_is_stored_with_the_next_decision() -> None:
     cluster = OneWorkerCluster()
     cluster.decide_at(0, BOOTING)
+
     learned = cluster.decide_at(90, RUNNING, nodes=(node(NAME, idle_for=None),), pending=WAITING)
+    more = cluster.decide_at(91, RUNNING, nodes=(node(NAME, idle_for=None),), pending=(group("1", "2", "3", cpus=2),))
+
     assert not learned.changes
     assert learned.state.boot_p99_seconds == {}
-    more = cluster.decide_at(91, RUNNING, nodes=(node(NAME, idle_for=None),), pending=(group("1", "2", "3", cpus=2),))
     assert more.changes
     assert more.state.boot_p99_seconds == {"compute-xs": 90.0}
 
@@ -186,10 +190,10 @@ def test_the_provisioning_latency_is_stored_with_the_next_decision() -> None:
 def test_a_record_that_was_lost_and_found_does_not_count_as_provisioning() -> None:
     cluster = OneWorkerCluster()
     cluster.decide_at(5000, RUNNING)
-    assert (
-        cluster.decide_at(5010, RUNNING, nodes=(node(NAME),)).observation_history.registrations.latency.p99_seconds()
-        == {}
-    )
+
+    decision = cluster.decide_at(5010, RUNNING, nodes=(node(NAME),))
+
+    assert decision.observation_history.registrations.latency.p99_seconds() == {}
 
 
 def test_a_registered_worker_whose_slurmd_does_not_answer_is_not_overdue() -> None:

@@ -246,8 +246,10 @@ async def test_decisions_continue_after_nats_was_killed_and_restarted(
         cluster.pending = (group("1"),)
         await cluster.publish_snapshot()
         await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
+
         await nats.kill()
         await nats.restart()
+
         cluster.pending = (group("1", "2", "3", cpus=2),)
         await cluster.publish_snapshot()
         await desired(cluster, "more workers", lambda state: replicas(state) == {"compute-xs": 3}, TAKEOVER_SECONDS)

@@ -200,8 +200,10 @@ async def test_the_last_explanation_is_given_while_the_queue_is_unreadable(
         cluster.pending = (group("1"),)
         await cluster.publish_snapshot()
         before = await until_explained(cluster, "1", "ordered")
+
         await cluster.publish_snapshot(pending=False)
         since = await until_explained(cluster, "1", "The queue has been unreadable since")
+
         assert since.as_of == before.as_of
         await cluster.publish_snapshot()
         await until_explained(cluster, "1", "not started yet")
