@@ -131,7 +131,7 @@ class LongQueue:
                 for number in range(each.replicas)
             ),
         )
-        self.edge = self.edge.hears(heartbeat, now)
+        self.edge = self.edge.after(heartbeat, now)
 
     def with_more(self, vectors: int, jobs: int) -> Observation:
         """What is seen if more jobs come now. They are not kept."""

@@ -113,7 +113,7 @@ def decide_cold(runs: int) -> dict[str, object]:
             history = RunHistory()
             history.see(observation.snapshot)
         with clock():
-            decision = decide(observation, FleetState.undecided(START), ObservationHistory(), history)
+            decision = decide(observation, FleetState.initial(START), ObservationHistory(), history)
     bought = 0 if decision.plan is None else sum(decision.plan.new.values())
     return {**clock.figures(), "peak_mib": peak_mib(), "workers": bought, "loop_ms": loop_ms()}
 
@@ -123,7 +123,7 @@ def decide_again(runs: int) -> dict[str, object]:
     long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
     first, history = long_queue.observation(), RunHistory()
     history.see(first.snapshot)
-    decided = decide(first, FleetState.undecided(START), ObservationHistory(), history)
+    decided = decide(first, FleetState.initial(START), ObservationHistory(), history)
     long_queue.latency(decided.state)
     observation = long_queue.observation()
     decided = decide(observation, decided.state, decided.observation_history, history)
@@ -217,7 +217,7 @@ def edge_of(state: FleetState, generation: int, now: datetime) -> Edge:
             Worker(name=name, shape=shape, phase="running", started_at=START) for name, shape in names(state)
         ),
     )
-    return Edge().hears(heartbeat, now)
+    return Edge().after(heartbeat, now)
 
 
 def snapshot(

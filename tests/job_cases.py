@@ -124,7 +124,7 @@ CASES = (
     # Sharing
     JobCase("exclusive", "--exclusive", one(exclusive=True)),
     JobCase("exclusive on nodes", "--exclusive -N 2", (Part(need(exclusive=True), 2),)),
-    JobCase("exclusive to the user", "--exclusive=user", one(only_with_uid=UID)),
+    JobCase("exclusive to the user", "--exclusive=user", one(exclusive_uid=UID)),
     JobCase("oversubscribe", "--oversubscribe", one()),
     # Arrays and heterogeneous jobs
     JobCase("array", "--array=0-9", one(), count=10),
@@ -153,7 +153,9 @@ CASES = (
     JobCase(
         "named placeholder", "-w placeholder-general-1", one(node="placeholder-general-1"), reason="ReqNodeNotAvail"
     ),
-    JobCase("excluded placeholder", "-x placeholder-general-1", one(not_nodes=frozenset({"placeholder-general-1"}))),
+    JobCase(
+        "excluded placeholder", "-x placeholder-general-1", one(excluded_nodes=frozenset({"placeholder-general-1"}))
+    ),
     JobCase("extra", "--extra=rack=7", one()),
     # What Slurm refuses
     JobCase("too many cpus", "-c 33", refused="Requested node configuration is not available"),

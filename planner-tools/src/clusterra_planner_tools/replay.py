@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusterra_scaler.decision_record import RECORD, Decided, DecisionRecord
+from clusterra_scaler.decision_record import RECORD, DecisionOutput, DecisionRecord
 from pydantic import TypeAdapter, ValidationError
 
-_DECIDED: TypeAdapter[Decided] = TypeAdapter(Decided)
+_DECIDED: TypeAdapter[DecisionOutput] = TypeAdapter(DecisionOutput)
 _NAMED_PROBLEMS = 3
 
 
@@ -70,7 +70,7 @@ def _replay_line(number: int, line: bytes, done: Replay, different: Callable[[Di
 def _differences(record: DecisionRecord) -> Iterator[tuple[str, str, Any, Any]]:
     at = record.given.observation.now.isoformat()
     try:
-        again = Decided.of(record.given.decide())
+        again = DecisionOutput.of(record.given.decide())
     except Exception as error:  # whatever it is, it is what this planner makes of what it was given
         yield at, "", "a decision", f"{type(error).__name__}: {error}"
         return

@@ -23,7 +23,7 @@ LATENCY = ProvisioningLatency().with_ended("compute-xs", 60.0)
 
 def inputs_of(view: Observation, before: FleetState | None = None, **more: Any) -> ExplanationInputs:
     """The inputs of an explanation after one decision on an observation."""
-    decision = decide(view, before or FleetState.undecided(START), ObservationHistory())
+    decision = decide(view, before or FleetState.initial(START), ObservationHistory())
     assert decision.plan is not None
     return ExplanationInputs(
         observation=view,

@@ -52,7 +52,7 @@ WITH_GPUS = Catalogue(
     )
 )
 """The catalogue with shapes of 1, 2 and 4 GPUs of two models, one of which is far more expensive."""
-OURS = DRAIN_REASON_PREFIX + "idle"
+OUR_DRAIN = DRAIN_REASON_PREFIX + "idle"
 """The reason of a drain by the scaler."""
 NOW = 1000.0
 
@@ -155,7 +155,7 @@ def edge(
         stuck=stuck,
         node_claims=() if sees_machines else None,
     )
-    return Edge().hears(heartbeat, at(heard))
+    return Edge().after(heartbeat, at(heard))
 
 
 def observation(

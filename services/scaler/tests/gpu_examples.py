@@ -24,7 +24,7 @@ def decision_of(
     """One decision. `more`: `runs` and `nodes` of the snapshot, the `catalogue`, and settings of the policy."""
     shot = snapshot(pending, more.pop("runs", ()), more.pop("nodes", ()))
     view = observation(shot, report, name=policy, catalogue=more.pop("catalogue", WITH_GPUS), **more)
-    return decide(view, before or FleetState.undecided(START), ObservationHistory())
+    return decide(view, before or FleetState.initial(START), ObservationHistory())
 
 
 def plan_of(decision: Decision) -> Plan:

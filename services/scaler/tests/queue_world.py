@@ -27,7 +27,7 @@ class Faults:
     """The probability of each fault: per second, per message, or per list."""
 
     null_list: float = 0.0
-    torn_look: float = 0.0
+    torn_snapshot: float = 0.0
     """Jobs start or end between the reading of jobs and of nodes."""
     lost_snapshot: float = 0.0
     lost_heartbeat: float = 0.0
@@ -71,16 +71,16 @@ class World:
         learned = (
             {} if boot_p99_seconds is None else {shape.name: boot_p99_seconds for shape in binding.catalogue.shapes}
         )
-        self.state = self.stored = FleetState.undecided(at(0)).model_copy(update={"boot_p99_seconds": learned})
+        self.state = self.stored = FleetState.initial(at(0)).model_copy(update={"boot_p99_seconds": learned})
         self.takeovers = 0
         self._desired_in_flight: list[tuple[int, DesiredState]] = []
-        self._sightings = ObservationHistory.after_takeover(self.state)
+        self._observation_history = ObservationHistory.after_takeover(self.state)
         self._history = RunHistory()
         self._snapshot: QueueSnapshot | None = None
         self._edge_report = Edge()
         self._requests_in_flight: list[tuple[int, Action]] = []
         self._late_undrains: list[tuple[int, str]] = []
-        self._last: Decision | None = None
+        self.last_decision: Decision | None = None
 
     def run(self, trouble_seconds: int, at_most_seconds: int) -> None:
         """Run with faults at first and then without, until all jobs have run and no worker or record is left."""
@@ -90,7 +90,7 @@ class World:
                 self.faults = Faults()
             self._step()
         waiting = [job.job_id for job in self.slurm.jobs if not job.done]
-        assert not waiting, f"these jobs never ran: {waiting}; {self._last and self._last.plan}"
+        assert not waiting, f"these jobs never ran: {waiting}; {self.last_decision and self.last_decision.plan}"
         assert not self.edge.alive, f"these workers are left: {self.edge.alive}"
         assert not self.slurm.nodes, f"these records are left: {list(self.slurm.nodes)}"
         assert not self.state.victims
@@ -129,10 +129,10 @@ class World:
             self._snapshot = snapshot
         heartbeat = self.edge.heartbeat(self.second, listed=not self._happens(self.faults.null_list))
         if not self._happens(self.faults.lost_heartbeat):
-            self._edge_report = self._edge_report.hears(heartbeat, at(self.second))
+            self._edge_report = self._edge_report.after(heartbeat, at(self.second))
 
     def _read_snapshot(self) -> QueueSnapshot:
-        nodes_first, torn = self.random.random() < 0.5, self._happens(self.faults.torn_look)
+        nodes_first, torn = self.random.random() < 0.5, self._happens(self.faults.torn_snapshot)
         nodes = self.slurm.list_nodes()
         if nodes_first and torn:
             self.slurm.progress(self.second)
@@ -156,12 +156,16 @@ class World:
             self._take_over()
         observation = Observation(self.binding, snapshot, self._edge_report, at(self.second))
         self._history.see(snapshot)
-        decision = decide(observation, self.state, self._sightings, self._history)
+        decision = decide(observation, self.state, self._observation_history, self._history)
         assert_decision_invariants(observation, self.state, decision, self._history)
         for breaker in decision.state.breakers:
             self.opened.setdefault(breaker.shape, self.second)
-        self.state, self._sightings, self._last = decision.state, decision.observation_history, decision
-        if decision.changes or decision.state.committed != self.stored.committed:
+        self.state, self._observation_history, self.last_decision = (
+            decision.state,
+            decision.observation_history,
+            decision,
+        )
+        if decision.changes or decision.state.write_ahead != self.stored.write_ahead:
             self._record()
         if not self._requests_in_flight:
             self._requests_in_flight = [
@@ -175,8 +179,8 @@ class World:
         ]
         self._requests_in_flight = []
         self.takeovers += 1
-        self.state = self.stored.taken_over(self.stored.fence + 1, at(self.second))
-        self._sightings = ObservationHistory.after_takeover(self.state)
+        self.state = self.stored.under_new_lease(self.stored.fence + 1, at(self.second))
+        self._observation_history = ObservationHistory.after_takeover(self.state)
         self._history = RunHistory(self._history.counts)
         self._record()
 
@@ -203,14 +207,14 @@ class World:
                 if not failed or self.random.random() < 0.5:
                     self.slurm.drain(name, action.reason)
                 if not failed:
-                    self.state = self.state.drained(name, at(self.second))
+                    self.state = self.state.with_drain(name, at(self.second))
             case Undrain(node=name) if failed:
-                self._sightings = self._sightings.undrain_lost(name)
+                self._observation_history = self._observation_history.with_lost_undrain(name)
                 self._late_undrains.append((self.second + self.random.randint(0, 30), name))
             case Undrain(node=name):
                 self.slurm.undrain(name)
-                if name not in self._sightings.lost:
-                    self.state = self.state.undrain_settled(name)
+                if name not in self._observation_history.lost_undrains:
+                    self.state = self.state.with_undrain_settled(name)
             case SetExtra(node=name, extra=extra) if not failed:
                 self.slurm.set_extra(name, extra)
             case Down(node=name) if not failed:
@@ -273,7 +277,7 @@ def assert_decision_invariants(
             again = decide(replace(observation), again.state, again.observation_history, history)
             more += 1
     assert not again.changes, f"the same inputs gave another generation: {again.changes}"
-    if not observation.whole:
+    if not observation.complete:
         assert after.victims <= before.victims, "a removal is decided although a list could not be read"
         assert not [action for action in decision.actions if isinstance(action, Drain)]
         for target in before.targets:

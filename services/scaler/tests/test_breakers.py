@@ -1,6 +1,11 @@
 """The states of circuit breakers, and how long they pause."""
 
-from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, Breaker, LaunchFailure, breakers_after
+from clusterra_scaler.planner.observed.breakers import (
+    LONGEST_PAUSE_SECONDS,
+    CircuitBreaker,
+    LaunchFailure,
+    breakers_after,
+)
 from fleet_examples import CATALOGUE, at
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +17,7 @@ steps = st.lists(st.tuples(st.floats(1, 4000), st.booleans(), st.booleans()), ma
 def test_pauses_double_up_to_half_an_hour_and_restart_after_as_long_without_a_failure(
     history: list[tuple[float, bool, bool]],
 ) -> None:
-    breakers: tuple[Breaker, ...] = ()
+    breakers: tuple[CircuitBreaker, ...] = ()
     second = 0.0
     for seconds, fails, registers in history:
         second += seconds
@@ -25,7 +30,7 @@ def test_pauses_double_up_to_half_an_hour_and_restart_after_as_long_without_a_fa
 
         assert breakers_after(breakers, failures, registered, ["compute-xs"], now) == breakers
         if breakers and breakers[0].failed_at == now:
-            assert not before or not before[0].pauses(now), "a failure during a pause does not count"
+            assert not before or not before[0].is_open(now), "a failure during a pause does not count"
             pause = (breakers[0].probe_at - now).total_seconds()
             assert pause == min(60.0 * 2 ** (breakers[0].failures - 1), 1800.0)
             assert breakers[0].failures == (before[0].failures + 1 if before else 1)

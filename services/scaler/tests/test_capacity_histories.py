@@ -53,7 +53,7 @@ some = st.sampled_from([0.0, 0.02, 0.2])
 any_faults = st.builds(
     Faults,
     null_list=some,
-    torn_look=some,
+    torn_snapshot=some,
     lost_snapshot=some,
     lost_heartbeat=st.sampled_from([0.0, 0.1, 0.8]),
     lost_desired=some,

@@ -7,7 +7,7 @@ from clusterra_scaler.planner.observed.observation_history import ObservationHis
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import (
     NOW,
-    OURS,
+    OUR_DRAIN,
     START,
     at,
     edge,
@@ -34,7 +34,7 @@ def used_and_new(decision: Decision) -> tuple[set[str], dict[str, int]]:
 
 
 def first_decision(view: Observation, before: FleetState | None = None) -> Decision:
-    return decide(view, before or FleetState.undecided(START), ObservationHistory())
+    return decide(view, before or FleetState.initial(START), ObservationHistory())
 
 
 def test_jobs_in_an_empty_cluster_are_packed() -> None:
@@ -198,7 +198,7 @@ def test_unusable_nodes_are_no_supply() -> None:
 
 def test_a_drain_is_cancelled_before_a_worker_is_bought() -> None:
     before = state(target("compute-xs", 1), generation=1, drains={"compute-xs-1": at(NOW - 1)})
-    drained = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS)
+    drained = node("compute-xs-1", "IDLE", "DRAIN", reason=OUR_DRAIN)
     decision = first_decision(
         observation(snapshot((group("1"),), nodes=(drained,)), edge(worker("compute-xs-1"))), before
     )
@@ -239,7 +239,7 @@ def test_an_exclusive_job_needs_an_empty_node() -> None:
 def test_the_quota_counts_workers_that_are_leaving() -> None:
     before = state(target("compute-xs", 0, "compute-xs-1"), generation=1)
     there = edge(worker("compute-xs-1", "terminating"), applied=1)
-    shot = snapshot((group("1"),), nodes=(node("compute-xs-1", "IDLE", "DRAIN", reason=OURS),))
+    shot = snapshot((group("1"),), nodes=(node("compute-xs-1", "IDLE", "DRAIN", reason=OUR_DRAIN),))
     assert not first_decision(observation(shot, there, max_workers=1), before).changes
     assert replicas_by_shape(first_decision(observation(shot, there, max_workers=2), before)) == {"compute-xs": 1}
 
@@ -307,7 +307,7 @@ def test_a_silent_edge_keeps_its_orders() -> None:
 def test_workers_of_a_shape_that_left_the_catalogue_are_drained() -> None:
     gone = target("compute-xs", 1).model_copy(update={"shape": "ancient-xs"})
     there = worker("compute-xs-1").model_copy(update={"shape": "ancient-xs", "name": "ancient-xs-1"})
-    old = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS).model_copy(update={"name": "ancient-xs-1"})
+    old = node("compute-xs-1", "IDLE", "DRAIN", reason=OUR_DRAIN).model_copy(update={"name": "ancient-xs-1"})
     before = state(gone, generation=1, drains={"ancient-xs-1": at(NOW - 5)})
     decision = first_decision(observation(snapshot(nodes=(old,)), edge(there)), before)
     assert decision.state.victims == {"ancient-xs-1"}

@@ -12,7 +12,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_planner_tools.cli import command
 from clusterra_planner_tools.replay import replay
 from clusterra_scaler.decision_log import FILES, RECORDS, DecisionLog, decision_log
-from clusterra_scaler.decision_record import RECORD, Decided, DecisionRecord, Given
+from clusterra_scaler.decision_record import RECORD, DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation
@@ -32,8 +32,8 @@ def record(job_id: str = "1", cluster: ClusterRef = ACME, now: float = 1000.0) -
     """The record of a decision for one pending job."""
     nodes = (node("general-xs-1"),)
     view = observation(snapshot((group(job_id, cpus=2),), nodes=nodes), edge(worker("general-xs-1")), now=now)
-    given = Given(view, FleetState.undecided(START), ObservationHistory())
-    return DecisionRecord(cluster, False, given, Decided.of(given.decide()))
+    given = DecisionInputs(view, FleetState.initial(START), ObservationHistory())
+    return DecisionRecord(cluster, False, given, DecisionOutput.of(given.decide()))
 
 
 def lines_of(*records: DecisionRecord) -> list[bytes]:
@@ -54,8 +54,8 @@ def test_all_decisions_of_a_simulated_history_replay_equal(policy: str, monkeypa
         view: Observation, state: FleetState, observation_history: ObservationHistory, history: RunHistory
     ) -> Decision:
         decision = decide(view, state, observation_history, history)
-        given = Given(view, state, observation_history, history.counts)
-        records.append(DecisionRecord(ACME, False, given, Decided.of(decision)))
+        given = DecisionInputs(view, state, observation_history, history.counts)
+        records.append(DecisionRecord(ACME, False, given, DecisionOutput.of(decision)))
         return decision
 
     monkeypatch.setattr(queue_world, "decide", recording_decide)
@@ -65,7 +65,7 @@ def test_all_decisions_of_a_simulated_history_replay_equal(policy: str, monkeypa
     ]
     jobs.sort(key=lambda job: job.submitted)
     faults = Faults(
-        null_list=0.05, torn_look=0.2, failed_call=0.3, crash=0.01, takeover=0.02, boots=BootFaults(never=0.1)
+        null_list=0.05, torn_snapshot=0.2, failed_call=0.3, crash=0.01, takeover=0.02, boots=BootFaults(never=0.1)
     )
     policy_binding = binding(name=policy, idle_seconds=0.0, max_workers=6, boot_timeout_seconds=25, ghost_seconds=30)
 

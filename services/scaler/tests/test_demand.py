@@ -132,7 +132,7 @@ def fits_at_most(cpus: int = 1000) -> Fits:
         ({"cpus": 2, "cpus_per_node": 6}, Need(6, 2048)),
         ({"cpus": 2, "memory_per_node_mib": 0}, Need(2, 4096, exclusive=True)),
         ({"exclusive": True, "features": "compute"}, Need(1, 2048, "compute", exclusive=True)),
-        ({"exclusive_user": True}, Need(1, 2048, only_with_uid=20001)),
+        ({"exclusive_user": True}, Need(1, 2048, exclusive_uid=20001)),
         (
             {"gres": "node/gpu:h100=2,task/shard=3", "tasks": 2},
             Need(1, 2048, gres=(Gres("gpu:h100", 2), Gres("shard", 6))),
@@ -142,7 +142,7 @@ def fits_at_most(cpus: int = 1000) -> Fits:
             Need(1, 3000, gres=(Gres("gpu", 3),)),
         ),
         ({"gres": "gres/gpu:1"}, Need(1, 0, unreadable="the generic resources cannot be parsed: 'gres/gpu:1'")),
-        ({"excluded_nodes": ("w1", "w2")}, Need(1, 2048, not_nodes=frozenset({"w1", "w2"}))),
+        ({"excluded_nodes": ("w1", "w2")}, Need(1, 2048, excluded_nodes=frozenset({"w1", "w2"}))),
         ({"required_nodes": ("w1",)}, Need(1, 2048, node="w1")),
     ],
 )

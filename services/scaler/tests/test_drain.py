@@ -9,10 +9,10 @@ from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, at, edge, group, node, observation, running, snapshot, state, target, worker
+from fleet_examples import NOW, OUR_DRAIN, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 NAME = "compute-xs-1"
-DRAINED = node(NAME, "IDLE", "DRAIN", reason=OURS)
+DRAINED = node(NAME, "IDLE", "DRAIN", reason=OUR_DRAIN)
 
 
 def fleet_of_one(drained_at: float | None = None) -> FleetState:
@@ -84,8 +84,8 @@ def test_a_worker_that_is_idle_after_its_drain_becomes_a_victim() -> None:
         (DRAINED, (), NOW - 1),
         (DRAINED, (), NOW - 1.5),
         (DRAINED, (running("7", NAME),), NOW),
-        (node(NAME, "MIXED", "DRAIN", used=1, reason=OURS), (), NOW),
-        (node(NAME, "IDLE", "DRAIN", "COMPLETING", reason=OURS), (), NOW),
+        (node(NAME, "MIXED", "DRAIN", used=1, reason=OUR_DRAIN), (), NOW),
+        (node(NAME, "IDLE", "DRAIN", "COMPLETING", reason=OUR_DRAIN), (), NOW),
         (DRAINED.model_copy(update={"cpus_allocated": 1}), (), NOW),
         (DRAINED.model_copy(update={"memory_allocated_mib": 1}), (), NOW),
         (DRAINED.model_copy(update={"states": ("UNKNOWN", "DRAIN")}), (), NOW),
@@ -129,16 +129,16 @@ def test_a_pending_undrain_keeps_the_worker() -> None:
 def test_no_answer_settles_undrains_of_an_earlier_replica() -> None:
     before = fleet_of_one().model_copy(update={"undrains": {NAME: at(NOW - 5)}})
 
-    assert before.undrain_settled(NAME).undrains == {}
+    assert before.with_undrain_settled(NAME).undrains == {}
 
     after = ObservationHistory.after_takeover(before)
 
-    assert after.lost == {NAME}
-    assert decide_on(node(NAME), before, observation_history=after).observation_history.lost == {NAME}
+    assert after.lost_undrains == {NAME}
+    assert decide_on(node(NAME), before, observation_history=after).observation_history.lost_undrains == {NAME}
 
     long_ago = fleet_of_one().model_copy(update={"undrains": {NAME: at(NOW - 61)}})
 
-    assert decide_on(node(NAME), long_ago, observation_history=after).observation_history.lost == frozenset()
+    assert decide_on(node(NAME), long_ago, observation_history=after).observation_history.lost_undrains == frozenset()
 
 
 @pytest.mark.parametrize("missing", ["pending", "running", "nodes", "workers"])
@@ -161,7 +161,7 @@ def test_a_node_that_is_down_for_long_is_drained() -> None:
     down = node(NAME, "DOWN", idle_for=299)
     assert decide_on(down, fleet_of_one(), ghost_seconds=300).actions == ()
     assert [type(action) for action in decide_on(down, fleet_of_one(), ghost_seconds=200).actions] == [Drain]
-    assert decide_on(node(NAME, "DOWN", "DRAIN", reason=OURS), fleet_of_one(NOW - 1)).state.victims == {NAME}
+    assert decide_on(node(NAME, "DOWN", "DRAIN", reason=OUR_DRAIN), fleet_of_one(NOW - 1)).state.victims == {NAME}
 
 
 def test_a_victim_stays_named_until_it_is_gone_everywhere() -> None:

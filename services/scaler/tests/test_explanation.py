@@ -4,13 +4,13 @@ import pytest
 from clusterra_scaler.explain.explanation import explanation
 from clusterra_scaler.explain.forecast import Forecast
 from clusterra_scaler.planner.observed.observation import Observation
-from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.placement.plan import Place
+from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.requests.demand import demand_of
 from explanation_examples import ADA, BOB, LATENCY, empty_cluster, explained, inputs_of
 from fleet_examples import (
     NOW,
-    OURS,
+    OUR_DRAIN,
     START,
     WITH_GPUS,
     at,
@@ -118,7 +118,7 @@ def test_jobs_that_gather_before_workers_are_bought() -> None:
 
 
 def test_a_draining_worker_that_is_undrained() -> None:
-    draining = node("compute-xs-a", "IDLE", "DRAIN", reason=OURS)
+    draining = node("compute-xs-a", "IDLE", "DRAIN", reason=OUR_DRAIN)
     view = observation(snapshot((group("1"),), nodes=(draining,)), edge(worker("compute-xs-a")))
 
     answer = explained("1", view, state(target("compute-xs", 1), drains={"compute-xs-a": at(NOW - 1)}))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from clusterra_contracts.heartbeat import Stuck, StuckCause, Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_scaler.planner.decide import Decision, decide
-from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, Breaker
+from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import at, edge, group, node, observation, snapshot, state, target, worker
@@ -45,11 +45,6 @@ class OrderedCluster:
     @property
     def wanted(self) -> dict[str, int]:
         return {target.shape: target.replicas for target in self.state.targets if target.replicas}
-
-    @property
-    def breaker(self) -> Breaker:
-        (breaker,) = self.state.breakers
-        return breaker
 
 
 def stuck_workers(count: int, cause: StuckCause = "insufficient_capacity", shape: str = "compute-xs") -> Stuck:
@@ -169,7 +164,7 @@ def test_one_worker_is_tried_after_each_pause_and_the_pause_doubles() -> None:
 
     for _ in range(7):
         due = failed_at + pause
-        assert cluster.breaker.probe_at == at(due)
+        assert cluster.state.breakers[0].probe_at == at(due)
 
         cluster.decide_at(due - 1, pending=few)
         cluster.decide_at(due, pending=few)
@@ -187,7 +182,7 @@ def test_one_worker_is_tried_after_each_pause_and_the_pause_doubles() -> None:
 
         failed_at, pause = due + 31, min(2 * pause, LONGEST_PAUSE_SECONDS)
 
-    assert cluster.breaker.opened_at == at(35)
+    assert cluster.state.breakers[0].opened_at == at(35)
 
 
 def test_a_shape_is_not_tried_without_a_job_that_needs_it() -> None:
@@ -209,7 +204,7 @@ def test_a_registration_closes_the_breaker_and_the_replacements_stay() -> None:
     workers = (*booting("compute-small-1", "compute-small-2", started=99), worker("compute-xs-1", started=99))
     decision = cluster.decide_at(131, *workers, nodes=(registered,), pending=(four_jobs,))
 
-    assert cluster.breaker.closed_at == at(131)
+    assert cluster.state.breakers[0].closed_at == at(131)
     assert not decision.changes, "replacements are not bought again"
     cluster.decide_at(140, *workers, nodes=(registered,), pending=(four_jobs, group("5", "6", cpus=2)))
     assert cluster.wanted == {"compute-small": 2, "compute-xs": 2}
@@ -261,18 +256,21 @@ def test_two_workers_that_never_register_open_the_breaker_and_one_does_not() -> 
 
     assert after_no_registration(481, 1).wanted == {"compute-xs": 2}
     assert after_no_registration(481, 2).wanted == {"compute-xs": 2, "compute-small": 1}
-    assert after_no_registration(481, 2).breaker.words == "workers of compute-xs have never registered since 12:08 UTC"
+    assert (
+        after_no_registration(481, 2).state.breakers[0].description
+        == "workers of compute-xs have never registered since 12:08 UTC"
+    )
     assert not after_no_registration(479, 2).state.breakers
 
 
 def test_a_takeover_keeps_the_pause() -> None:
     cluster = cluster_after_outage()
-    stored = cluster.state.taken_over(2, at(40)).model_dump_json()
+    stored = cluster.state.under_new_lease(2, at(40)).model_dump_json()
 
     successor = OrderedCluster(FleetState.model_validate_json(stored))
     successor.decide_at(41, pending=(group("1", "2", "3", cpus=2),))
 
-    assert successor.breaker == cluster.breaker
+    assert successor.state.breakers == cluster.state.breakers
     assert "compute-xs" not in successor.wanted
 
 

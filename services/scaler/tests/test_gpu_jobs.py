@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from clusterra_scaler.planner.observed.breakers import Breaker
+from clusterra_scaler.planner.observed.breakers import CircuitBreaker
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import (
     CATALOGUE,
@@ -25,10 +25,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def open_breaker(shape: str) -> Breaker:
+def open_breaker(shape: str) -> CircuitBreaker:
     failed_at = at(NOW - 1)
     why = f"no capacity for {shape}"
-    return Breaker(shape=shape, why=why, message="", opened_at=failed_at, failed_at=failed_at, failures=1)
+    return CircuitBreaker(shape=shape, why=why, message="", opened_at=failed_at, failed_at=failed_at, failures=1)
 
 
 @pytest.mark.parametrize(
@@ -199,18 +199,18 @@ def test_jobs_without_gpus_use_a_worker_with_gpus_that_they_ask_for(policy: str)
 
 def test_an_outage_of_cheap_shapes_does_not_send_jobs_without_gpus_to_gpus(policy: str) -> None:
     cheap = tuple(open_breaker(shape.name) for shape in CATALOGUE.shapes)
-    broken = FleetState.undecided(START).model_copy(update={"breakers": cheap})
+    broken = FleetState.initial(START).model_copy(update={"breakers": cheap})
     asked = group("1", features="compute|l4")
     # As in any outage of all shapes, the shape that would be chosen is ordered all the same.
     assert bought(policy, asked, before=broken) == {"compute-xs": 1}
 
 
 def test_jobs_get_other_gpus_while_a_shape_is_unavailable(policy: str) -> None:
-    one_shape = FleetState.undecided(START).model_copy(update={"breakers": (open_breaker("l4-small"),)})
+    one_shape = FleetState.initial(START).model_copy(update={"breakers": (open_breaker("l4-small"),)})
     assert bought(policy, group("1", gres="node/gpu=1"), before=one_shape) == {"l4-large": 1}
 
     every_l4 = tuple(open_breaker(f"l4-{size}") for size in ("small", "large", "xlarge"))
-    all_of_l4 = FleetState.undecided(START).model_copy(update={"breakers": every_l4})
+    all_of_l4 = FleetState.initial(START).model_copy(update={"breakers": every_l4})
     assert bought(policy, group("1", gres="node/gpu=1"), before=all_of_l4) == {"h100-small": 1}
 
     # Jobs that request the model wait for it: workers for one of them are ordered.

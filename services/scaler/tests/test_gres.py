@@ -3,7 +3,15 @@
 from collections import Counter
 
 import pytest
-from clusterra_scaler.planner.requests.gres import Gres, fits, gpus, of_worker, side_by_side, typed, without
+from clusterra_scaler.planner.requests.gres import (
+    Gres,
+    fits,
+    gpu_count,
+    max_concurrent,
+    parse_spec,
+    subtract,
+    with_types,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,26 +43,26 @@ def request(*items: str) -> tuple[Gres, ...]:
 def test_how_many_equal_requests_fit_at_the_same_time(
     asked: tuple[Gres, ...], free: dict[str, int], times: int
 ) -> None:
-    assert side_by_side(asked, free) == times
+    assert max_concurrent(asked, free) == times
 
 
 def test_the_resources_of_a_worker_are_parsed() -> None:
-    assert of_worker("gpu:l4:4") == {"gpu:l4": 4}
-    assert of_worker("") == {}
+    assert parse_spec("gpu:l4:4") == {"gpu:l4": 4}
+    assert parse_spec("") == {}
 
 
 def test_types_that_slurm_does_not_report_are_those_of_the_shape() -> None:
-    assert typed({"gpu": 4}, of_worker("gpu:l4:4")) == {"gpu:l4": 4}
-    assert typed({"gpu": 3}, of_worker("gpu:l4:4")) == {"gpu": 3}
-    assert typed({"gpu:h100": 4}, of_worker("gpu:l4:4")) == {"gpu:h100": 4}
-    assert typed({}, of_worker("gpu:l4:4")) == {}
+    assert with_types({"gpu": 4}, parse_spec("gpu:l4:4")) == {"gpu:l4": 4}
+    assert with_types({"gpu": 3}, parse_spec("gpu:l4:4")) == {"gpu": 3}
+    assert with_types({"gpu:h100": 4}, parse_spec("gpu:l4:4")) == {"gpu:h100": 4}
+    assert with_types({}, parse_spec("gpu:l4:4")) == {}
 
 
 @given(any_request, any_free)
 def test_subtraction_removes_exactly_what_is_taken(asked: tuple[Gres, ...], free: dict[str, int]) -> None:
     before = dict(free)
 
-    left = without(asked, free)
+    left = subtract(asked, free)
 
     assert free == before, "the argument is not changed"
     assert left.keys() == free.keys()
@@ -75,12 +83,12 @@ def test_a_request_that_fits_finds_as_many_of_each_type_as_it_asks_for(
             assert count <= sum(
                 available for kind, available in free.items() if kind == name or kind.startswith(f"{name}:")
             )
-        assert gpus(asked) <= sum(available for kind, available in free.items() if kind.startswith("gpu"))
+        assert gpu_count(asked) <= sum(available for kind, available in free.items() if kind.startswith("gpu"))
 
 
 @given(any_request.filter(bool), any_free)
 def test_no_more_than_the_computed_number_of_requests_fits(asked: tuple[Gres, ...], free: dict[str, int]) -> None:
-    times = side_by_side(asked, free)
+    times = max_concurrent(asked, free)
     assert fits(asked * times, free)
     assert not fits(asked * (times + 1), free)
 

@@ -8,7 +8,7 @@ from clusterra_contracts.rpc.slurm import Drain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, at, edge, group, node, observation, running, snapshot, state, target, worker
+from fleet_examples import NOW, OUR_DRAIN, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 SMALL = ("compute-xs-1", "compute-xs-2", "compute-xs-3")
 LATER = group("8", "9", cpus=2, first_submitted_at=at(NOW - 1))
@@ -23,7 +23,8 @@ def decide_for_busy_fleet(
 ) -> Decision:
     """Decides for three small workers, each with a job since ten minutes; the first one ends soonest."""
     nodes = tuple(
-        node(name, "MIXED", "DRAIN", used=2, reason=OURS) if name in drained else node(name, used=2) for name in SMALL
+        node(name, "MIXED", "DRAIN", used=2, reason=OUR_DRAIN) if name in drained else node(name, used=2)
+        for name in SMALL
     )
     runs = tuple(
         running(str(100 + number), name, cpus=2, since=NOW - 600).model_copy(

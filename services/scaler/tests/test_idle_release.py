@@ -9,10 +9,10 @@ from clusterra_contracts.rpc.slurm import Drain, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps
 from clusterra_scaler.planner.estimates.keep_alive import LEARNED_FROM, Gap, KeepAlive
-from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, Breaker
+from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, CircuitBreaker
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, at, edge, group, node, observation, running, snapshot, state, target, worker
+from fleet_examples import NOW, OUR_DRAIN, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 NAMES = tuple(f"compute-xs-{number}" for number in range(1, 6))
 NEVER = (Gap(150.0, ended=False),) * LEARNED_FROM
@@ -110,7 +110,7 @@ def test_idle_gaps_are_learned_from_observations() -> None:
 def test_a_purchase_after_a_release_is_learned_from() -> None:
     first = decide_on(idle_nodes(0), observation_history=history_of_gaps(*NEVER), **PACKING)
     drains = first.state.model_copy(update={"drains": {NAMES[0]: at(NOW)}})
-    record = node(NAMES[0], "IDLE", "DRAIN", reason=OURS, idle_for=0)
+    record = node(NAMES[0], "IDLE", "DRAIN", reason=OUR_DRAIN, idle_for=0)
     second = decide_on([record], before=drains, observation_history=first.observation_history, now=NOW + 1, **PACKING)
 
     assert second.state.victims == {NAMES[0]}
@@ -144,7 +144,7 @@ def test_learned_keep_alive_times_survive_a_takeover() -> None:
     )
     assert first.changes
     assert first.state.keep_seconds == {"compute-xs": pytest.approx(44)}
-    after = ObservationHistory.after_takeover(first.state.taken_over(2, at(NOW)))
+    after = ObservationHistory.after_takeover(first.state.under_new_lease(2, at(NOW)))
     assert drained(decide_on(idle_nodes(43), observation_history=after, **PACKING)) == []
     assert drained(decide_on(idle_nodes(45), observation_history=after, **PACKING)) == [NAMES[0]]
 
@@ -154,7 +154,7 @@ def test_the_drain_budget_goes_to_the_longest_idle_first() -> None:
     first = decide_on(records, moves_per_minute=2)
 
     assert drained(first) == [NAMES[4], NAMES[3]]
-    assert first.state.committed != FleetState.undecided(at(0)).committed, (
+    assert first.state.write_ahead != FleetState.initial(at(0)).write_ahead, (
         "the drains are recorded before Slurm is asked"
     )
 
@@ -163,7 +163,7 @@ def test_the_drain_budget_goes_to_the_longest_idle_first() -> None:
     assert drained(again) == [NAMES[4], NAMES[3]], "the same drains are requested until they are observed"
     assert again.state.moves == first.state.moves
 
-    others = first.state.taken_over(2, at(NOW + 1))
+    others = first.state.under_new_lease(2, at(NOW + 1))
 
     assert drained(decide_on(records[:3], before=others, now=NOW + 59, moves_per_minute=2)) == []
 
@@ -221,7 +221,7 @@ def test_the_warm_pool_stays_within_the_quota_and_a_paused_cluster_has_none() ->
 
 
 def test_a_drain_is_cancelled_before_the_warm_pool_is_bought() -> None:
-    record = node(NAMES[0], "IDLE", "DRAIN", reason=OURS)
+    record = node(NAMES[0], "IDLE", "DRAIN", reason=OUR_DRAIN)
     before = state(target("compute-xs", 1), generation=1, drains={NAMES[0]: at(NOW)})
     decision = decide_on([record], before=before, warm={"compute-xs": 1})
     assert decision.actions == (Undrain(node=NAMES[0]),)
@@ -230,7 +230,7 @@ def test_a_drain_is_cancelled_before_the_warm_pool_is_bought() -> None:
 
 def test_the_warm_pool_probes_a_shape_with_an_open_breaker_with_one_worker() -> None:
     def after(failed: float) -> Decision:
-        breaker = Breaker(
+        breaker = CircuitBreaker(
             shape="compute-xs",
             why="compute-xs: no machine",
             message="",

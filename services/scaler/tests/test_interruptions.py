@@ -8,12 +8,12 @@ from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from fleet_examples import NOW, OURS, at, edge, group, node, observation, running, snapshot, state, target, worker
+from fleet_examples import NOW, OUR_DRAIN, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 NAME = "compute-xs-1"
 LEAVES = worker(NAME, leaves=NOW + 120)
 BUSY = node(NAME, used=1)
-DRAINING = node(NAME, "MIXED", "DRAIN", used=1, reason=OURS)
+DRAINING = node(NAME, "MIXED", "DRAIN", used=1, reason=OUR_DRAIN)
 GONE = Down(node=NAME, reason="its machine is gone")
 
 
@@ -31,7 +31,7 @@ def test_an_interrupted_worker_is_drained_at_once_and_not_replaced_while_busy() 
 
 def test_an_interrupted_worker_takes_no_job_and_is_never_undrained() -> None:
     before = state(target("compute-xs", 1), generation=1, drains={NAME: at(NOW + 1)})
-    drained = node(NAME, "IDLE", "DRAIN", reason=OURS)
+    drained = node(NAME, "IDLE", "DRAIN", reason=OUR_DRAIN)
     decision = first_decision(observation(snapshot((group("1"),), nodes=(drained,)), edge(LEAVES, applied=1)), before)
     assert not decision.actions
     assert decision.state.target("compute-xs") == target("compute-xs", 2)
@@ -39,7 +39,7 @@ def test_an_interrupted_worker_takes_no_job_and_is_never_undrained() -> None:
 
 def test_an_idle_interrupted_worker_becomes_a_victim() -> None:
     before = state(target("compute-xs", 1), generation=1, drains={NAME: at(NOW - 5)})
-    drained = node(NAME, "IDLE", "DRAIN", reason=OURS)
+    drained = node(NAME, "IDLE", "DRAIN", reason=OUR_DRAIN)
     decision = first_decision(observation(snapshot(nodes=(drained,)), edge(LEAVES, applied=1)), before)
     assert decision.state.target("compute-xs") == target("compute-xs", 0, NAME)
 
@@ -89,7 +89,7 @@ def test_its_node_is_left_alone_while_it_exists_or_the_list_is_unknown() -> None
 
 
 def test_its_node_is_set_down_once() -> None:
-    decision = ten_seconds_later(edge(), node(NAME, "DOWN", "DRAIN", "NOT_RESPONDING", reason=OURS))
+    decision = ten_seconds_later(edge(), node(NAME, "DOWN", "DRAIN", "NOT_RESPONDING", reason=OUR_DRAIN))
 
     assert decision.actions == ()
     assert decision.observation_history.interrupted == {NAME}
@@ -107,7 +107,7 @@ def test_the_next_worker_of_that_name_is_not_interrupted() -> None:
 
 
 def test_the_record_of_an_interrupted_victim_is_deleted_at_once() -> None:
-    shot = snapshot(nodes=(node(NAME, "IDLE", "DRAIN", reason=OURS),))
+    shot = snapshot(nodes=(node(NAME, "IDLE", "DRAIN", reason=OUR_DRAIN),))
     before = state(target("compute-xs", 0, NAME), generation=1)
     assert decide(observation(shot, edge()), before, ObservationHistory(interrupted=frozenset({NAME}))).actions == (
         DeleteNode(node=NAME),

@@ -39,7 +39,7 @@ for_ever = st.lists(
 warm = st.dictionaries(st.sampled_from(["compute-xs", "general-small", "memory-large"]), st.integers(0, 3))
 trouble = st.builds(
     Faults,
-    torn_look=st.sampled_from([0.0, 0.2]),
+    torn_snapshot=st.sampled_from([0.0, 0.2]),
     lost_snapshot=st.sampled_from([0.0, 0.3]),
     failed_call=st.sampled_from([0.0, 0.3]),
     takeover=st.sampled_from([0.0, 0.0, 0.01]),
@@ -62,7 +62,7 @@ class Watched(World):
     def _decide(self, snapshot: QueueSnapshot) -> None:
         before = self.state
         super()._decide(snapshot)
-        decision = self._last
+        decision = self.last_decision
         assert decision is not None
         if decision.actions or decision.changes or decision.state.targets != before.targets:
             self.still_since = self.second
@@ -85,7 +85,7 @@ class Watched(World):
     def _kept(self, name: str) -> float:
         if self.binding.policy.name == "family":
             return self.binding.policy.idle_seconds
-        return self._sightings.idle_gaps.idle[name].keep_seconds
+        return self._observation_history.idle_gaps.idle[name].keep_seconds
 
     def _bought(self, shape: str, job_ids: tuple[str, ...]) -> None:
         for released, second, keep_seconds in self.released:

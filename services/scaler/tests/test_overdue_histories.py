@@ -39,7 +39,7 @@ bad_boots = st.builds(BootFaults, never=often, late=often, deaf=often)
 any_faults = st.builds(
     Faults,
     null_list=some,
-    torn_look=some,
+    torn_snapshot=some,
     lost_snapshot=some,
     lost_heartbeat=st.sampled_from([0.0, 0.1, 0.8]),
     lost_desired=some,

@@ -20,7 +20,7 @@ from clusterra_scaler.planner.placement.plan import Place, Plan
 from fleet_examples import (
     CATALOGUE,
     NOW,
-    OURS,
+    OUR_DRAIN,
     START,
     at,
     edge,
@@ -38,7 +38,7 @@ from hypothesis import strategies as st
 
 
 def first(view: Observation, before: FleetState | None = None) -> Decision:
-    return decide(view, before or FleetState.undecided(START), ObservationHistory())
+    return decide(view, before or FleetState.initial(START), ObservationHistory())
 
 
 def look(pending: tuple[PendingJobs, ...], there: Edge | None = None, **more: Any) -> Observation:
@@ -325,7 +325,7 @@ def test_a_policy_that_refuses_nothing_opens_what_another_has_closed() -> None:
 
 
 def test_a_drained_worker_is_opened_before_it_is_undrained() -> None:
-    closed = node("compute-xs-1", "IDLE", "DRAIN", reason=OURS).model_copy(update={"extra": '{"open":0}'})
+    closed = node("compute-xs-1", "IDLE", "DRAIN", reason=OUR_DRAIN).model_copy(update={"extra": '{"open":0}'})
     there = edge(worker("compute-xs-1"))
     before = state(target("compute-xs", 1), drains={"compute-xs-1": at(NOW - 5)})
     decision = first(observation(snapshot((group("1"),), nodes=(closed,)), there), before)

@@ -13,7 +13,7 @@ def test_purchases_are_kept_while_their_jobs_are_present() -> None:
     view = empty_cluster(group("1", "2", cpus=2))
     later = Observation(view.binding, snapshot((group("2", cpus=2), group("3", cpus=8))), view.edge, at(NOW + 10))
 
-    decision = decide(view, FleetState.undecided(START), ObservationHistory())
+    decision = decide(view, FleetState.initial(START), ObservationHistory())
     first = PurchaseHistory().after(decision, view.snapshot)
     second_decision = decide(later, decision.state, decision.observation_history)
     both = first.after(second_decision, later.snapshot)
@@ -27,7 +27,7 @@ def test_purchases_are_kept_while_their_jobs_are_present() -> None:
 
 def test_a_decision_without_purchases_changes_nothing() -> None:
     view = empty_cluster(group("1"))
-    decision = decide(view, FleetState.undecided(START), ObservationHistory())
+    decision = decide(view, FleetState.initial(START), ObservationHistory())
     purchases = PurchaseHistory().after(decision, view.snapshot)
 
     unchanged = decide(view, decision.state, decision.observation_history)

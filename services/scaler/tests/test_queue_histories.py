@@ -45,7 +45,7 @@ any_jobs = st.lists(
 any_faults = st.builds(
     Faults,
     null_list=some,
-    torn_look=some,
+    torn_snapshot=some,
     lost_snapshot=some,
     lost_heartbeat=st.sampled_from([0.0, 0.1, 0.8]),
     lost_desired=some,
@@ -65,7 +65,7 @@ many_short_jobs = st.lists(
 """With these, workers are drained and needed again all the time."""
 faulty_connection = st.builds(
     Faults,
-    torn_look=some,
+    torn_snapshot=some,
     lost_snapshot=st.sampled_from([0.3, 0.6, 0.8]),
     lost_heartbeat=st.sampled_from([0.0, 0.1]),
     failed_call=st.sampled_from([0.0, 0.2, 0.6]),

@@ -20,7 +20,7 @@ from clusterra_runtime.nats.client import Client
 from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.decision_log import DecisionLog
-from clusterra_scaler.decision_record import Decided, DecisionRecord, Given
+from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -123,7 +123,7 @@ class ControlLoop:
 
     def on_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Use a heartbeat from the next decision on. One older than the last is ignored."""
-        edge = self._edge.hears(heartbeat, now())
+        edge = self._edge.after(heartbeat, now())
         if edge is not self._edge:
             self._edge = edge
             self._wake()
@@ -178,15 +178,15 @@ class ControlLoop:
             worth_logging = first or intent != self._shadow_intent
             self._shadow_intent = intent
         else:
-            worth_logging = first or bool(decision.changes) or decision.state.committed != recorded.state.committed
+            worth_logging = first or bool(decision.changes) or decision.state.write_ahead != recorded.state.write_ahead
             recorded = await self._carry_out(recorded, decision)
         self._gathering = decision.plan is not None and any(each.reason == GATHERING for each in decision.plan.unmet)
         self._explanations.on_decision(observation, decision, shadow=shadow)
         if worth_logging:
             self._log(decision, shadow=shadow)
             if self._decision_log is not None:
-                given = Given(observation, state, observation_history, self._run_history.counts)
-                self._decision_log.append(DecisionRecord(self._ref, shadow, given, Decided.of(decision)))
+                given = DecisionInputs(observation, state, observation_history, self._run_history.counts)
+                self._decision_log.append(DecisionRecord(self._ref, shadow, given, DecisionOutput.of(decision)))
         self._log_unmet(decision)
         self._log_unknown_reasons(snapshot)
         await self._store_run_history()
@@ -203,7 +203,7 @@ class ControlLoop:
         if decision.changes:
             recorded = await self._fleets.record_decision(self._ref, recorded, decision)
             PUBLISH_SECONDS.observe(time.perf_counter() - self._input_arrived_at)
-        elif decision.state.committed != recorded.state.committed:
+        elif decision.state.write_ahead != recorded.state.write_ahead:
             recorded = await self._fleets.record_state(self._ref, recorded, decision.state)
         else:
             recorded = replace(recorded, state=decision.state)
@@ -216,11 +216,11 @@ class ControlLoop:
         for answer in self._requests.take_answers():
             node = answer.action.node
             if answer.accepted_at is not None:
-                state = state.drained(node, answer.accepted_at)
+                state = state.with_drain(node, answer.accepted_at)
             elif isinstance(answer.action, Undrain) and answer.outcome == "lost":
-                self._observation_history = self._observation_history.undrain_lost(node)
-            elif isinstance(answer.action, Undrain) and node not in self._observation_history.lost:
-                state = state.undrain_settled(node)
+                self._observation_history = self._observation_history.with_lost_undrain(node)
+            elif isinstance(answer.action, Undrain) and node not in self._observation_history.lost_undrains:
+                state = state.with_undrain_settled(node)
         return replace(recorded, state=state)
 
     async def _wait(self, recorded: Recorded) -> None:

@@ -17,7 +17,7 @@ from clusterra_scaler.planner.scale_down.drain import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class DecisionInputs:
     """All inputs of a decision. A new field needs a default, so that older records can be read.
 
     Aliases are the field names of the log files: they stay when a field is renamed, so that older logs replay.
@@ -48,7 +48,7 @@ class RecordedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionOutput:
     """The output of a decision that the scaler acts on."""
 
     state: FleetState
@@ -68,8 +68,8 @@ class DecisionRecord:
     cluster: ClusterRef
     shadow: bool
     """Whether the decision was made in shadow mode, so that nothing was done."""
-    given: Given
-    decided: Decided
+    given: DecisionInputs
+    decided: DecisionOutput
 
 
 RECORD: TypeAdapter[DecisionRecord] = TypeAdapter(DecisionRecord)

@@ -49,14 +49,14 @@ class Fleets:
         recorded = await self.read(ref, fence)
         if not recorded.version:
             return recorded
-        state = recorded.state.taken_over(fence, now())
+        state = recorded.state.under_new_lease(fence, now())
         return await self._store_and_publish(ref, recorded, state, [_desired(ref, state)])
 
     async def read(self, ref: ClusterRef, fence: int) -> Recorded:
         """Return the state after the last decision of any scaler. Writes and publishes nothing."""
         item = await self._store.get(FLEETS, _key(ref))
         if item is None:
-            return Recorded(FleetState.undecided(now()).model_copy(update={"fence": fence}), 0)
+            return Recorded(FleetState.initial(now()).model_copy(update={"fence": fence}), 0)
         stored = unpacked_state(item.attributes["state"])
         if stored.fence > fence:
             raise FencedOff(f"the state of {ref} has the fence {stored.fence}, above our {fence}")

@@ -101,7 +101,7 @@ class Forecast:
         return node is None or any(
             node.cpus - node.cpus_allocated >= part.need.cpus
             and node.memory_mib - node.memory_allocated_mib >= part.need.memory_mib
-            and gres.fits(part.need.gres, gres.without(gres.asking_for(node.gres_allocated), node.gres))
+            and gres.fits(part.need.gres, gres.subtract(gres.request_for(node.gres_allocated), node.gres))
             and (node.cpus_allocated == 0 or not part.need.exclusive)
             for part in self.demand.parts
         )
@@ -151,7 +151,7 @@ def _names(names: Sequence[str]) -> str:
 
 def _share(need: Need, shape: Shape) -> float:
     """The share of a worker's price that a job is charged: by CPU or by GPU, whichever is more."""
-    by_gpu = gres.gpus(need.gres) / shape.gpu_count if shape.gpu_count else 0.0
+    by_gpu = gres.gpu_count(need.gres) / shape.gpu_count if shape.gpu_count else 0.0
     return 1.0 if need.exclusive else max(need.cpus / shape.worker.cpus, by_gpu)
 
 

@@ -174,5 +174,5 @@ def _decision(working: _Working) -> Decision:
         )
     else:
         after = state.model_copy(update={**pending, "ceilings": dict(context.ceilings)})
-    history = replace(history, lost=history.lost.intersection(scale_down.undrains))
+    history = replace(history, lost_undrains=history.lost_undrains.intersection(scale_down.undrains))
     return Decision(after, working.changes, (*working.extras, *scale_down.actions), history, working.plan)

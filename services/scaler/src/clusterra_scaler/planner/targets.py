@@ -14,7 +14,7 @@ def targets_of(context: DecisionContext, plan: Plan | None, scale_down: ScaleDow
     """
     state, supply, observation = context.state, context.supply, context.observation
     shapes = [target.shape for target in state.targets]
-    shapes += sorted((supply.standing.keys() | (plan.new if plan else {}).keys()) - set(shapes))
+    shapes += sorted((supply.active_by_shape.keys() | (plan.new if plan else {}).keys()) - set(shapes))
     targets: list[ShapeTarget] = []
     for shape in shapes:
         before = state.target(shape) or ShapeTarget(shape=shape, worker=supply.specs[shape], replicas=0)
@@ -25,8 +25,8 @@ def targets_of(context: DecisionContext, plan: Plan | None, scale_down: ScaleDow
         replicas = before.replicas
         if plan is not None:
             new = plan.new.get(shape, 0)
-            expected = supply.standing[shape] - len(victims | unregistered) + plan.ordered.get(shape, 0) + new
-            if observation.edge.listed(observation.now):
+            expected = supply.active_by_shape[shape] - len(victims | unregistered) + plan.ordered.get(shape, 0) + new
+            if observation.edge.is_fresh(observation.now):
                 replicas = expected
             elif new:
                 replicas = max(replicas, expected)

@@ -116,7 +116,7 @@ def substitutes(catalogue: Catalogue) -> dict[ShapeName, frozenset[ShapeName]]:
                 spec.cpus >= needed.cpus
                 and spec.memory_mib >= needed.memory_mib
                 and bool(spec.gres) == bool(needed.gres)
-                and gres.fits(gres.asking_for(gres.of_worker(needed.gres)), gres.of_worker(spec.gres))
+                and gres.fits(gres.request_for(gres.parse_spec(needed.gres)), gres.parse_spec(spec.gres))
                 and prices[other] < DEARER * prices[bought]
             )
         )

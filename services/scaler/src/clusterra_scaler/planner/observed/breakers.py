@@ -35,7 +35,7 @@ class LaunchFailure:
     """The edge's own message."""
 
 
-class Breaker(Wire):
+class CircuitBreaker(Wire):
     """The circuit breaker of one shape. It is stored, so that a takeover neither loses a pause nor cuts it short."""
 
     shape: ShapeName
@@ -49,7 +49,7 @@ class Breaker(Wire):
     closed_at: Moment | None = None
 
     @property
-    def open(self) -> bool:
+    def tripped(self) -> bool:
         """Whether the breaker is open or half-open."""
         return self.closed_at is None
 
@@ -59,23 +59,23 @@ class Breaker(Wire):
         doublings = min(self.failures - 1, 10)
         return self.failed_at + timedelta(seconds=min(FIRST_PAUSE_SECONDS * 2**doublings, LONGEST_PAUSE_SECONDS))
 
-    def pauses(self, now: datetime) -> bool:
+    def is_open(self, now: datetime) -> bool:
         """Whether the breaker is open, and not half-open yet."""
-        return self.open and now < self.probe_at
+        return self.tripped and now < self.probe_at
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Why the shape is not bought, for a person."""
         return f"{self.why} since {self.opened_at:%H:%M} UTC"
 
 
 def breakers_after(
-    breakers: Iterable[Breaker],
+    breakers: Iterable[CircuitBreaker],
     failures: Mapping[ShapeName, LaunchFailure],
     registered: Collection[ShapeName],
     shapes: Iterable[ShapeName],
     now: datetime,
-) -> tuple[Breaker, ...]:
+) -> tuple[CircuitBreaker, ...]:
     """Return the breakers after an observation: a shape in `failures` opens, and one in `registered` closes.
 
     The result has at most one breaker for each of the `shapes`. Repeating the same observation changes nothing.
@@ -86,14 +86,14 @@ def breakers_after(
 
 
 def _after(
-    before: Breaker | None, shape: ShapeName, failure: LaunchFailure | None, registered: bool, now: datetime
-) -> Breaker | None:
-    if failure is not None and (before is None or not before.pauses(now)):
-        return Breaker(
+    before: CircuitBreaker | None, shape: ShapeName, failure: LaunchFailure | None, registered: bool, now: datetime
+) -> CircuitBreaker | None:
+    if failure is not None and (before is None or not before.is_open(now)):
+        return CircuitBreaker(
             shape=shape,
             why=failure.why,
             message=failure.message[:_MESSAGE_CHARACTERS],
-            opened_at=before.opened_at if before is not None and before.open else now,
+            opened_at=before.opened_at if before is not None and before.tripped else now,
             failed_at=now,
             failures=before.failures + 1 if before is not None else 1,
         )

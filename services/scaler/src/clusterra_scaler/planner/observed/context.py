@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from clusterra_contracts.identity import ShapeName, WorkerName
 
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.breakers import Breaker, breakers_after
-from clusterra_scaler.planner.observed.launch_failures import failures, started
+from clusterra_scaler.planner.observed.breakers import CircuitBreaker, breakers_after
+from clusterra_scaler.planner.observed.launch_failures import failing_shapes, recovered_shapes
 from clusterra_scaler.planner.observed.observation import Observation, busy_nodes
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom, ceilings, quota_headroom
@@ -68,9 +68,11 @@ def observe(
     )
 
 
-def _breakers(observation: Observation, state: FleetState, history: ObservationHistory) -> tuple[Breaker, ...]:
-    if not observation.whole:
+def _breakers(observation: Observation, state: FleetState, history: ObservationHistory) -> tuple[CircuitBreaker, ...]:
+    if not observation.complete:
         return state.breakers
-    failing = failures(observation, history.failing, history.registrations, state.breakers)
+    failing = failing_shapes(observation, history.stuck_since, history.registrations, state.breakers)
     shapes = [shape.name for shape in observation.binding.catalogue.shapes]
-    return breakers_after(state.breakers, failing, started(observation, state.breakers), shapes, observation.now)
+    return breakers_after(
+        state.breakers, failing, recovered_shapes(observation, state.breakers), shapes, observation.now
+    )

@@ -21,7 +21,7 @@ from clusterra_contracts.heartbeat import Stuck, StuckCause
 from clusterra_contracts.identity import ShapeName
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
-from clusterra_scaler.planner.observed.breakers import Breaker, LaunchFailure
+from clusterra_scaler.planner.observed.breakers import CircuitBreaker, LaunchFailure
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.registration import Registrations
 
@@ -38,13 +38,13 @@ _REASONS: Mapping[StuckCause, str] = {
 """Causes that another shape may not share. An image that cannot be pulled, for example, affects all shapes."""
 
 
-def failing_since(
+def stuck_since(
     before: Mapping[ShapeName, datetime], observation: Observation, latency: ProvisioningLatency
 ) -> Mapping[ShapeName, datetime]:
     """The shapes that the edge reports as stuck, and when each was first reported. No report changes nothing."""
     edge = observation.edge
     reported_at = edge.listed_at
-    if not edge.listed(observation.now) or reported_at is None or edge.stuck is None:
+    if not edge.is_fresh(observation.now) or reported_at is None or edge.stuck is None:
         return before
     return {
         each.shape: before.get(each.shape, reported_at)
@@ -53,13 +53,13 @@ def failing_since(
     }
 
 
-def failures(
+def failing_shapes(
     observation: Observation,
     since: Mapping[ShapeName, datetime],
     registrations: Registrations,
-    breakers: Iterable[Breaker],
+    breakers: Iterable[CircuitBreaker],
 ) -> Mapping[ShapeName, LaunchFailure]:
-    """The shapes that fail at a complete observation; `since` is the result of `failing_since`."""
+    """The shapes that fail at a complete observation; `since` is the result of `stuck_since`."""
     reported_at = observation.edge.listed_at
     stuck = {each.shape: each for each in observation.edge.stuck or () if each.cause in _REASONS}
     found = {
@@ -72,7 +72,7 @@ def failures(
     return found
 
 
-def started(observation: Observation, breakers: Iterable[Breaker]) -> frozenset[ShapeName]:
+def recovered_shapes(observation: Observation, breakers: Iterable[CircuitBreaker]) -> frozenset[ShapeName]:
     """The shapes of which a worker has registered since they failed.
 
     A worker that was started before the breaker opened may have had its machine by then. It counts only if it
@@ -112,7 +112,7 @@ def _exceeds_launch_time(stuck: Stuck, edge: Edge, reported_at: datetime, latenc
 
 
 def _never_registered(
-    observation: Observation, registrations: Registrations, breakers: Mapping[ShapeName, Breaker]
+    observation: Observation, registrations: Registrations, breakers: Mapping[ShapeName, CircuitBreaker]
 ) -> frozenset[ShapeName]:
     """The shapes with enough overdue workers in a row; one is enough for a shape that has failed before."""
     last_registered: dict[ShapeName, datetime] = {}

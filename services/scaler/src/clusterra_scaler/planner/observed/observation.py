@@ -27,7 +27,7 @@ class Edge:
     sees_machines: bool = False
     """Whether the edge can tell a worker whose machine is being launched from one that waits for a machine."""
 
-    def hears(self, heartbeat: Heartbeat, at: datetime) -> "Edge":
+    def after(self, heartbeat: Heartbeat, at: datetime) -> "Edge":
         """Return the report after a heartbeat that arrived at this moment. An older one than the last is ignored."""
         if heartbeat.generation <= self.generation:
             return self
@@ -42,7 +42,7 @@ class Edge:
             sees_machines=heartbeat.node_claims is not None,
         )
 
-    def listed(self, now: datetime) -> bool:
+    def is_fresh(self, now: datetime) -> bool:
         """Whether the list of workers is fresh. Nothing may be removed because of a stale list."""
         return self.listed_at is not None and (now - self.listed_at).total_seconds() < EDGE_FRESH_SECONDS
 
@@ -57,10 +57,10 @@ class Observation:
     now: datetime
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether every list could be read and the edge's is fresh. Workers are drained or removed only then."""
         snapshot = self.snapshot
-        return None not in (snapshot.pending, snapshot.running, snapshot.nodes) and self.edge.listed(self.now)
+        return None not in (snapshot.pending, snapshot.running, snapshot.nodes) and self.edge.is_fresh(self.now)
 
 
 def busy_nodes(snapshot: QueueSnapshot) -> frozenset[str]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps
 from clusterra_scaler.planner.estimates.keep_alive import KeepAlive
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
-from clusterra_scaler.planner.observed.launch_failures import failing_since
+from clusterra_scaler.planner.observed import launch_failures
 from clusterra_scaler.planner.observed.observation import Observation, busy_nodes, runs_nothing
 from clusterra_scaler.planner.observed.registration import Registrations
 from clusterra_scaler.planner.observed.state import FleetState
@@ -26,15 +26,15 @@ class ObservationHistory:
     """For each node that runs nothing, when the first snapshot that showed it so was taken."""
     absent: Mapping[str, datetime] = field(default_factory=dict)
     """For each Slurm node whose worker the edge does not have or reports as failed, when that was first observed."""
-    lost: frozenset[str] = frozenset()
+    lost_undrains: Annotated[frozenset[str], Field(alias="lost")] = frozenset()
     """Nodes with an unanswered undrain. The answer to a later undrain does not settle these."""
     registrations: Annotated[Registrations, Field(alias="looks")] = field(default_factory=Registrations)
     """The workers that Slurm does not have, and what is learned of the provisioning latency."""
-    failing: Mapping[ShapeName, datetime] = field(default_factory=dict)
+    stuck_since: Annotated[Mapping[ShapeName, datetime], Field(alias="failing")] = field(default_factory=dict)
     """For each shape whose workers do not start by the edge's report, when that was first reported."""
     idle_gaps: Annotated[IdleGaps, Field(alias="reuse")] = field(default_factory=IdleGaps)
     """The gaps between work on idle workers."""
-    worked: Mapping[WorkerName, datetime] = field(default_factory=dict)
+    last_worked: Annotated[Mapping[WorkerName, datetime], Field(alias="worked")] = field(default_factory=dict)
     """For each worker, when this scaler last observed work for it."""
     interrupted: Annotated[frozenset[WorkerName], Field(alias="called_away")] = frozenset()
     """Workers with an interruption notice for their machine, also after the edge has lost them while Slurm has them."""
@@ -43,7 +43,7 @@ class ObservationHistory:
     def after_takeover(cls, state: FleetState) -> "ObservationHistory":
         """The history with which a new scaler starts: what is stored of it, and all undrains counted as unanswered."""
         return cls(
-            lost=frozenset(state.undrains),
+            lost_undrains=frozenset(state.undrains),
             registrations=Registrations(ProvisioningLatency(recorded=state.boot_p99_seconds)),
             idle_gaps=IdleGaps(KeepAlive(learned=state.keep_seconds)),
         )
@@ -59,7 +59,7 @@ class ObservationHistory:
                 for node in nodes
                 if runs_nothing(node) and node.name not in busy
             }
-        if nodes is not None and edge.listed(observation.now):
+        if nodes is not None and edge.is_fresh(observation.now):
             present = {worker.name for worker in edge.workers or () if worker.phase != "failed"}
             absent = {
                 node.name: self.absent.get(node.name, observation.now) for node in nodes if node.name not in present
@@ -69,9 +69,13 @@ class ObservationHistory:
             inactive = {node.name for node in nodes} - {worker.name for worker in active}
             interrupted = (interrupted & inactive) | {each.name for each in active if each.leaves_by is not None}
         registrations = self.registrations.after(observation)
-        failing = failing_since(self.failing, observation, registrations.latency)
         return replace(
-            self, idle=idle, absent=absent, interrupted=interrupted, registrations=registrations, failing=failing
+            self,
+            idle=idle,
+            absent=absent,
+            interrupted=interrupted,
+            registrations=registrations,
+            stuck_since=launch_failures.stuck_since(self.stuck_since, observation, registrations.latency),
         )
 
     def idle_since(self, node: NodeState, now: datetime) -> datetime:
@@ -80,6 +84,6 @@ class ObservationHistory:
             return self.idle.get(node.name, now)
         return max(node.idle_since, node.registered_at or node.idle_since)
 
-    def undrain_lost(self, node: str) -> "ObservationHistory":
+    def with_lost_undrain(self, node: str) -> "ObservationHistory":
         """Add an undrain that got no answer."""
-        return replace(self, lost=self.lost | {node})
+        return replace(self, lost_undrains=self.lost_undrains | {node})

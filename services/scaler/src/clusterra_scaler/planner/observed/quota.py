@@ -79,10 +79,10 @@ def quota_headroom(observation: Observation, state: FleetState, supply: Supply) 
     """What is left of the policy's bounds, counting all that are there, on their way out or possibly being started."""
     policy = observation.binding.policy
     asked = ceilings(observation, state)
-    counted = supply.standing + Counter(supply.ordered)
+    counted = supply.active_by_shape + Counter(supply.ordered)
     taken = asked | counted
     prices = {shape.name: shape.usd_per_hour for shape in observation.binding.catalogue.shapes}
-    all_there = taken + supply.leaving
+    all_there = taken + supply.leaving_by_shape
     usd_per_hour = None
     if policy.usd_per_hour is not None:
         usd_per_hour = policy.usd_per_hour - sum(count * prices.get(shape, 0.0) for shape, count in all_there.items())

@@ -79,7 +79,7 @@ class Registrations:
     def after(self, observation: Observation) -> Self:
         """Add an observation, if it is complete and its snapshot is a new one."""
         taken_at, generation = observation.snapshot.taken_at, observation.snapshot.generation
-        if not observation.whole or generation <= self.generation:
+        if not observation.complete or generation <= self.generation:
             return self
         alive = {node.name for node in observation.snapshot.nodes or () if not node.gone}
         active = {
@@ -144,7 +144,7 @@ def overdue_workers(observation: Observation, registrations: Registrations) -> M
 
 def recovered(observation: Observation, state: FleetState) -> frozenset[WorkerName]:
     """Active workers that were named as unregistered, and have registered or begun to serve since."""
-    if not observation.whole:
+    if not observation.complete:
         return frozenset()
     registered = {node.name for node in observation.snapshot.nodes or ()}
     named = {name for target in state.targets for name in target.unregistered}

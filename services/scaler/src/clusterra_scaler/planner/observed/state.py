@@ -8,7 +8,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from pydantic import Field
 
 from clusterra_scaler.planner.observed.booking import Booking
-from clusterra_scaler.planner.observed.breakers import Breaker
+from clusterra_scaler.planner.observed.breakers import CircuitBreaker
 
 
 class FleetState(Wire):
@@ -35,20 +35,22 @@ class FleetState(Wire):
     """The drains that count against the drain budget: those of the last minute, and when each was first requested."""
     boot_p99_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """The 99th percentile of each shape's provisioning latency, as learned by the last decision."""
-    breakers: tuple[Breaker, ...] = ()
+    breakers: tuple[CircuitBreaker, ...] = ()
     """At most one circuit breaker for each shape of the catalogue."""
     keep_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """The keep-alive time of each shape's idle workers, as learned by the last decision."""
 
     @classmethod
-    def undecided(cls, at: datetime) -> "FleetState":
+    def initial(cls, at: datetime) -> "FleetState":
         """The state of a cluster before its first decision."""
         return cls(decided_at=at)
 
     @property
-    def committed(
+    def write_ahead(
         self,
-    ) -> tuple[dict[WorkerName, Moment], dict[WorkerName, Moment], dict[WorkerName, Moment], tuple[Breaker, ...]]:
+    ) -> tuple[
+        dict[WorkerName, Moment], dict[WorkerName, Moment], dict[WorkerName, Moment], tuple[CircuitBreaker, ...]
+    ]:
         """The fields that must be stored before the scaler acts further, even if the targets are unchanged."""
         return (self.drains, self.undrains, self.moves, self.breakers)
 
@@ -61,7 +63,7 @@ class FleetState(Wire):
         """All workers that the edge may remove, and may have removed already."""
         return frozenset(name for target in self.targets for name in (*target.victims, *target.unregistered))
 
-    def taken_over(self, fence: int, at: datetime) -> "FleetState":
+    def under_new_lease(self, fence: int, at: datetime) -> "FleetState":
         """The same targets as the next generation under a new lease."""
         return self.model_copy(update={"generation": self.generation + 1, "fence": fence, "decided_at": at})
 
@@ -71,11 +73,11 @@ class FleetState(Wire):
             return self
         return self.model_copy(update={"targets": tuple(_with_recovered(target, workers) for target in self.targets)})
 
-    def drained(self, node: WorkerName, accepted_at: datetime) -> "FleetState":
+    def with_drain(self, node: WorkerName, accepted_at: datetime) -> "FleetState":
         """Add a drain that Slurm has accepted."""
         return self.model_copy(update={"drains": {**self.drains, node: accepted_at}})
 
-    def undrain_settled(self, node: WorkerName) -> "FleetState":
+    def with_undrain_settled(self, node: WorkerName) -> "FleetState":
         """Drop an undrain that can no longer reach Slurm: it was answered, and no earlier one was left unanswered."""
         return self.model_copy(update={"undrains": {name: at for name, at in self.undrains.items() if name != node}})
 

@@ -16,7 +16,7 @@ from clusterra_scaler.planner.estimates.provisioning_latency import Provisioning
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.requests import gres
-from clusterra_scaler.planner.requests.gres import Free
+from clusterra_scaler.planner.requests.gres import GresCounts
 
 _UNUSABLE = frozenset({
     "BLOCKED",
@@ -50,13 +50,13 @@ class SupplyBin:
     features: frozenset[str]
     cpus: int
     memory_mib: int
-    gres: Free
+    gres: GresCounts
     """An immutable mapping; a change replaces it."""
     empty: bool
     """Whether no job runs on the worker."""
     weight: int = 1
     """Slurm allocates nodes of the lowest weight first."""
-    only_for_uid: int | None = None
+    exclusive_uid: int | None = None
     """If set, only this user's jobs may be assigned."""
     used: bool = False
     """Whether a job was assigned."""
@@ -78,11 +78,11 @@ class Supply:
     Interrupted workers are active for as long as the edge reports them, but have no bin."""
     nodes: Mapping[str, NodeState]
     """Slurm's nodes; empty if they are unknown."""
-    standing: Counter[ShapeName]
+    active_by_shape: Counter[ShapeName]
     """The number of active workers of each shape. Before the edge's first report it counts Slurm's nodes."""
-    ours: frozenset[str]
+    worker_nodes: frozenset[str]
     """Slurm's nodes that are workers of a known shape, whether the edge has them or not."""
-    leaving: Counter[ShapeName]
+    leaving_by_shape: Counter[ShapeName]
     """The number of present workers of each shape that are not active, such as victims."""
 
 
@@ -104,11 +104,15 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
         if worker.phase in ("booting", "running") and worker.name not in victims and worker.shape in specs
     }
     if reported is None:
-        standing = Counter(shape for name, shape in shapes.items() if name not in victims)
-        leaving = Counter({target.shape: len(target.victims) + len(target.unregistered) for target in state.targets})
+        active_by_shape = Counter(shape for name, shape in shapes.items() if name not in victims)
+        leaving_by_shape = Counter(
+            {target.shape: len(target.victims) + len(target.unregistered) for target in state.targets}
+        )
     else:
-        standing = Counter(worker.shape for worker in workers.values())
-        leaving = Counter(worker.shape for worker in reported if worker.phase != "failed" and worker.name not in workers)
+        active_by_shape = Counter(worker.shape for worker in workers.values())
+        leaving_by_shape = Counter(
+            worker.shape for worker in reported if worker.phase != "failed" and worker.name not in workers
+        )
 
     limits_seconds = {shape: latency.limit_seconds(shape, observation.binding.policy) for shape in specs}
     in_use = _InUse(observation.snapshot.running or ())
@@ -125,12 +129,12 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
             shape = shapes.get(node.name, "")
             bins.append(_node_bin(kind, node, shape, specs.get(shape), in_use))
     bins += [
-        spec_bin("booting", worker.name, worker.shape, specs[worker.shape])
+        empty_bin("booting", worker.name, worker.shape, specs[worker.shape])
         for worker in workers.values()
         if _is_booting(worker, nodes.get(worker.name), observation.now, limits_seconds[worker.shape])
     ]
-    ordered = {target.shape: max(0, target.replicas - standing[target.shape]) for target in state.targets}
-    return Supply(bins, ordered, specs, workers, nodes, standing, frozenset(shapes), leaving)
+    ordered = {target.shape: max(0, target.replicas - active_by_shape[target.shape]) for target in state.targets}
+    return Supply(bins, ordered, specs, workers, nodes, active_by_shape, frozenset(shapes), leaving_by_shape)
 
 
 def drained_by_us(node: NodeState) -> bool:
@@ -143,9 +147,9 @@ def shape_of(node: NodeState, shapes: Mapping[ShapeName, WorkerSpec]) -> ShapeNa
     return next((feature for feature in node.features if feature in shapes), "")
 
 
-def spec_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> SupplyBin:
+def empty_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) -> SupplyBin:
     """The bin of an empty worker."""
-    total = gres.of_worker(spec.gres)
+    total = gres.parse_spec(spec.gres)
     features = frozenset(spec.features)
     return SupplyBin(kind, name, shape, features, spec.cpus, spec.memory_mib, total, empty=True, weight=spec.weight)
 
@@ -177,7 +181,7 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
     between is still listed as pending, and must fit into the capacity that it already uses. The memory in use is
     adjusted in proportion to the CPUs.
     """
-    total = gres.typed(node.gres, gres.of_worker(spec.gres if spec else ""))
+    total = gres.with_types(node.gres, gres.parse_spec(spec.gres if spec else ""))
     cpus_in_use = in_use.cpus[node.name]
     if cpus_in_use == node.cpus_allocated:
         memory_in_use = node.memory_allocated_mib
@@ -192,13 +196,13 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
         frozenset(node.features),
         cpus=node.cpus - cpus_in_use,
         memory_mib=node.memory_mib - memory_in_use,
-        gres=gres.without(gres.asking_for(in_use.gres[node.name]), total),
+        gres=gres.subtract(gres.request_for(in_use.gres[node.name]), total),
         empty=cpus_in_use == 0,
         weight=spec.weight if spec else 1,
     )
 
 
-def best_fit(candidate: SupplyBin) -> tuple[int, int, bool, int, int, str]:
+def best_fit_key(candidate: SupplyBin) -> tuple[int, int, bool, int, int, str]:
     """The sort key of best fit: by availability, then by Slurm's weight, busy workers before empty ones, least free
     capacity first."""
     return (

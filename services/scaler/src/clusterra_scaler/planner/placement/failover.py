@@ -19,7 +19,7 @@ from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue
 
 from clusterra_scaler.planner.observed.booking import Booking
-from clusterra_scaler.planner.observed.breakers import Breaker
+from clusterra_scaler.planner.observed.breakers import CircuitBreaker
 from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.launch_failures import stuck_workers
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
@@ -44,7 +44,7 @@ class Failover:
 
 def plan_around(request: PlacementRequest, policy: Policy) -> Failover:
     """Places the jobs without the shapes whose breakers are open. A partial observation withdraws no worker."""
-    breakers = {breaker.shape: breaker for breaker in request.context.state.breakers if breaker.open}
+    breakers = {breaker.shape: breaker for breaker in request.context.state.breakers if breaker.tripped}
     if not breakers:
         return Failover(policy.plan(request), {}, {})
     return _FailoverPlanner(request, policy, breakers).planned()
@@ -53,12 +53,12 @@ def plan_around(request: PlacementRequest, policy: Policy) -> Failover:
 class _FailoverPlanner:
     """Asks a policy with parts of the supply and of the catalogue."""
 
-    def __init__(self, request: PlacementRequest, policy: Policy, breakers: Mapping[ShapeName, Breaker]) -> None:
+    def __init__(self, request: PlacementRequest, policy: Policy, breakers: Mapping[ShapeName, CircuitBreaker]) -> None:
         self._request = request
         self._policy = policy
         self._breakers = breakers
         self._pausing = {
-            shape for shape, breaker in breakers.items() if breaker.pauses(request.context.observation.now)
+            shape for shape, breaker in breakers.items() if breaker.is_open(request.context.observation.now)
         }
         self._due = breakers.keys() - self._pausing
         """Shapes to probe."""
@@ -86,7 +86,7 @@ class _FailoverPlanner:
         plan = placement.plan
         withdrawn = {
             name: OverdueWorker(
-                serves=False, reason=f"did not start: {self._breakers[supply.workers[name].shape].words}"
+                serves=False, reason=f"did not start: {self._breakers[supply.workers[name].shape].description}"
             )
             for name in sorted(not_starting - plan.needed)
         }
@@ -155,7 +155,9 @@ class _FailoverPlanner:
     def _reasons(self, plan: Plan) -> Mapping[ShapeName, str]:
         """For each ordered shape with an open breaker its cause; for each bought one the cheaper shapes it replaces."""
         breakers, catalogue = self._breakers, self._request.catalogue
-        found = {shape: breaker.words for shape, breaker in breakers.items() if self._request.supply.ordered.get(shape)}
+        found = {
+            shape: breaker.description for shape, breaker in breakers.items() if self._request.supply.ordered.get(shape)
+        }
         by_job = {job_id: demand for demand in self._request.demands for job_id in demand.job_ids}
         for bought in plan.new.keys() & {shape.name for shape in catalogue.shapes} - breakers.keys():
             jobs = [by_job[job_id] for job_id in plan.jobs[bought]]
@@ -170,13 +172,13 @@ class _FailoverPlanner:
         return found
 
     def _words(self, shapes: Iterable[ShapeName]) -> str:
-        return ", ".join(self._breakers[shape].words for shape in sorted(shapes))
+        return ", ".join(self._breakers[shape].description for shape in sorted(shapes))
 
 
 def _not_starting(context: DecisionContext, supply: Supply, shape: ShapeName) -> list[WorkerName]:
     """Workers of a shape that do not start. The edge tells only how many wait for a machine: the youngest are taken."""
     observation = context.observation
-    if not observation.whole:
+    if not observation.complete:
         return []
     booting = [
         worker for worker in observation.edge.workers or () if worker.shape == shape and worker.phase == "booting"

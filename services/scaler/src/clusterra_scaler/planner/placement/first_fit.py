@@ -10,7 +10,7 @@ from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.shapes import Catalogue, Shape
 
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
-from clusterra_scaler.planner.observed.supply import Kind, Supply, SupplyBin, best_fit, spec_bin
+from clusterra_scaler.planner.observed.supply import Kind, Supply, SupplyBin, best_fit_key, empty_bin
 from clusterra_scaler.planner.placement.plan import NAMED_JOBS, Place, Plan, Unmet
 from clusterra_scaler.planner.placement.shape_choice import NoShape, ShapeChooser
 from clusterra_scaler.planner.requests import gres
@@ -100,15 +100,19 @@ def first_fit(
 def _bins(supply: Supply, bought: Counter[ShapeName]) -> list[SupplyBin]:
     ordered = (bought + Counter(supply.ordered)).elements()
     bins = [copy(each) for each in supply.bins]
-    return sorted([*bins, *(spec_bin("ordered", "", shape, supply.specs[shape]) for shape in ordered)], key=best_fit)
+    return sorted(
+        [*bins, *(empty_bin("ordered", "", shape, supply.specs[shape]) for shape in ordered)], key=best_fit_key
+    )
 
 
 def _decreasing(entry: tuple[Demand, list[Shape | NoShape]]) -> tuple[object, ...]:
     demand, _ = entry
     needs = [part.need for part in demand.parts]
-    free = all(not (need.constraint or need.node or need.not_nodes or gres.names_a_type(need.gres)) for need in needs)
-    shared = all(not need.exclusive and need.only_with_uid is None for need in needs)
-    gpus = max(gres.gpus(need.gres) for need in needs)
+    free = all(
+        not (need.constraint or need.node or need.excluded_nodes or gres.names_type(need.gres)) for need in needs
+    )
+    shared = all(not need.exclusive and need.exclusive_uid is None for need in needs)
+    gpus = max(gres.gpu_count(need.gres) for need in needs)
     cpus, memory_mib = max(need.cpus for need in needs), max(need.memory_mib for need in needs)
     # Jobs that fit few of the workers choose first.
     return (-demand.nodes, -gpus, -cpus, -memory_mib, free, shared, demand.job_ids)
@@ -191,7 +195,7 @@ def _affordable(missing: list[Shape | NoShape], headroom: QuotaHeadroom) -> bool
 
 
 def _buy(demand: Demand, shape: Shape, assignment: _Assignment) -> SupplyBin:
-    bought = spec_bin("new", "", shape.name, shape.worker)
+    bought = empty_bin("new", "", shape.name, shape.worker)
     assignment.bins.append(bought)
     if bought.gres:
         assignment.with_gres.append(bought)
@@ -224,7 +228,7 @@ def _accepting(
         and each.shape not in excluded_shapes
         and (any_family or each.kind not in _COMING or family in each.features)
         and need.node in ("", each.name)
-        and each.name not in need.not_nodes
+        and each.name not in need.excluded_nodes
         and allows(each.features)
         and gres.fits(need.gres, each.gres)
     )
@@ -232,11 +236,11 @@ def _accepting(
 
 def _slots(candidate: SupplyBin, need: Need) -> int:
     """How many jobs of this need the bin can hold side by side."""
-    if (need.exclusive or need.only_with_uid != candidate.only_for_uid) and not candidate.empty:
+    if (need.exclusive or need.exclusive_uid != candidate.exclusive_uid) and not candidate.empty:
         return 0
     side_by_side = min(candidate.cpus // need.cpus, candidate.memory_mib // max(need.memory_mib, 1))
     if need.gres:
-        side_by_side = min(side_by_side, gres.side_by_side(need.gres, candidate.gres))
+        side_by_side = min(side_by_side, gres.max_concurrent(need.gres, candidate.gres))
     return min(side_by_side, 1) if need.exclusive else max(side_by_side, 0)
 
 
@@ -247,11 +251,11 @@ def _take(candidate: SupplyBin, need: Need, wanted: int, demand: Demand, assignm
         assignment.places.setdefault(demand.job_ids[0], {})[place] = None
         candidate.used = True
         candidate.empty = False
-        candidate.only_for_uid = need.only_with_uid
+        candidate.exclusive_uid = need.exclusive_uid
         candidate.cpus -= candidate.cpus if need.exclusive else count * need.cpus
         candidate.memory_mib -= candidate.memory_mib if need.exclusive else count * need.memory_mib
         if need.gres:
-            candidate.gres = gres.without(need.gres * count, candidate.gres)
+            candidate.gres = gres.subtract(need.gres * count, candidate.gres)
             if not any(candidate.gres.values()):
                 assignment.with_gres = [each for each in assignment.with_gres if each is not candidate]
     return count

@@ -13,7 +13,7 @@ from clusterra_scaler.planner.estimates.remaining_time import OVER, Remaining, l
 from clusterra_scaler.planner.estimates.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.observed.booking import Booking
 from clusterra_scaler.planner.observed.observation import Observation
-from clusterra_scaler.planner.observed.supply import Supply, SupplyBin, best_fit, spec_bin
+from clusterra_scaler.planner.observed.supply import Supply, SupplyBin, best_fit_key, empty_bin
 from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.placement.plan import Place
@@ -84,8 +84,8 @@ class FleetBins:
         """
         by_name = {each.worker: each for each in bookings if each.worker}
         fleet_bins: list[FleetBin] = []
-        for number, each in enumerate(sorted(bins, key=best_fit)):
-            if each.only_for_uid is None:
+        for number, each in enumerate(sorted(bins, key=best_fit_key)):
+            if each.exclusive_uid is None:
                 booking = by_name.get(each.name) if each.name else None
                 place = Place(each.kind, each.name, each.shape)
                 fleet_bins.append(FleetBin(f"{number}", place, partial(self._of_bin, each, booking, shares), booking))
@@ -124,7 +124,7 @@ class FleetBins:
 
     def _of_order(self, booking: Booking, shares: Shares) -> Bin:
         spec = self._supply.specs[booking.shape]
-        return self._of_bin(spec_bin("ordered", "", booking.shape, spec), booking, shares)
+        return self._of_bin(empty_bin("ordered", "", booking.shape, spec), booking, shares)
 
     def _room(self, each: SupplyBin, busy: Remaining) -> Bin:
         spec = self._supply.specs.get(each.shape)

@@ -80,7 +80,7 @@ def head_reservation(
     offerings, left = offers.offerings, offers.headroom
     patience = timedelta(seconds=offers.boot_seconds)
     due = [each for each in capped if observation.now - each.demand.submitted_at >= patience]
-    there = supply.standing + Counter(supply.ordered)
+    there = supply.active_by_shape + Counter(supply.ordered)
     by_shape = {each.shape: each for each in offerings}
     held_by_none = [
         each
@@ -101,7 +101,7 @@ def head_reservation(
     for each, candidates_to_drain in candidates:
         for offering in offerings:
             if each.group.runs_on(offering):
-                shortage = _Shortage.of(offering.shape, each.missing, left.after(each.ahead), supply.leaving)
+                shortage = _Shortage.of(offering.shape, each.missing, left.after(each.ahead), supply.leaving_by_shape)
                 chosen = _chosen(each, shortage, candidates_to_drain, supply, observation)
                 if chosen is not None:
                     return HeadReservation(
@@ -161,7 +161,7 @@ def _chosen(
     observation: Observation,
 ) -> list[FleetBin] | None:
     """The workers to drain; None if too few can be drained."""
-    spare = Counter(supply.standing)
+    spare = Counter(supply.active_by_shape)
     spare.subtract(warm_pool_of(observation.binding))
     chosen: list[FleetBin] = []
     for fleet_bin in sorted(candidates_to_drain, key=lambda fleet_bin: _drain_cost(fleet_bin, job, supply)):

@@ -193,7 +193,7 @@ def _foreign(supply: Supply) -> dict[ShapeName, WorkerSpec]:
     return {
         foreign(node.name): WorkerSpec(cpus=node.cpus, memory_mib=node.memory_mib, features=node.features)
         for node in supply.nodes.values()
-        if node.name not in supply.ours
+        if node.name not in supply.worker_nodes
     }
 
 

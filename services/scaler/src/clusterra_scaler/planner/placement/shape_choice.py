@@ -118,13 +118,13 @@ def holds(shape: Shape, need: Need) -> bool:
     return (
         need.cpus <= worker.cpus
         and need.memory_mib <= worker.memory_mib
-        and gres.fits(need.gres, gres.of_worker(worker.gres))
+        and gres.fits(need.gres, gres.parse_spec(worker.gres))
     )
 
 
 def new_workers(catalogue: Catalogue, whole: Catalogue | None = None) -> Fits:
     """A predicate: whether a new worker of any shape of the catalogue could run a need. `whole`: see FamilyShapes."""
-    workers = [(shape.name, shape.worker, gres.of_worker(shape.worker.gres)) for shape in catalogue.shapes]
+    workers = [(shape.name, shape.worker, gres.parse_spec(shape.worker.gres)) for shape in catalogue.shapes]
     gpu_shapes = GpuShapes(whole or catalogue)
 
     def fits(need: Need) -> bool:
@@ -161,7 +161,7 @@ def _that_hold(need: Need, shapes: Iterable[Shape]) -> list[Shape]:
 def _without_gpus(need: Need, with_gpus: Sequence[Shape]) -> str:
     """The reason why no shape can run a job that asks for generic resources."""
     asked = ", ".join(map(str, need.gres))
-    having = [shape for shape in with_gpus if gres.fits(need.gres, gres.of_worker(shape.worker.gres))]
+    having = [shape for shape in with_gpus if gres.fits(need.gres, gres.parse_spec(shape.worker.gres))]
     if not having:
         return f"no shape has {asked}"
     allows = parse(need.constraint)

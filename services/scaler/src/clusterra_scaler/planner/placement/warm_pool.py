@@ -34,9 +34,9 @@ def with_warm_pool(plan: Plan, context: DecisionContext) -> Plan:
     )
     left = context.headroom.after(Counter(plan.new))
     probes = {
-        breaker.shape: int(not breaker.pauses(context.observation.now))
+        breaker.shape: int(not breaker.is_open(context.observation.now))
         for breaker in context.state.breakers
-        if breaker.open
+        if breaker.tripped
     }
     undrain = set(plan.undrain)
     ordered, new, warm = Counter(plan.ordered), Counter(plan.new), Counter[ShapeName]()

@@ -23,7 +23,7 @@ def is_packed(demand: Demand) -> bool:
     if len(demand.parts) > 1:
         return False
     need = demand.parts[0].need
-    return not (need.gres or need.unreadable or need.node or need.not_nodes or need.only_with_uid is not None)
+    return not (need.gres or need.unreadable or need.node or need.excluded_nodes or need.exclusive_uid is not None)
 
 
 def offerings_of(catalogue: Catalogue, latency: ProvisioningLatency) -> list[Offering]:

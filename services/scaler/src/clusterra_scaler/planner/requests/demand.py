@@ -29,11 +29,11 @@ class Need:
     gres: tuple[Gres, ...] = ()
     exclusive: bool = False
     """Whether the node must be empty and is allocated to this job alone."""
-    only_with_uid: int | None = None
+    exclusive_uid: int | None = None
     """If set, the node must hold no other user's jobs."""
     node: str = ""
     """The only node that will do; empty if any may."""
-    not_nodes: frozenset[str] = frozenset()
+    excluded_nodes: frozenset[str] = frozenset()
     """Nodes that the job excludes by name."""
     unreadable: str = ""
     """Why the requirements cannot be parsed; empty if they can."""
@@ -136,7 +136,7 @@ def _could_start(group: PendingJobs, partition: str, now: datetime) -> bool:
 def _parts(group: PendingJobs, fits: Fits) -> tuple[Part, ...]:
     min_nodes = group.nodes
     try:
-        asked = gres.read(group.gres)
+        asked = gres.parse_request(group.gres)
         on_min_nodes = _alternatives(group, asked, min_nodes)
     except (UnreadableConstraint, UnreadableGres) as error:
         return (Part(Need(group.cpus, 0, unreadable=str(error)), min_nodes),)
@@ -156,7 +156,7 @@ def _parts(group: PendingJobs, fits: Fits) -> tuple[Part, ...]:
     return found or on_min_nodes[0]
 
 
-def _max_nodes(group: PendingJobs, asked: Iterable[gres.Asked]) -> int:
+def _max_nodes(group: PendingJobs, asked: Iterable[gres.GresRequest]) -> int:
     """The most nodes a job can use: each runs a task, or has one of the GPUs that the job requests in total."""
     job_totals = (each.gres.count for each in asked if each.per == "job")
     return max(group.nodes, group.max_nodes or max(group.tasks or 1, *job_totals, 1))
@@ -167,12 +167,12 @@ def _first_fitting(alternatives: Iterable[tuple[Part, ...]], fits: Fits) -> tupl
     return next((parts for parts in alternatives if all(part.need.node or fits(part.need) for part in parts)), None)
 
 
-def _alternatives(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int) -> list[tuple[Part, ...]]:
+def _alternatives(group: PendingJobs, asked: tuple[gres.GresRequest, ...], nodes: int) -> list[tuple[Part, ...]]:
     """The requirements on the nodes if the job runs on this many, in the order of preference."""
     return [tuple(_parts_of_layout(group, asked, layout)) for layout in layouts(group.features, nodes)]
 
 
-def _parts_of_layout(group: PendingJobs, asked: tuple[gres.Asked, ...], layout: Layout) -> Iterator[Part]:
+def _parts_of_layout(group: PendingJobs, asked: tuple[gres.GresRequest, ...], layout: Layout) -> Iterator[Part]:
     nodes = sum(count for _, count in layout)
     required_nodes = list(group.required_nodes)
     for constraint, count in layout:
@@ -182,20 +182,20 @@ def _parts_of_layout(group: PendingJobs, asked: tuple[gres.Asked, ...], layout: 
             yield Part(_need(group, asked, nodes, constraint), count - len(named))
 
 
-def _need(group: PendingJobs, asked: tuple[gres.Asked, ...], nodes: int, constraint: str, node: str = "") -> Need:
+def _need(group: PendingJobs, asked: tuple[gres.GresRequest, ...], nodes: int, constraint: str, node: str = "") -> Need:
     """The requirements on the busiest of `nodes` nodes: tasks and GPUs are spread evenly, and no task is split."""
     tasks = -(-group.cpus // group.cpus_per_task)
     cpus = max(-(-tasks // nodes) * group.cpus_per_task, group.cpus_per_node)
-    resources = gres.on_node(asked, -(-(group.tasks or 1) // nodes), nodes)
+    resources = gres.needed_on_node(asked, -(-(group.tasks or 1) // nodes), nodes)
     return Need(
         cpus=cpus,
-        memory_mib=_memory_mib(group, cpus, gres.gpus(resources)),
+        memory_mib=_memory_mib(group, cpus, gres.gpu_count(resources)),
         constraint=constraint,
         gres=resources,
         exclusive=group.exclusive or group.memory_per_node_mib == 0,
-        only_with_uid=group.uid if group.exclusive_user else None,
+        exclusive_uid=group.uid if group.exclusive_user else None,
         node=node,
-        not_nodes=frozenset(group.excluded_nodes),
+        excluded_nodes=frozenset(group.excluded_nodes),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-type Free = Mapping[str, int]
+type GresCounts = Mapping[str, int]
 """Counts by name and type: of all that a node has, or of what is free."""
 
 _ITEM = re.compile(r"(node|task|job)/([^=,]+)=(\d+)")
@@ -33,19 +33,19 @@ class Gres:
         return f"{self.name}:{self.count}"
 
 
-class Asked(NamedTuple):
+class GresRequest(NamedTuple):
     """One item of a job's request: a count per node, per task or per job."""
 
     per: Literal["node", "task", "job"]
     gres: Gres
 
 
-def read(text: str) -> tuple[Asked, ...]:
+def parse_request(text: str) -> tuple[GresRequest, ...]:
     """Parse `PendingJobs.gres`. Raises UnreadableGres."""
     return tuple(_items(text)) if text else ()
 
 
-def on_node(asked: tuple[Asked, ...], tasks: int, nodes: int) -> tuple[Gres, ...]:
+def needed_on_node(asked: tuple[GresRequest, ...], tasks: int, nodes: int) -> tuple[Gres, ...]:
     """The most that one of `nodes` nodes must have if it runs `tasks` tasks, in the order of the names."""
     if not asked:
         return ()
@@ -56,23 +56,23 @@ def on_node(asked: tuple[Asked, ...], tasks: int, nodes: int) -> tuple[Gres, ...
     return tuple(Gres(name, count) for name, count in sorted(counts.items()) if count)
 
 
-def gpus(asked: tuple[Gres, ...]) -> int:
+def gpu_count(asked: tuple[Gres, ...]) -> int:
     """The number of requested GPUs of all types."""
     return sum(each.count for each in asked if each.name.partition(":")[0] == GPU)
 
 
-def gpus_of(has: Free) -> int:
+def gpu_count_of(has: GresCounts) -> int:
     """The number of GPUs of all types that a node or worker has."""
     return sum(count for name, count in has.items() if name.partition(":")[0] == GPU)
 
 
-def names_a_type(asked: tuple[Gres, ...]) -> bool:
+def names_type(asked: tuple[Gres, ...]) -> bool:
     """Whether a request is for resources of certain types."""
     return any(":" in each.name for each in asked)
 
 
 @lru_cache(maxsize=256)
-def of_worker(text: str) -> Free:
+def parse_spec(text: str) -> GresCounts:
     """Parse `WorkerSpec.gres`."""
     counts: Counter[str] = Counter()
     for item in filter(None, text.split(",")):
@@ -81,12 +81,12 @@ def of_worker(text: str) -> Free:
     return counts
 
 
-def asking_for(has: Free) -> tuple[Gres, ...]:
+def request_for(has: GresCounts) -> tuple[Gres, ...]:
     """A request for exactly these resources."""
     return tuple(Gres(name, count) for name, count in has.items())
 
 
-def typed(has: Free, worker: Free) -> Free:
+def with_types(has: GresCounts, worker: GresCounts) -> GresCounts:
     """A node's resources with the types of its shape's `worker`, if Slurm reports the same counts without types."""
     kinds: Counter[str] = Counter()
     for name, count in worker.items():
@@ -94,7 +94,7 @@ def typed(has: Free, worker: Free) -> Free:
     return worker if has == kinds else has
 
 
-def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
+def max_concurrent(asked: tuple[Gres, ...], free: GresCounts) -> int:
     """The number of jobs with this request that fit at the same time. The request must not be empty."""
     if len(asked) == 1:
         return _left_of(asked[0].name, free) // asked[0].count
@@ -107,14 +107,14 @@ def side_by_side(asked: tuple[Gres, ...], free: Free) -> int:
     return min(_left_of(name, free) // count for name, count in counts.items())
 
 
-def fits(asked: tuple[Gres, ...], free: Free) -> bool:
+def fits(asked: tuple[Gres, ...], free: GresCounts) -> bool:
     """Whether a request can be met from the free resources."""
     if len(asked) == 1:
         return _left_of(asked[0].name, free) >= asked[0].count
-    return not asked or sum(without(asked, free).values()) == sum(free.values()) - sum(each.count for each in asked)
+    return not asked or sum(subtract(asked, free).values()) == sum(free.values()) - sum(each.count for each in asked)
 
 
-def without(taken: Iterable[Gres], free: Free) -> Free:
+def subtract(taken: Iterable[Gres], free: GresCounts) -> GresCounts:
     """Subtract what is taken from the free resources, down to zero.
 
     An untyped request takes from the type with the most left. It also takes resources that have no type.
@@ -130,12 +130,12 @@ def without(taken: Iterable[Gres], free: Free) -> Free:
     return left
 
 
-def _of_kind(name: str, free: Free) -> list[str]:
+def _of_kind(name: str, free: GresCounts) -> list[str]:
     kind, colon, _ = name.partition(":")
     return [other for other in free if other == name or (not colon and other.partition(":")[0] == kind)]
 
 
-def _left_of(name: str, free: Free) -> int:
+def _left_of(name: str, free: GresCounts) -> int:
     left = free.get(name, 0)
     if ":" not in name:
         kind = f"{name}:"
@@ -145,10 +145,10 @@ def _left_of(name: str, free: Free) -> int:
     return left
 
 
-def _items(text: str) -> Iterator[Asked]:
+def _items(text: str) -> Iterator[GresRequest]:
     for item in text.split(","):
         match = _ITEM.fullmatch(item)
         if match is None:
             raise UnreadableGres(f"the generic resources cannot be parsed: {item!r}")
         per: Literal["node", "task", "job"] = "node" if match[1] == "node" else "task" if match[1] == "task" else "job"
-        yield Asked(per, Gres(match[2], int(match[3])))
+        yield GresRequest(per, Gres(match[2], int(match[3])))

@@ -3,7 +3,7 @@
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding
 
-from clusterra_scaler.planner.requests.gres import gpus_of
+from clusterra_scaler.planner.requests.gres import gpu_count_of
 
 
 class JobCosts:
@@ -19,13 +19,13 @@ class JobCosts:
             for node in snapshot.nodes or ()
         }
         self._cpus = {node.name: max(node.cpus, 1) for node in snapshot.nodes or ()}
-        self._gpus = {node.name: max(gpus_of(node.gres), 1) for node in snapshot.nodes or ()}
+        self._gpus = {node.name: max(gpu_count_of(node.gres), 1) for node in snapshot.nodes or ()}
 
     def usd_per_hour(self, job: RunningJob) -> float:
         """The cost of one job, over all of its nodes that the snapshot lists."""
         cpus = job.cpus / max(len(job.nodes), 1)
         shares = {
-            name: max(cpus / self._cpus[name], gpus_of(job.gres.get(name, {})) / self._gpus[name])
+            name: max(cpus / self._cpus[name], gpu_count_of(job.gres.get(name, {})) / self._gpus[name])
             for name in job.nodes
             if name in self._cpus
         }

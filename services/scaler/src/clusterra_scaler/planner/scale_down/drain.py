@@ -93,7 +93,7 @@ def plan_scale_down(context: DecisionContext, plan: Plan | None) -> ScaleDown:
     if plan is not None:
         drains = {name: at for name, at in drains.items() if name not in plan.undrain}
         actions += [Undrain(node=name) for name in sorted(plan.undrain)]
-        if observation.whole:
+        if observation.complete:
             drains, victims, more = _continued_drains(context, drains, undrains.keys(), plan)
             actions += [*more, *_new_drains(context, plan, drains.keys(), budget)]
             found = overdue_workers(observation, context.history.registrations)
@@ -157,7 +157,7 @@ def _seconds(since: datetime, observation: Observation) -> float:
 
 def _forgotten(context: DecisionContext) -> frozenset[WorkerName]:
     observation = context.observation
-    if not observation.edge.listed(observation.now) or observation.snapshot.nodes is None:
+    if not observation.edge.is_fresh(observation.now) or observation.snapshot.nodes is None:
         return frozenset()
     return context.state.victims - context.present - {node.name for node in observation.snapshot.nodes}
 
@@ -168,7 +168,7 @@ def _interrupted(context: DecisionContext) -> list[Down]:
     Of other workers that an edge leaves out nobody knows whether they are gone, and a job may run on them.
     """
     observation, supply = context.observation, context.supply
-    if not observation.edge.listed(observation.now):
+    if not observation.edge.is_fresh(observation.now):
         return []
     gone = (context.history.interrupted - context.present - context.state.victims) & supply.nodes.keys()
     return [
@@ -181,12 +181,12 @@ def _interrupted(context: DecisionContext) -> list[Down]:
 def _records_to_delete(context: DecisionContext) -> list[DeleteNode]:
     """Slurm's records of victims that are gone, and orphaned records: their workers have been absent for long."""
     observation, supply = context.observation, context.supply
-    if not observation.edge.listed(observation.now) or observation.snapshot.running is None:
+    if not observation.edge.is_fresh(observation.now) or observation.snapshot.running is None:
         return []
     orphaned = {
         name
         for name, since in context.history.absent.items()
-        if name in supply.ours and _seconds(since, observation) >= observation.binding.policy.ghost_seconds
+        if name in supply.worker_nodes and _seconds(since, observation) >= observation.binding.policy.ghost_seconds
     }
     return [
         DeleteNode(node=name)

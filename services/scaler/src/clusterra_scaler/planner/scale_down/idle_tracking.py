@@ -21,11 +21,11 @@ def with_idle_tracking(context: DecisionContext, plan: Plan | None) -> DecisionC
     is planned to.
     """
     observation, supply, history = context.observation, context.supply, context.history
-    if plan is None or not observation.whole:
+    if plan is None or not observation.complete:
         return context
     moment, taken_at = observation.now.timestamp(), observation.snapshot.taken_at
     standing = supply.workers.keys() & supply.nodes.keys()
-    idle_gaps, worked = history.idle_gaps.copied(), dict(history.worked)
+    idle_gaps, worked = history.idle_gaps.copied(), dict(history.last_worked)
     for name in sorted(standing):
         node = supply.nodes[name]
         if name in plan.needed or name in plan.undrain or name in context.busy or node.cpus_allocated:
@@ -43,14 +43,14 @@ def with_idle_tracking(context: DecisionContext, plan: Plan | None) -> DecisionC
         idle_gaps.lost(name, moment)
     _count_purchases(idle_gaps, observation, plan)
     worked = {name: at for name, at in worked.items() if name in supply.workers}
-    return replace(context, history=replace(history, idle_gaps=idle_gaps, worked=worked))
+    return replace(context, history=replace(history, idle_gaps=idle_gaps, last_worked=worked))
 
 
 def _track_idle_node(idle_gaps: IdleGaps, node: NodeState, context: DecisionContext) -> None:
     observation, history = context.observation, context.history
     name, idle_since = node.name, history.idle_since(node, observation.now)
     # A job that was planned there and cancelled before it began ended the gap before, too.
-    since = max(idle_since, history.worked.get(name, idle_since)).timestamp()
+    since = max(idle_since, history.last_worked.get(name, idle_since)).timestamp()
     known = idle_gaps.idle.get(name) or idle_gaps.released.get(name)
     if known is not None and since <= known.since:
         idle_gaps.back(name)
