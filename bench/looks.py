@@ -112,7 +112,7 @@ class LongQueue:
         self._told(state, "running")
         return state
 
-    def latency(self, state: FleetState) -> None:
+    def boot(self, state: FleetState) -> None:
         """All workers that are desired boot from now on."""
         self._told(state, "booting")
 

@@ -13,7 +13,7 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from clusterra_planner_tools.simulate import trace as traces
 from clusterra_planner_tools.simulate.catalogue import Catalogue, CatalogueUnreadable
 from clusterra_planner_tools.simulate.simulation import NothingFits, Options, simulate
 from clusterra_planner_tools.simulate.trace import Trace
+from clusterra_scaler.planner.estimates.settings import LearningSettings
 from clusterra_scaler.planner.packing.settings import Settings
 
 type Change = dict[str, Any]
@@ -29,20 +30,25 @@ type Change = dict[str, Any]
 
 AROUND: dict[str, Sequence[float]] = {
     "credit": (0.25, 0.3, 0.5, 0.6),
-    "wait_seconds": (0.0, 15.0, 60.0),
-    "joint": (False,),
-    "seeds": (1, 3, 6),
-    "looks": (1_250, 20_000),
+    "batch_seconds": (0.0, 15.0, 60.0),
+    "bundling": (False,),
+    "bundle_seeds": (1, 3, 6),
+    "trials": (1_250, 20_000),
     "history_weight": (1.0, 2.0, 8.0),
     "first_hazard": (0.05, 0.1, 0.25),
 }
+LEARNING = {each.name for each in fields(LearningSettings)}
 HALVES = ("first half", "second half")
 
 
 def ratio(trace: Trace, catalogue: Catalogue, change: Change) -> float:
     """Cost by bound, with run times learned."""
-    settings = replace(Settings(), **change)
-    return simulate(trace, catalogue, Options("packing", settings=settings)).figures.ratio
+    of_learning = {name: value for name, value in change.items() if name in LEARNING}
+    of_packing = {name: value for name, value in change.items() if name not in LEARNING}
+    options = Options(
+        "packing", settings=replace(Settings(), **of_packing), learning=replace(LearningSettings(), **of_learning)
+    )
+    return simulate(trace, catalogue, options).figures.ratio
 
 
 def ratios(halves: Sequence[Trace], catalogue: Catalogue, asked: Sequence[tuple[int, Change]]) -> list[float]:

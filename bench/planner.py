@@ -93,8 +93,8 @@ def incremental(runs: int) -> dict[str, object]:
     jobs = {job_id: group for group in groups for job_id in group.job_ids}
     fleet_bins = {each.id: Bin.of(each.id, each.offering) for each in packing.purchases}
     for placement in packing.placements:
-        for room_id in placement.room_ids:
-            fleet_bins[room_id].put(jobs[placement.job_id])
+        for bin_id in placement.bin_ids:
+            fleet_bins[bin_id].add(jobs[placement.job_id])
     coming = list(fleet_bins.values())
     clock = Clock()
     for run in range(runs):
@@ -124,7 +124,7 @@ def decide_again(runs: int) -> dict[str, object]:
     first, history = long_queue.observation(), RunHistory()
     history.see(first.snapshot)
     decided = decide(first, FleetState.initial(START), ObservationHistory(), history)
-    long_queue.latency(decided.state)
+    long_queue.boot(decided.state)
     observation = long_queue.observation()
     decided = decide(observation, decided.state, decided.observation_history, history)
     same, more = Clock(), Clock()

@@ -63,5 +63,5 @@ def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Of
                 raise ValueError(f"no shape holds job {group.job_ids[0]}")
             found = Bin.of("", new[1])
             bins.append(found)
-        found.put(group)
+        found.add(group)
     return [bin_.offering for bin_ in bins]

@@ -1,4 +1,4 @@
-"""The fluid bound against a search over the bases of the linear program."""
+"""The fluid bound against a search over the vertices of the linear program."""
 
 from itertools import combinations
 
@@ -23,7 +23,7 @@ offerings = st.lists(
 
 
 def cheapest(cpus: float, memory_gib: float, shapes: list[Offering]) -> float:
-    """Every optimum is at a vertex: one shape that holds all, or two that hold both exactly."""
+    """The optimum, which is at a vertex: one shape that holds the demand, or two that hold it exactly."""
     costs = [each.usd_per_second * max(cpus / each.cpus, memory_gib / each.memory_gib) for each in shapes]
     for one, other in combinations(shapes, 2):
         determinant = one.cpus * other.memory_gib - other.cpus * one.memory_gib
@@ -36,7 +36,7 @@ def cheapest(cpus: float, memory_gib: float, shapes: list[Offering]) -> float:
 
 
 @given(offerings, st.integers(0, 1000), st.floats(0.0, 5000.0))
-def test_it_is_the_value_of_the_linear_program(shapes: list[Offering], cpus: int, memory_gib: float) -> None:
+def test_the_bound_is_the_optimum_of_the_linear_program(shapes: list[Offering], cpus: int, memory_gib: float) -> None:
     assume(cpus + memory_gib > 0)
     found = usd_per_second(cpus, memory_gib, corners(shapes))
     assert found == pytest.approx(cheapest(cpus, memory_gib, shapes), rel=1e-6)

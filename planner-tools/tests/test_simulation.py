@@ -1,4 +1,4 @@
-"""Simulations end to end: nothing impossible happens, and figures can be computed again from the file alone."""
+"""Simulations end to end: they have no violations, and their figures can be recomputed from the result file alone."""
 
 import json
 import os
@@ -10,15 +10,15 @@ from clusterra_planner_tools.cli import command
 from clusterra_planner_tools.simulate import catalogue, result, trace
 from clusterra_planner_tools.simulate.catalogue import Catalogue, CatalogueUnreadable
 from clusterra_planner_tools.simulate.figures import figures, violations
-from clusterra_planner_tools.simulate.keep import AT_MOST_SECONDS
-from clusterra_planner_tools.simulate.packing_policy import Packing
-from clusterra_planner_tools.simulate.policies import Family
+from clusterra_planner_tools.simulate.keep_alive import AT_MOST_SECONDS
+from clusterra_planner_tools.simulate.packing_policy import PackingPolicy
+from clusterra_planner_tools.simulate.policies import FamilyPolicy
 from clusterra_planner_tools.simulate.result import JobRun, Part, Result, WorkerRun
 from clusterra_planner_tools.simulate.simulation import POLICIES, Options, PolicyName, RunTimeSource, simulate
 from clusterra_planner_tools.simulate.trace import Job, Trace
 from clusterra_planner_tools.simulate.world import Failures, World
-from clusterra_scaler.planner.estimates.run_time_model import Learned
-from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.estimates.run_time_model import RunTimeModel
+from clusterra_scaler.planner.estimates.settings import LearningSettings
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -50,7 +50,7 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
 
 
 def numbered(given_jobs: list[Job]) -> Trace:
-    """One job that surely fits comes first."""
+    """A trace of these jobs, with numbers, and of one job that fits any catalogue."""
     always = Job(0, 0.0, 60.0, None, 1, 1, 1.0, "ada")
     every = [always, *given_jobs]
     return Trace(
@@ -62,8 +62,8 @@ def numbered(given_jobs: list[Job]) -> Trace:
     )
 
 
-def idle_most(done: Result) -> float:
-    """The longest time for which a worker was paid after its last job."""
+def longest_idle_seconds(done: Result) -> float:
+    """The longest time for which a worker was paid for after its last job."""
     ends = {worker.id: worker.launch for worker in done.workers}
     for run in done.jobs:
         for part in run.parts:
@@ -74,15 +74,16 @@ def idle_most(done: Result) -> float:
 @pytest.mark.parametrize("policy", POLICIES)
 @hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_jobs, st.sampled_from([0.0, 600.0, "learned"]), any_failures)
-def test_nothing_impossible_happens_and_every_job_that_fits_ends(
+def test_a_simulation_has_no_violations_and_every_job_that_fits_ends(
     shapes: Catalogue, policy: PolicyName, drawn: list[Job], keep: float | Literal["learned"], failures: Failures
 ) -> None:
     run = numbered(drawn)
-    done = simulate(run, shapes, Options(policy, keep=keep, failures=failures))
+    done = simulate(run, shapes, Options(policy, keep_alive=keep, failures=failures))
     assert done.figures.violations == ()
     assert done.figures.cost_usd >= done.figures.bound_usd * (1 - 1e-9)
+
     kept_at_most = AT_MOST_SECONDS if keep == "learned" else keep
-    assert idle_most(done.result) <= kept_at_most + 60.0 + 1e-6 or failures.boot_share or failures.loss_share
+    assert longest_idle_seconds(done.result) <= kept_at_most + 60.0 + 1e-6 or failures.boot_share or failures.loss_share
     assert done.figures.jobs == sum(bool(shapes.fitting(job)) for job in run.jobs)
     if failures == Failures(seed=failures.seed) and policy != "packing":
         assert done.figures.wait_max <= 60.0
@@ -93,47 +94,50 @@ def test_nothing_impossible_happens_and_every_job_that_fits_ends(
 @pytest.mark.parametrize("source", ["learned", "known", "wall-limits"])
 @hypothesis_settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_jobs)
-def test_the_same_again(shapes: Catalogue, source: RunTimeSource, drawn: list[Job]) -> None:
+def test_a_simulation_is_deterministic(shapes: Catalogue, source: RunTimeSource, drawn: list[Job]) -> None:
     run = numbered(drawn)
     first = simulate(run, shapes, Options(run_times=source))
     assert simulate(run, shapes, Options(run_times=source)) == first
     assert first.figures.violations == ()
 
 
-def test_slurm_may_fill_the_oldest_first(shapes: Catalogue) -> None:
+def test_slurm_may_fill_the_oldest_worker_first(shapes: Catalogue) -> None:
     run = numbered([Job(0, 500.0 * n, 4000.0, None, 1, 2, 2.0, "ada") for n in range(50)])
-    result = World(run.jobs, Packing(shapes, Learned(Settings()), rank="oldest")).run()
+    result = World(run.jobs, PackingPolicy(shapes, RunTimeModel(LearningSettings()), rank="oldest")).run()
     assert list(violations(result, run.jobs, shapes)) == []
 
 
-def test_the_family_policy_buys_what_is_documented(shapes: Catalogue) -> None:
+def test_the_family_policy_buys_the_documented_shapes(shapes: Catalogue) -> None:
     run = [Job(1, 0.0, HOUR, None, 1, 5, 10.0, "ada"), Job(2, 0.0, HOUR, None, 1, 1, 2.0, "ada")]
     run.append(Job(3, 0.0, HOUR, None, 1, 1, 30.0, "ada"))
-    done = World(run, Family(shapes)).run()
-    # The size follows the family's biggest job, and the small one of that family has room beside it.
+    done = World(run, FamilyPolicy(shapes)).run()
+    # The size follows the family's biggest job, and the small job of that family fits beside it.
     assert sorted(worker.shape for worker in done.workers) == ["compute-16", "memory-4"]
 
 
 def test_a_kept_worker_serves_the_next_job(shapes: Catalogue) -> None:
     run = numbered([Job(0, 1000.0, HOUR, None, 1, 1, 1.0, "ada")])
     assert simulate(run, shapes, Options("first-fit")).figures.worker_starts == 2
-    kept = simulate(run, shapes, Options("first-fit", keep=1000.0))
+    kept = simulate(run, shapes, Options("first-fit", keep_alive=1000.0))
     assert kept.figures.worker_starts == 1
     assert kept.result.workers[0].release == pytest.approx(1000.0 + HOUR + 1000.0)
 
 
 @pytest.mark.parametrize(("every_seconds", "starts"), [(100.0, 1), (1000.0, 60)])
-def test_workers_are_kept_where_it_has_paid(shapes: Catalogue, every_seconds: float, starts: int) -> None:
+def test_the_learned_keep_alive_keeps_workers_that_are_used_again(
+    shapes: Catalogue, every_seconds: float, starts: int
+) -> None:
     run = numbered([Job(0, every_seconds * n, 30.0, None, 1, 1, 1.0, "ada") for n in range(1, 60)])
-    learned = simulate(run, shapes, Options("first-fit", keep="learned"))
+    learned = simulate(run, shapes, Options("first-fit", keep_alive="learned"))
     assert learned.figures.worker_starts == starts
+
     last, end = learned.result.workers[-1], learned.result.jobs[-1].end
     kept = last.release - end
-    # What is not used again goes at once, what is used again within 70 s stays that long.
+    # Workers that are not used again are released at once; those that are, within 70 s, are kept that long.
     assert kept == 0 if starts > 1 else 70 <= kept <= 100
 
 
-GOOD = Result(
+VALID = Result(
     jobs=(
         JobRun(id=1, submit=0, start=60, end=160, parts=(Part(worker=0, cpus=2, memory_gib=4),)),
         JobRun(id=2, submit=0, start=60, end=260, parts=(Part(worker=1, cpus=2, memory_gib=4),)),
@@ -143,7 +147,7 @@ GOOD = Result(
         WorkerRun(id=1, shape="compute-4", launch=0, release=260),
     ),
 )
-OF_GOOD = [
+JOBS_OF_VALID = [
     Job(1, 0.0, 100.0, None, 1, 2, 4.0, "ada", exclusive=True),
     Job(2, 0.0, 200.0, None, 1, 2, 4.0, "ada"),
     Job(3, 0.0, 200.0, None, 1, 64, 4.0, "ada"),
@@ -151,17 +155,17 @@ OF_GOOD = [
 
 
 def changed(job: int = 0, worker: int = 0, **change: object) -> Result:
-    """GOOD with another value somewhere: in a job, in its part, or in a worker."""
-    found = GOOD.model_dump()
+    """VALID with other values in a job, in its part, or in a worker."""
+    found = VALID.model_dump()
     for place in (found["jobs"][job], found["jobs"][job]["parts"][0], found["workers"][worker]):
         place.update({key: value for key, value in change.items() if key in place})
     return Result.model_validate(found)
 
 
-def test_a_good_result_has_no_violation(shapes: Catalogue) -> None:
-    found = figures(GOOD, OF_GOOD, shapes)
+def test_a_valid_result_has_no_violation(shapes: Catalogue) -> None:
+    found = figures(VALID, JOBS_OF_VALID, shapes)
     assert found.violations == ()
-    # 160 + 260 s of a compute-4; 100 s of one whole and 100 s of a half, fractional and without a boot.
+    # Cost: 160 + 260 s of a compute-4. Bound: 100 s of a whole one and 100 s of a half, without boots.
     assert found.cost_usd == pytest.approx(420 * 0.145 / HOUR)
     assert found.bound_usd == pytest.approx(150 * 0.145 / HOUR)
     assert (found.wait_p50, found.wait_p99, found.worker_starts) == (60, 60, 2)
@@ -170,36 +174,38 @@ def test_a_good_result_has_no_violation(shapes: Catalogue) -> None:
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
-        (changed(end=150), "run time is not the trace's"),
-        (changed(submit=1), "run time is not the trace's"),
+        (changed(end=150), "run time differs"),
+        (changed(submit=1), "run time differs"),
         (changed(start=59, end=159), "not up"),
         (changed(release=159), "not up"),
-        (changed(cpus=1), "not the CPUs and memory"),
-        (changed(memory_gib=3), "not the CPUs and memory"),
-        (changed(job=1, worker=1, cpus=2).model_copy(update={"jobs": GOOD.jobs[:1]}), "did not run"),
-        (GOOD.model_copy(update={"jobs": (*GOOD.jobs, GOOD.jobs[1])}), "ran twice"),
-        (GOOD.model_copy(update={"workers": (*GOOD.workers, GOOD.workers[1])}), "stands there twice"),
-        (GOOD.model_copy(update={"workers": GOOD.workers[:1]}), "never bought"),
+        (changed(cpus=1), "does not have the CPUs and memory"),
+        (changed(memory_gib=3), "does not have the CPUs and memory"),
+        (changed(job=1, worker=1, cpus=2).model_copy(update={"jobs": VALID.jobs[:1]}), "did not run"),
+        (VALID.model_copy(update={"jobs": (*VALID.jobs, VALID.jobs[1])}), "ran twice"),
+        (VALID.model_copy(update={"workers": (*VALID.workers, VALID.workers[1])}), "listed twice"),
+        (VALID.model_copy(update={"workers": VALID.workers[:1]}), "never bought"),
         (
-            changed(job=1).model_copy(update={"jobs": (GOOD.jobs[0], GOOD.jobs[1].model_copy(update={"id": 9}))}),
-            "not of",
+            changed(job=1).model_copy(update={"jobs": (VALID.jobs[0], VALID.jobs[1].model_copy(update={"id": 9}))}),
+            "not in the trace",
         ),
     ],
 )
 def test_each_violation_is_found(shapes: Catalogue, bad: Result, what: str) -> None:
-    assert [found for found in violations(bad, OF_GOOD, shapes) if what in found.what]
+    assert [found for found in violations(bad, JOBS_OF_VALID, shapes) if what in found.what]
 
 
-def test_crowds_are_found(shapes: Catalogue) -> None:
+def test_overcommitted_workers_are_found(shapes: Catalogue) -> None:
     together = changed(job=1, worker=0, release=260)
     moved = together.jobs[1].model_copy(update={"parts": (Part(worker=0, cpus=2, memory_gib=4),)})
+
     result = together.model_copy(update={"jobs": (together.jobs[0], moved)})
-    assert [each.what for each in violations(result, OF_GOOD, shapes)] == ["an exclusive job is not alone"]
-    shared = [Job(1, 0.0, 100.0, None, 1, 3, 4.0, "ada"), OF_GOOD[1], OF_GOOD[2]]
+    assert [each.what for each in violations(result, JOBS_OF_VALID, shapes)] == ["an exclusive job shares its worker"]
+
+    shared = [Job(1, 0.0, 100.0, None, 1, 3, 4.0, "ada"), JOBS_OF_VALID[1], JOBS_OF_VALID[2]]
     crowd = result.model_copy(
         update={"jobs": (together.jobs[0].model_copy(update={"parts": (Part(worker=0, cpus=3, memory_gib=4),)}), moved)}
     )
-    assert [each.what for each in violations(crowd, shared, shapes)] == ["a worker has more on it than it holds"]
+    assert [each.what for each in violations(crowd, shared, shapes)] == ["a worker is overcommitted"]
 
 
 LINES = (
@@ -214,24 +220,28 @@ LINES = (
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_command(tmp_path: Path, policy: str) -> None:
+def test_the_command_prints_and_writes_its_figures(tmp_path: Path, policy: str) -> None:
     swf, yaml = written(tmp_path, *LINES)
     out, picture = tmp_path / "out.json", tmp_path / "out.svg"
     options = ["--policy", policy, "--out", str(out), "--picture", str(picture), "--json"]
+
     done = CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml), *options])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["jobs"], told["bad_lines"], told["jobs_that_fit_no_shape"]) == (4, 1, 1)
-    assert "trace.swf:7: has 1 columns of 18" in done.stderr
+
+    printed = json.loads(done.stdout)
+    assert (printed["jobs"], printed["bad_lines"], printed["jobs_that_fit_no_shape"]) == (4, 1, 1)
+    assert "trace.swf:7: has 1 of 18 columns" in done.stderr
     assert "1 jobs fit no shape and are left out: 3" in done.stderr
+
     (spread,) = (job for job in result.read(out).jobs if job.id == 5)
     assert [part.cpus for part in spread.parts] == [15] * 7, "no shape has more than 16 CPUs"
+
     again = figures(result.read(out), trace.read(swf, node_cpus=16).jobs, catalogue.read(yaml))
-    assert json.loads(again.model_dump_json()).items() <= told.items()
+    assert json.loads(again.model_dump_json()).items() <= printed.items()
     assert "<svg" in picture.read_text()
 
 
-def test_the_commands_table_and_options(tmp_path: Path) -> None:
+def test_the_command_prints_a_table_and_checks_its_options(tmp_path: Path) -> None:
     swf, yaml = written(tmp_path, *LINES)
     for options in (
         [],
@@ -254,39 +264,44 @@ def test_the_commands_table_and_options(tmp_path: Path) -> None:
         ("shapes:\n  - {name: a, vcpu: 2, memory_gib: 4}", "shapes.0.price"),
         (
             "shapes:\n  - {name: a, vcpu: 2, memory_gib: 4, price: 1}\n  - {name: a, vcpu: 2, memory_gib: 4, price: 1}",
-            "twice",
+            "duplicate",
         ),
-        ("a: [", "no YAML"),
+        ("a: [", "not valid YAML"),
     ],
 )
-def test_no_catalogue(tmp_path: Path, content: str, what: str) -> None:
+def test_an_invalid_catalogue_is_an_error(tmp_path: Path, content: str, what: str) -> None:
     swf, yaml = written(tmp_path, *LINES)
     yaml.write_text(content)
     with pytest.raises(CatalogueUnreadable, match=what):
         catalogue.read(yaml)
+
     done = CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml)])
+
     assert done.exit_code == 1
     assert str(yaml) in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_our_own_catalogue() -> None:
-    path = Path(__file__).parents[3] / "catalog" / "shapes.yaml"
+def test_the_repositorys_catalogue_is_read() -> None:
+    path = Path(__file__).parents[2] / "catalog" / "shapes.yaml"
     own = catalogue.read(path, boot_seconds=90.0)
     assert own["compute-xs"].memory_gib == 2104 / 1024
     assert own["compute-xs"].boot_seconds == 90.0
     assert own["memory-xlarge"].usd_per_second == pytest.approx(1.7136 / HOUR)
 
 
-def test_a_real_trace() -> None:
-    usual = Path(__file__).parents[3].parent / "shared" / "data" / "traces"
+def test_packing_costs_less_than_a_worker_per_job_on_a_real_trace() -> None:
+    usual = Path(__file__).parents[2].parent / "shared" / "data" / "traces"
     folder = Path(os.environ.get("CLUSTERRA_TRACES", usual))
     if not (folder / "wagap-2013.swf").exists():
         pytest.skip(f"no wagap-2013.swf in {folder}: name the folder with it and shapes.yaml in CLUSTERRA_TRACES")
+
     run = trace.read(folder / "wagap-2013.swf")
     assert (len(run.jobs), len(run.bad)) == (17898, 2)
+
     own = catalogue.read(folder / "shapes.yaml")
     assert sum(not own.fitting(job) for job in run.jobs) == 116
+
     weeks = run.between(None, "0.2")
     packing, alone = (simulate(weeks, own, Options(policy)).figures for policy in ("packing", "one-worker-per-job"))
     assert packing.violations == alone.violations == ()

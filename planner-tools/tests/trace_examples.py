@@ -28,7 +28,7 @@ def with_request(number: int, submit: int, run: int, request: str, gib_per_node:
 
 
 def written(folder: Path, *lines: str) -> tuple[Path, Path]:
-    """The files of a trace and of the catalogue."""
+    """The paths of a trace file with these lines and of a catalogue file."""
     trace, shapes = folder / "trace.swf", folder / "shapes.yaml"
     trace.write_text("\n".join(lines) + "\n")
     shapes.write_text(SHAPES)

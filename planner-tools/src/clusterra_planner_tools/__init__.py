@@ -1,1 +1,1 @@
-"""The planner without a service: simulated on traces, and replayed from decision logs."""
+"""The planner without the service: simulated on traces, and replayed from decision logs."""

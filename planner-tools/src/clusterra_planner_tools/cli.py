@@ -1,4 +1,4 @@
-"""`clusterra-planner`: simulates the scaler's planner on a trace, and replays its decision log."""
+"""`clusterra-planner`: simulates the scaler's planner on a trace, and replays decision logs."""
 
 import json
 import math
@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from clusterra_planner_tools.replay import Difference
-from clusterra_planner_tools.replay import replay as replayed
+from clusterra_planner_tools.replay import replay as replay_log
 from clusterra_planner_tools.simulate import catalogue as catalogues
 from clusterra_planner_tools.simulate import result as results
 from clusterra_planner_tools.simulate import trace as traces
 from clusterra_planner_tools.simulate.catalogue import CatalogueUnreadable
-from clusterra_planner_tools.simulate.picture import picture as drawn
+from clusterra_planner_tools.simulate.picture import draw
 from clusterra_planner_tools.simulate.progress import jobs_progress
 from clusterra_planner_tools.simulate.simulation import (
     NothingFits,
@@ -28,7 +28,7 @@ from clusterra_planner_tools.simulate.simulation import (
     Simulation,
     fitting,
 )
-from clusterra_planner_tools.simulate.simulation import simulate as simulated
+from clusterra_planner_tools.simulate.simulation import simulate as run_simulation
 from clusterra_planner_tools.simulate.world import Failures
 
 command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -36,60 +36,77 @@ out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 DEFAULTS = Options()
 _NAMED = 5
-"""So many bad lines and jobs that fit nothing are named."""
+"""How many bad lines and jobs that fit no shape are named."""
 
 
 @command.command()
 def simulate(
     trace: Annotated[Path, typer.Argument(help="A trace in the Standard Workload Format.")],
     shapes: Annotated[Path, typer.Option(help="YAML with a list `shapes`: name, vcpu, memory_gib, price per hour.")],
-    policy: Annotated[PolicyName, typer.Option(help="Who decides.")] = "packing",
-    known_run_times: Annotated[bool, typer.Option("--known-run-times", help="Tell the packing all run times.")] = False,
-    wall_limits: Annotated[bool, typer.Option("--wall-limits", help="Let the packing learn nothing.")] = False,
-    wait_seconds: Annotated[
-        float, typer.Option(min=0, help="How long the packing may gather jobs.")
-    ] = DEFAULTS.settings.wait_seconds,
+    policy: Annotated[PolicyName, typer.Option(help="The policy that decides.")] = "packing",
+    known_run_times: Annotated[
+        bool, typer.Option("--known-run-times", help="Let the packing know all run times beforehand.")
+    ] = False,
+    wall_limits: Annotated[
+        bool, typer.Option("--wall-limits", help="Let the packing estimate run times by wall limits alone.")
+    ] = False,
+    batch_seconds: Annotated[
+        float, typer.Option("--wait-seconds", min=0, help="The batching window of the packing, in seconds.")
+    ] = DEFAULTS.settings.batch_seconds,
     keep: Annotated[
-        str, typer.Option(metavar="SECONDS|learned", help="How long an empty worker stays, or as long as it pays.")
+        str,
+        typer.Option(metavar="SECONDS|learned", help="How long an idle worker is kept; `learned`: as long as it pays."),
     ] = "0",
-    boot_seconds: Annotated[float | None, typer.Option(min=0, help="Instead of what SHAPES says (or 60).")] = None,
-    failures: Annotated[float, typer.Option(min=0, max=0.9, help="The share of launches that never register.")] = 0.0,
+    boot_seconds: Annotated[
+        float | None, typer.Option(min=0, help="The boot time, instead of the one in SHAPES (or 60).")
+    ] = None,
+    failures: Annotated[float, typer.Option(min=0, max=0.9, help="The share of workers that never register.")] = 0.0,
     losses: Annotated[
-        float, typer.Option(min=0, max=0.9, help="The share of workers that are lost in their first day.")
+        float, typer.Option(min=0, max=0.9, help="The share of workers that are lost within a day.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="For failures and losses.")] = 0,
-    since: Annotated[str | None, typer.Option("--from", help="Jobs from here on: a fraction or a date.")] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Jobs before this: a fraction or a date.")] = None,
-    memory: Annotated[traces.MemoryUnit, typer.Option(help="What the trace's memory columns count.")] = "auto",
+    seed: Annotated[int, typer.Option(help="The random seed of failures and losses.")] = 0,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Only jobs submitted from here on: a fraction of the time or a date.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", help="Only jobs submitted before this: a fraction of the time or a date.")
+    ] = None,
+    memory: Annotated[traces.MemoryUnit, typer.Option(help="The unit of the trace's memory columns.")] = "auto",
     node_cpus: Annotated[
         int | None,
-        typer.Option(min=1, help="Spread bigger jobs over nodes of so many CPUs; else of the biggest shape's."),
+        typer.Option(
+            min=1, help="Spread bigger jobs over nodes of this many CPUs; by default those of the biggest shape."
+        ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--out", help="Write jobs and workers here, as JSON.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw demand, fleet, cost and bound here, as SVG.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="Write the jobs' and workers' runs to this file, as JSON.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw demand, fleet, cost and bound to this file, as SVG.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run the planner on a virtual clock against TRACE: cost by the fluid bound, waits, worker starts.
+    """Run the planner on a virtual clock against TRACE and print cost / fluid bound, waits and worker starts.
 
-    Exit code 1 when something cannot be read, or when the result holds what no real cluster could do.
+    The exit code is 1 when a file cannot be read, or when the result has violations.
     """
     if known_run_times and wall_limits:
         raise typer.BadParameter("give --known-run-times or --wall-limits, not both")
     source: RunTimeSource = "known" if known_run_times else "wall-limits" if wall_limits else "learned"
-    settings = Settings(wait_seconds=wait_seconds)
-    options = Options(policy, source, settings, _keep(keep), Failures(failures, losses, seed))
+    settings = Settings(batch_seconds=batch_seconds)
+    options = Options(policy, source, settings, keep_alive=_keep_alive(keep), failures=Failures(failures, losses, seed))
     try:
         catalogue = catalogues.read(shapes, boot_seconds)
         jobs = traces.read(trace, memory, node_cpus or catalogue.most_cpus).between(since, until)
         fit, misfit = fitting(jobs, catalogue)
-        _tell_left_out(jobs, [job.id for job in misfit])
-        with jobs_progress(policy, len(fit), err) as tell:
-            done = simulated(jobs, catalogue, options, tell)
+        _print_left_out(jobs, [job.id for job in misfit])
+        with jobs_progress(policy, len(fit), err) as update:
+            done = run_simulation(jobs, catalogue, options, update)
         if output is not None:
             results.write(done.result, output)
         if picture is not None:
             title = f"{trace.name}, {shapes.name}, {policy}" + (f", {source} run times" if policy == "packing" else "")
-            picture.write_text(drawn(done.result, done.figures, catalogue, title), encoding="utf-8")
+            picture.write_text(draw(done.result, done.figures, catalogue, title), encoding="utf-8")
     except (traces.TraceUnreadable, traces.BadPeriod, CatalogueUnreadable, NothingFits, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
@@ -105,14 +122,14 @@ def simulate(
 @command.command()
 def replay(
     file: Annotated[Path, typer.Argument(help="A file of the decision log (CLUSTERRA_DECISION_LOG_DIR).")],
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Decide again what FILE holds, and say what comes out differently.
+    """Make the decisions in FILE again and print each difference.
 
-    Exit code 1 when anything does, or when there is no decision in FILE.
+    The exit code is 1 when there is a difference, or no decision in FILE.
     """
 
-    def tell(found: Difference) -> None:
+    def report(found: Difference) -> None:
         if not as_json:
             where = f"{file}:{found.line}: {found.cluster} at {found.decided_at}: {found.path}"
             typer.echo(f"{where}: {json.dumps(found.logged)} was logged, {json.dumps(found.again)} is decided now")
@@ -120,7 +137,7 @@ def replay(
     try:
         hidden = not err.is_terminal
         with progress.open(file, "rb", description="replay", console=err, transient=True, disable=hidden) as lines:
-            done = replayed(lines, tell)
+            done = replay_log(lines, report)
     except OSError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
@@ -137,7 +154,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def _keep(given: str) -> float | Literal["learned"]:
+def _keep_alive(given: str) -> float | Literal["learned"]:
     if given == "learned":
         return "learned"
     try:
@@ -145,13 +162,13 @@ def _keep(given: str) -> float | Literal["learned"]:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        raise typer.BadParameter(f"--keep is a number of seconds or `learned`, not {given!r}")
+        raise typer.BadParameter(f"--keep must be a number of seconds or `learned`, not {given!r}")
     return seconds
 
 
-def _tell_left_out(trace: traces.Trace, misfits: list[int]) -> None:
+def _print_left_out(trace: traces.Trace, misfits: list[int]) -> None:
     if trace.bad:
-        err.print(f"{trace.path}: {len(trace.bad)} lines are no jobs that ran and are left out")
+        err.print(f"{trace.path}: {len(trace.bad)} lines are not jobs that ran and are left out")
         for bad in trace.bad[:_NAMED]:
             err.print(f"  {trace.path}:{bad.number}: {bad.reason}", highlight=False)
     if misfits:
@@ -168,7 +185,7 @@ def _table(done: Simulation) -> Table:
         "cost": f"{figures.cost_usd:,.2f} USD",
         "fluid bound": f"{figures.bound_usd:,.2f} USD",
         "cost / bound": f"{figures.ratio:.4f}",
-        "wait p50, p99, most": f"{figures.wait_p50:g} s, {figures.wait_p99:g} s, {figures.wait_max:g} s",
+        "wait p50, p99, max": f"{figures.wait_p50:g} s, {figures.wait_p99:g} s, {figures.wait_max:g} s",
         "violations": f"{len(figures.violations)}",
     }
     for violation in figures.violations[:_NAMED]:

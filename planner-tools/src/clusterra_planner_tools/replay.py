@@ -1,4 +1,4 @@
-"""Deciding again what a decision log holds, and what comes out differently."""
+"""Replays a decision log: makes its decisions again and reports differences."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _NAMED_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no decision."""
+    """A line that is not a decision."""
 
     number: int
     reason: str
@@ -21,7 +21,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that was decided in another way."""
+    """A value that the replayed decision has different."""
 
     line: int
     cluster: str
@@ -30,48 +30,48 @@ class Difference:
     """Where in the decision, such as `state.targets[0].replicas`."""
     logged: Any
     again: Any
-    """Null where there is nothing."""
+    """`logged` and `again` are null where one of the decisions has no such value."""
 
 
 @dataclass(slots=True)
 class Replay:
-    """What became of a file of the log."""
+    """The outcome of a replay."""
 
     decisions: int = 0
     different: int = 0
-    """Decisions with a difference."""
+    """The number of decisions with a difference."""
     differences: list[Difference] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
 
 
-def replay(lines: Iterable[bytes], different: Callable[[Difference], None]) -> Replay:
-    """Decide each line again; `different` is told of each difference when it is found. Bad lines are left out."""
+def replay(lines: Iterable[bytes], report: Callable[[Difference], None]) -> Replay:
+    """Make each line's decision again and `report` each difference as it is found. Bad lines are left out."""
     done = Replay()
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            _replay_line(number, line, done, different)
+            _replay_line(number, line, done, report)
     return done
 
 
-def _replay_line(number: int, line: bytes, done: Replay, different: Callable[[Difference], None]) -> None:
+def _replay_line(number: int, line: bytes, done: Replay, report: Callable[[Difference], None]) -> None:
     try:
         record = RECORD.validate_json(line)
     except ValidationError as error:
-        done.bad.append(BadLine(number, _in_words(error)))
+        done.bad.append(BadLine(number, _summary(error)))
         return
     done.decisions += 1
     found = [Difference(number, record.cluster.key, *where) for where in _differences(record)]
     done.different += bool(found)
     done.differences += found
     for each in found:
-        different(each)
+        report(each)
 
 
 def _differences(record: DecisionRecord) -> Iterator[tuple[str, str, Any, Any]]:
     at = record.given.observation.now.isoformat()
     try:
         again = DecisionOutput.of(record.given.decide())
-    except Exception as error:  # whatever it is, it is what this planner makes of what it was given
+    except Exception as error:  # an exception is this planner's answer, too
         yield at, "", "a decision", f"{type(error).__name__}: {error}"
         return
     if again == record.decided:
@@ -82,7 +82,7 @@ def _differences(record: DecisionRecord) -> Iterator[tuple[str, str, Any, Any]]:
 
 
 def _unequal(one: Any, other: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """The places at which two JSON values differ."""
+    """The paths at which two JSON values differ, with both values."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):
             yield from _unequal(one.get(key), other.get(key), f"{path}.{key}" if path else str(key))
@@ -94,7 +94,7 @@ def _unequal(one: Any, other: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
         yield path, one, other
 
 
-def _in_words(error: ValidationError) -> str:
+def _summary(error: ValidationError) -> str:
     problems = error.errors(include_input=False, include_url=False, include_context=False)
     named = "; ".join(
         f"{'.'.join(map(str, each['loc']))}: {each['msg']}".removeprefix(": ") for each in problems[:_NAMED_PROBLEMS]

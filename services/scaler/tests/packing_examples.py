@@ -1,4 +1,4 @@
-"""Offerings, groups and rooms for the tests of the packing."""
+"""Offerings, groups, bins and limits for the tests of the packing."""
 
 from clusterra_scaler.planner.estimates.remaining_time import MIDDLES, Remaining, certain, expected
 from clusterra_scaler.planner.packing.bins import Bin
@@ -17,7 +17,7 @@ OFFERINGS = (
 
 
 def fading(mean_seconds: float) -> Remaining:
-    """Straight down to 0 at twice the mean."""
+    """A run time whose survival falls linearly to 0 at twice the mean."""
     return expected([max(0.0, 1.0 - middle / (2 * mean_seconds)) for middle in MIDDLES])
 
 
@@ -47,18 +47,18 @@ def any_groups(draw: st.DrawFn) -> list[Group]:
 
 
 @st.composite
-def any_rooms(draw: st.DrawFn) -> list[Bin]:
+def any_bins(draw: st.DrawFn) -> list[Bin]:
     bins = []
     for number in range(draw(st.integers(0, 5))):
         bin_ = Bin.of(f"open-{number}", draw(st.sampled_from(OFFERINGS)))
         for job in draw(any_groups()):
             if bin_.takes(job):
-                bin_.put(job)
+                bin_.add(job)
         bins.append(bin_)
     return bins
 
 
-any_bounds = st.builds(
+any_limits = st.builds(
     Limits,
     workers=st.one_of(st.none(), st.integers(0, 12)),
     of_shape=st.dictionaries(st.sampled_from([each.shape for each in OFFERINGS]), st.integers(0, 3)),

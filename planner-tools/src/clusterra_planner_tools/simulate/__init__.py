@@ -1,1 +1,1 @@
-"""The planner on a virtual clock, against traces of real clusters."""
+"""The planner on a virtual clock, run against traces of real clusters."""

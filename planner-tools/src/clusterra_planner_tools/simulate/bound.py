@@ -1,10 +1,12 @@
-"""What the run intervals of a schedule would cost at least: at each instant the cheapest fleet of fractional workers
-that holds what runs, with free migration and no boots.
+"""The fluid bound: a lower bound on the cost of a schedule's run intervals.
+
+At each instant it is the price of the cheapest fleet of fractional workers that holds what runs, with free migration
+and no boots.
 
 At an instant with demand d this is the linear program min price·n with cpus·n >= d_cpus, memory·n >= d_memory, n >= 0.
 Its dual is max y·d over {y >= 0: y·shape <= price for each shape}, a polygon that is the same at all times: the value
-is the greatest over its few corners, and so no program needs to be solved. It bounds every packing of the same run
-intervals.
+is the maximum over its few corners, so no program needs to be solved. It bounds every packing of the same run
+intervals from below.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +15,7 @@ from clusterra_scaler.planner.packing.items import Offering
 
 _RELATIVE = 1e-9
 type Corner = tuple[float, float]
-"""USD per second of one CPU and of one GiB."""
+"""Dual prices: USD per second of one CPU and of one GiB."""
 
 
 def corners(offerings: Sequence[Offering]) -> list[Corner]:
@@ -30,15 +32,15 @@ def corners(offerings: Sequence[Offering]) -> list[Corner]:
                         (one.cpus * other.usd_per_second - other.cpus * one.usd_per_second) / determinant,
                     )
                 )
-    return sorted({corner for corner in candidates if _allowed(corner, offerings)})
+    return sorted({corner for corner in candidates if _is_feasible(corner, offerings)})
 
 
 def usd_per_second(cpus: float, memory_gib: float, at: Iterable[Corner]) -> float:
-    """The cheapest fractional fleet for a demand."""
+    """The price of the cheapest fractional fleet for a demand; `at` are the corners of the dual polygon."""
     return max(of_cpu * cpus + of_gib * memory_gib for of_cpu, of_gib in at)
 
 
-def _allowed(corner: Corner, offerings: Sequence[Offering]) -> bool:
+def _is_feasible(corner: Corner, offerings: Sequence[Offering]) -> bool:
     of_cpu, of_gib = corner
     return (
         of_cpu >= 0.0

@@ -1,4 +1,4 @@
-"""Shapes, prices and the time of a boot, from a file."""
+"""Reads shapes, prices and boot times from a catalogue file."""
 
 import math
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from pydantic import AliasChoices, Field, ValidationError
 from clusterra_planner_tools.simulate.trace import Job
 
 BOOT_SECONDS = 60.0
-"""When the file does not say."""
+"""The boot time where the file gives none."""
 _MIB_PER_GIB = 1024
 
 
 class CatalogueUnreadable(ValueError):
-    """The file is no catalogue. The text names it and what to correct."""
+    """The file is not a catalogue. The text names the file and what to correct."""
 
 
 class _Entry(Wire):
-    """A shape as files write it: `price` or `usd_per_hour`, in USD per hour."""
+    """A shape in a file; `price` and `usd_per_hour` are both in USD per hour."""
 
     name: str = Field(min_length=1)
     family: str = ""
@@ -44,7 +44,7 @@ class _File(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What can be bought, as the packing and as the family policy want to be told."""
+    """The shapes of a file, as offerings for the packing and as shapes for the family policy."""
 
     offerings: tuple[Offering, ...]
     shapes: ShapeCatalogue
@@ -58,34 +58,36 @@ class Catalogue:
 
     @property
     def most_cpus(self) -> int:
-        """Of the biggest shape."""
+        """The CPUs of the biggest shape."""
         return max(each.cpus for each in self.offerings)
 
     def fitting(self, job: Job) -> list[Offering]:
-        """The shapes that hold the job's share on one node, the cheapest first."""
+        """The offerings that hold one node's share of the job, the cheapest first."""
         fitting = [each for each in self.offerings if job.cpus <= each.cpus and job.memory_gib <= each.memory_gib]
         return sorted(fitting, key=lambda each: each.usd_per_second)
 
 
 def read(path: Path, boot_seconds: float | None = None) -> Catalogue:
-    """Read a catalogue; `boot_seconds` overrules what it says. Raises CatalogueUnreadable."""
+    """Read a catalogue; `boot_seconds` overrides the file's. Raises CatalogueUnreadable."""
     try:
         file = _File.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise CatalogueUnreadable(f"{path}: {error.strerror}; name a YAML file with a list `shapes`") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CatalogueUnreadable(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+        raise CatalogueUnreadable(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'file'}: {each['msg']}" for each in error.errors())
-        raise CatalogueUnreadable(f"{path}: {wrong}; a shape has name, vcpu, memory_gib and price") from error
+        raise CatalogueUnreadable(f"{path}: {wrong}; a shape needs name, vcpu, memory_gib and price") from error
     names = [entry.name for entry in file.shapes]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CatalogueUnreadable(f"{path}: shapes stand twice: {', '.join(twice)}; leave one of each")
+        raise CatalogueUnreadable(f"{path}: duplicate shapes: {', '.join(twice)}; keep one of each")
     boot = file.boot_seconds if boot_seconds is None else boot_seconds
-    # No job of a trace asks for GPUs, and jobs that do not never cause a worker with GPUs to be bought.
+    # No job of a trace requests GPUs, and workers with GPUs are never bought for other jobs.
     entries = [entry for entry in file.shapes if not entry.gpu_count]
     if not entries:
-        raise CatalogueUnreadable(f"{path}: all shapes have GPUs, which no job of a trace asks for; add others")
+        raise CatalogueUnreadable(
+            f"{path}: all shapes have GPUs, which no job of a trace requests; add shapes without GPUs"
+        )
     return Catalogue(
         tuple(_offering(entry, boot) for entry in entries),
         ShapeCatalogue(shapes=tuple(_shape(entry) for entry in entries)),
@@ -93,7 +95,7 @@ def read(path: Path, boot_seconds: float | None = None) -> Catalogue:
 
 
 def memory_mib(memory_gib: float) -> int:
-    """Whole MiB that hold so many GiB."""
+    """The memory in MiB, rounded up."""
     return math.ceil(memory_gib * _MIB_PER_GIB - 1e-6)
 
 
@@ -112,7 +114,7 @@ def _offering(entry: _Entry, boot_seconds: float) -> Offering:
 
 
 def _shape(entry: _Entry) -> Shape:
-    """For the family policy, which goes by the family, CPUs and memory; the contract's five sizes do not name all."""
+    """The shape for the family policy, which uses family, CPUs and memory; its size is arbitrary."""
     memory_mib = _memory_mib(entry)
     families: tuple[Family, ...] = get_args(Family)
     sizes: tuple[Size, ...] = get_args(Size)

@@ -1,4 +1,4 @@
-"""Cost, bound, waits and violations, computed from a result, the trace and the catalogue alone."""
+"""Computes cost, bound, waits and violations from a result, the trace and the catalogue alone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,17 +15,17 @@ _GIB = 1e-6
 
 
 class Violation(Wire):
-    """Something that no real cluster could do, or a job that should have run."""
+    """Something that no real cluster could do, or a job that should have run and did not."""
 
     what: str
     where: str
 
 
 class Figures(Wire):
-    """What a schedule cost, and what it made jobs wait. USD and seconds."""
+    """The cost of a schedule, and the waits of its jobs, in USD and seconds."""
 
     ratio: float
-    """Cost by bound."""
+    """Cost divided by bound."""
     cost_usd: float
     bound_usd: float
     wait_p50: float
@@ -37,12 +37,9 @@ class Figures(Wire):
 
 
 def figures(result: Result, trace: Iterable[Job], catalogue: Catalogue) -> Figures:
-    """Compute the figures of a result. Jobs that no shape holds need not have run.
-
-    Raises ValueError when nothing ran.
-    """
+    """The figures of a result. Jobs that no shape holds need not have run. Raises ValueError if no job ran."""
     if not result.jobs:
-        raise ValueError("nothing ran: there is nothing to compute")
+        raise ValueError("no job ran, so there are no figures")
     cost = sum((each.release - each.launch) * catalogue[each.shape].usd_per_second for each in result.workers)
     bound = bound_usd(result.jobs, catalogue)
     waits = sorted(run.start - run.submit for run in result.jobs)
@@ -65,7 +62,7 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
 
 
 def bound_usd(runs: Iterable[JobRun], catalogue: Catalogue) -> float:
-    """The fluid bound of the run intervals."""
+    """The fluid bound on the cost of the run intervals, see `bound`."""
     at = corners(catalogue.offerings)
     return sum(
         (until - since) * usd_per_second(cpus, memory_gib, at) for since, until, cpus, memory_gib in demand(runs)
@@ -73,7 +70,7 @@ def bound_usd(runs: Iterable[JobRun], catalogue: Catalogue) -> float:
 
 
 def demand(runs: Iterable[JobRun]) -> Iterator[tuple[float, float, float, float]]:
-    """From when to when so many CPUs and GiB are used, in the order of time."""
+    """The intervals of constant demand in order of time: begin, end, CPUs, GiB."""
     changes: defaultdict[float, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for run in runs:
         cpus, memory_gib = sum(part.cpus for part in run.parts), sum(part.memory_gib for part in run.parts)
@@ -88,12 +85,12 @@ def demand(runs: Iterable[JobRun]) -> Iterator[tuple[float, float, float, float]
 
 
 def violations(result: Result, trace: Iterable[Job], catalogue: Catalogue) -> Iterator[Violation]:
-    """All that is wrong with a result."""
+    """All violations in a result."""
     jobs = {job.id: job for job in trace}
     workers = {worker.id: worker for worker in result.workers}
     for worker_id, count in Counter(worker.id for worker in result.workers).items():
         if count > 1:
-            yield Violation(what="a worker stands there twice", where=f"worker {worker_id}")
+            yield Violation(what="a worker is listed twice", where=f"worker {worker_id}")
     for job_id, count in Counter(run.id for run in result.jobs).items():
         if count > 1:
             yield Violation(what="a job ran twice", where=f"job {job_id}")
@@ -115,18 +112,18 @@ def violations(result: Result, trace: Iterable[Job], catalogue: Catalogue) -> It
 
 def _of_run(run: JobRun, job: Job | None, workers: Mapping[int, WorkerRun], catalogue: Catalogue) -> Iterator[str]:
     if job is None:
-        yield "a job is not of the trace"
+        yield "a job is not in the trace"
         return
     if run.submit != job.submit or abs(run.end - run.start - job.run_seconds) > _SECONDS:
-        yield "a job's submit or run time is not the trace's"
+        yield "a job's submit or run time differs from the trace's"
     if run.start < job.submit - _SECONDS:
         yield "a job starts before its submit"
     used = [part.worker for part in run.parts]
     if len(used) != job.nodes or len(set(used)) != len(used):
-        yield "a job is not on as many workers as it has nodes"
+        yield "a job does not run on one worker for each of its nodes"
     for part in run.parts:
         if part.cpus != job.cpus or abs(part.memory_gib - job.memory_gib) > _GIB:
-            yield "a job has not the CPUs and memory that it asked for"
+            yield "a job does not have the CPUs and memory that it requests"
         worker = workers.get(part.worker)
         if worker is None:
             yield "a job runs on a worker that was never bought"
@@ -163,8 +160,8 @@ def _of_worker(
     for _, more, of_cpus, of_gib, exclusive in sorted(changes):
         cpus, memory_gib, count, alone = cpus + of_cpus, memory_gib + of_gib, count + more, alone + exclusive
         if cpus > offering.cpus or memory_gib > offering.memory_gib + _GIB:
-            yield "a worker has more on it than it holds"
+            yield "a worker is overcommitted"
             return
         if alone and count > 1:
-            yield "an exclusive job is not alone"
+            yield "an exclusive job shares its worker"
             return

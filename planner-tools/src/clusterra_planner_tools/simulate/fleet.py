@@ -9,25 +9,25 @@ from clusterra_planner_tools.simulate.trace import Job
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One worker from its launch to its release. Moments are in seconds of the trace's clock."""
+    """A worker from its launch to its release. Moments are in seconds of the trace's clock."""
 
     number: int
     offering: Offering
     launch: float
     fails: bool = False
-    """It never registers."""
+    """The worker never registers."""
     release: float | None = None
     cpus: int = field(init=False)
     memory_gib: float = field(init=False)
-    """Free of both, what is booked taken off."""
+    """Free CPUs and memory, bookings deducted."""
     exclusive: bool = False
     running: dict[int, tuple[float, Job]] = field(default_factory=dict)
-    """By job its start."""
+    """By job id, the start and the job."""
     booked: dict[int, Job] = field(default_factory=dict)
-    """Jobs that will start here once all of their workers are ready."""
+    """By job id, jobs that start here once all of their workers are ready."""
     idle_since: float = field(init=False)
     version: int = 0
-    """Counts the changes of its jobs."""
+    """Incremented with every change of its jobs."""
 
     def __post_init__(self) -> None:
         self.cpus, self.memory_gib = self.offering.cpus, self.offering.memory_gib
@@ -35,12 +35,12 @@ class Worker:
 
     @property
     def ready_at(self) -> float:
-        """When it registers, if it does."""
+        """When it registers, unless it fails."""
         return self.launch + self.offering.boot_seconds
 
     @property
     def empty(self) -> bool:
-        """Nothing runs on it or is booked."""
+        """Whether nothing runs or is booked on it."""
         return not self.running and not self.booked
 
     def ready(self, now: float) -> bool:
@@ -48,7 +48,7 @@ class Worker:
         return self.ready_at <= now and not self.fails
 
     def fits(self, job: Job) -> bool:
-        """Whether the job's share on one node has room."""
+        """Whether one node's share of the job fits."""
         return (
             job.cpus <= self.cpus
             and job.memory_gib <= self.memory_gib + ROUNDING_GIB
@@ -57,22 +57,22 @@ class Worker:
         )
 
     def book(self, job: Job) -> None:
-        """Keep room for a job."""
+        """Reserve capacity for a job."""
         self._take(job)
         self.booked[job.id] = job
 
     def unbook(self, job: Job, now: float) -> None:
-        """Give the room back."""
+        """Cancel a job's booking."""
         del self.booked[job.id]
         self._free(job, max(now, self.ready_at))
 
-    def begin(self, job: Job, now: float) -> None:
-        """Run a job."""
+    def start(self, job: Job, now: float) -> None:
+        """Start a job."""
         self._take(job)
         self.running[job.id] = (now, job)
 
     def end(self, job: Job, now: float) -> None:
-        """A job has ended."""
+        """End a job."""
         del self.running[job.id]
         self._free(job, now)
 
@@ -84,7 +84,7 @@ class Worker:
 
     def _free(self, job: Job, now: float) -> None:
         self.cpus += job.cpus
-        # Sums of fractions drift: an empty worker has all its memory.
+        # Sums of fractions drift, so an empty worker gets exactly its whole memory.
         self.memory_gib = self.offering.memory_gib if self.empty else self.memory_gib + job.memory_gib
         self.exclusive = False
         self.idle_since = now

@@ -1,4 +1,4 @@
-"""The packing policy on a simulated cluster: `planner.packing` and nothing of its own but bookkeeping."""
+"""The packing policy on a simulated cluster: bookkeeping around `planner.packing`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,34 +18,34 @@ from clusterra_planner_tools.simulate.policies import Orders
 from clusterra_planner_tools.simulate.trace import Job
 
 FRESH_SECONDS = 300.0
-"""For how long a chance to have ended is good enough."""
+"""How long a bin whose end is uncertain may be reused."""
 Rank = Literal["latest-end", "oldest"]
 """Which workers Slurm fills first: those that are busy longest, or those launched first."""
 
 
 @dataclass(slots=True)
-class _Seen:
-    """A worker as it was at a moment."""
+class _CachedBin:
+    """A worker's bin as it was at a moment."""
 
     version: int
     at: float
     bin: Bin
 
-    def fresh(self, now: float) -> bool:
-        """Whether it can still be gone by. Of what is certain every second counts."""
+    def is_fresh(self, now: float) -> bool:
+        """Whether the bin may still be used. Where its end is certain, every second counts."""
         return self.at == now or (self.bin.busy.ended is not None and now - self.at <= FRESH_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Priced:
-    """A job as the packing wants it, and what a new worker for one of its nodes would add."""
+    """A job as a group for the packing, and what a new worker for one of its nodes would add."""
 
     group: Group
     new_usd: float
 
 
-class Packing:
-    """Buys by `pack` and refuses by `refuses`. See policies.Policy."""
+class PackingPolicy:
+    """Buys workers by `pack`, and rejects jobs on ready workers by `rejects`. See policies.Policy."""
 
     def __init__(
         self, catalogue: Catalogue, run_times: RunTimes, settings: Settings | None = None, rank: Rank = "latest-end"
@@ -55,19 +55,19 @@ class Packing:
         self._settings = settings or Settings()
         self._rank = rank
         self._priced: dict[int, _Priced] = {}
-        self._seen: dict[int, _Seen] = {}
-        self.wait_seconds = self._settings.wait_seconds
+        self._bins: dict[int, _CachedBin] = {}
+        self.batch_seconds = self._settings.batch_seconds
 
     def ranked(self, ready: list[Worker], now: float) -> list[Worker]:
         """See Policy."""
         if self._rank == "oldest":
             return ready
-        return sorted(ready, key=lambda worker: -self._room(worker, now).busy.mean_seconds)
+        return sorted(ready, key=lambda worker: -self._bin(worker, now).busy.mean_seconds)
 
     def accepts(self, worker: Worker, job: Job, now: float) -> bool:
         """See Policy."""
         priced = self._price(job)
-        return not rejects(self._room(worker, now), priced.group, priced.new_usd, self._settings)
+        return not rejects(self._bin(worker, now), priced.group, priced.new_usd, self._settings)
 
     def order(
         self, waiting: Sequence[Job], booked: Sequence[Job], coming: Sequence[Worker], orders: Orders, now: float
@@ -76,7 +76,7 @@ class Packing:
         jobs = {str(job.id): job for job in waiting}
         packing = pack(
             [self._price(job).group for job in waiting],
-            [self._room(worker, now) for worker in coming],
+            [self._bin(worker, now) for worker in coming],
             self._offerings,
             self._settings,
         )
@@ -84,7 +84,7 @@ class Packing:
         for purchase in packing.purchases:
             workers[purchase.id] = orders.buy(purchase.offering)
         for placement in packing.placements:
-            orders.book(jobs[placement.job_id], [workers[room_id] for room_id in placement.room_ids])
+            orders.book(jobs[placement.job_id], [workers[bin_id] for bin_id in placement.bin_ids])
 
     def began(self, job: Job, now: float) -> None:
         """See Policy."""
@@ -119,10 +119,10 @@ class Packing:
             found = self._priced[job.id] = _Priced(group, new[0])
         return found
 
-    def _room(self, worker: Worker, now: float) -> Bin:
-        observation = self._seen.get(worker.number)
-        if observation is not None and observation.version == worker.version and observation.fresh(now):
-            return observation.bin
+    def _bin(self, worker: Worker, now: float) -> Bin:
+        cached = self._bins.get(worker.number)
+        if cached is not None and cached.version == worker.version and cached.is_fresh(now):
+            return cached.bin
         bin_ = Bin(
             id=str(worker.number),
             offering=worker.offering,
@@ -133,18 +133,18 @@ class Packing:
             exclusive=worker.exclusive,
             busy=self._busy(worker, now),
         )
-        self._seen[worker.number] = _Seen(worker.version, now, bin_)
+        self._bins[worker.number] = _CachedBin(worker.version, now, bin_)
         return bin_
 
     def _busy(self, worker: Worker, now: float) -> Remaining:
         times = self._run_times
         running = [times.remaining(str(job.id), _traits(job), now - start) for start, job in worker.running.values()]
-        booked = [_later(self._price(job).group.remaining, worker.ready_at - now) for job in worker.booked.values()]
+        booked = [_delayed(self._price(job).group.remaining, worker.ready_at - now) for job in worker.booked.values()]
         return last(running + booked)
 
 
-def _later(remaining: Remaining, seconds: float) -> Remaining:
-    """Of what begins only then. Where nothing is certain, a boot more or less decides nothing."""
+def _delayed(remaining: Remaining, seconds: float) -> Remaining:
+    """The remaining time of a job that begins in `seconds`. Where the end is uncertain the delay is neglected."""
     if remaining.ended is not None or seconds <= 0.0:
         return remaining
     return certain(remaining.mean_seconds + seconds)

@@ -1,4 +1,4 @@
-"""A simulation over time as an SVG: demand, fleet, cost and bound."""
+"""Draws a simulation over time as an SVG: demand, fleet, cost and bound."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ _STYLE = "font-family:sans-serif;font-size:13px;fill:#222"
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    what: str
-    of_fleet: str
-    of_demand: str
+    title: str
+    behind: str
+    front: str
     fleet: Sequence[float]
     demand: Sequence[float]
 
 
 class _Columns:
-    """Averages over equal parts of the time."""
+    """Averages over equal intervals of time."""
 
     def __init__(self, begin: float, end: float) -> None:
         self._begin = begin
@@ -42,8 +42,8 @@ class _Columns:
                 self.values[column] += value * overlap / self._width
 
 
-def picture(result: Result, figures: Figures, catalogue: Catalogue, title: str) -> str:
-    """The SVG. What is paid for stands behind, what runs and what it would cost at least in front."""
+def draw(result: Result, figures: Figures, catalogue: Catalogue, title: str) -> str:
+    """The SVG. What is paid for is drawn behind; what runs, and the bound on its cost, in front."""
     begin = min(worker.launch for worker in result.workers)
     end = max(worker.release for worker in result.workers)
     panels = _panels(result, catalogue, begin, end)
@@ -94,8 +94,8 @@ def _drawn(panel: _Panel, top: int, days: float) -> list[str]:
 
     area = f"{_LEFT},{bottom} {line(panel.fleet)} {_LEFT + _WIDTH},{bottom}"
     return [
-        f'<text x="{_LEFT}" y="{top - 6}" style="{_STYLE}">{panel.what}: '
-        f'<tspan fill="#3182bd">{panel.of_fleet}</tspan>, <tspan fill="{_DEMAND}">{panel.of_demand}</tspan></text>',
+        f'<text x="{_LEFT}" y="{top - 6}" style="{_STYLE}">{panel.title}: '
+        f'<tspan fill="#3182bd">{panel.behind}</tspan>, <tspan fill="{_DEMAND}">{panel.front}</tspan></text>',
         f'<polygon points="{area}" fill="{_FLEET}"/>',
         f'<polyline points="{line(panel.demand)}" fill="none" stroke="{_DEMAND}" stroke-width="1"/>',
         f'<path d="M{_LEFT},{top}V{bottom}H{_LEFT + _WIDTH}" fill="none" stroke="#222"/>',

@@ -1,4 +1,4 @@
-"""What a simulated cluster asks of a policy, and the simple ones that the packing is compared with."""
+"""The interface of simulated policies, and the simple policies that the packing is compared with."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,31 +14,31 @@ from clusterra_planner_tools.simulate.trace import Job
 
 
 class Orders(Protocol):
-    """How a policy acts."""
+    """The actions of a policy."""
 
     def buy(self, offering: Offering) -> Worker:
         """Launch a worker."""
 
     def book(self, job: Job, workers: Sequence[Worker]) -> None:
-        """Keep room for a job on coming workers, one for each of its nodes; it starts once all are ready."""
+        """Reserve capacity for a job on coming workers, one for each node. It starts once all of them are ready."""
 
 
 class Policy(Protocol):
     """Decides for a simulated cluster. `now` is in seconds of the trace's clock."""
 
-    wait_seconds: float
-    """How long after the first job that no ready worker takes the policy is asked what to buy."""
+    batch_seconds: float
+    """The batching window: `order` is called this long after the first job that no ready worker takes."""
 
     def ranked(self, ready: list[Worker], now: float) -> list[Worker]:
-        """The ready workers, given by launch, in the order of their weights: Slurm fills the first first."""
+        """The ready workers in the order in which Slurm fills them; they are passed in the order of their launch."""
 
     def accepts(self, worker: Worker, job: Job, now: float) -> bool:
-        """Whether a job may start on a ready worker that has room for it."""
+        """Whether a job may start on a ready worker where it fits."""
 
     def order(
         self, waiting: Sequence[Job], booked: Sequence[Job], coming: Sequence[Worker], orders: Orders, now: float
     ) -> None:
-        """Book coming or new workers for the waiting jobs; the booked ones have theirs."""
+        """Book coming or new workers for the waiting jobs. The booked jobs have workers."""
 
     def began(self, job: Job, now: float) -> None:
         """A job started."""
@@ -47,13 +47,13 @@ class Policy(Protocol):
         """A job ended."""
 
     def abandoned(self, job: Job) -> None:
-        """A job lost a worker and waits again."""
+        """A job lost a worker and was requeued."""
 
 
-class _Simple:
+class _SimplePolicy:
     """Buys at once, lets Slurm fill any worker, the oldest first, and learns nothing."""
 
-    wait_seconds = 0.0
+    batch_seconds = 0.0
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -76,8 +76,8 @@ class _Simple:
         """See Policy."""
 
 
-class OnePerJob(_Simple):
-    """A worker of the cheapest shape for each node of each job, and nothing else on it."""
+class OnePerJob(_SimplePolicy):
+    """Buys a worker of the cheapest shape for each node of each job, and starts nothing else there."""
 
     def ranked(self, ready: list[Worker], now: float) -> list[Worker]:
         """See Policy."""
@@ -92,8 +92,8 @@ class OnePerJob(_Simple):
             orders.book(job, [orders.buy(cheapest) for _ in range(job.nodes)])
 
 
-class FirstFit(_Simple):
-    """The first worker with room, else one of the cheapest shape that holds the job."""
+class FirstFit(_SimplePolicy):
+    """Books the first coming worker where the job fits, else a new one of the cheapest shape that holds it."""
 
     def order(
         self, waiting: Sequence[Job], booked: Sequence[Job], coming: Sequence[Worker], orders: Orders, now: float
@@ -105,36 +105,36 @@ class FirstFit(_Simple):
             fleet += _book_first(job, fleet, cheapest, orders)
 
 
-class Family(_Simple):
-    """The documented policy `family` chooses shapes; a coming worker is for jobs of its own family."""
+class FamilyPolicy(_SimplePolicy):
+    """Chooses shapes by the documented policy `family`. A coming worker takes jobs of its own family alone."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         super().__init__(catalogue)
-        self._policy = FamilyShapes(catalogue.shapes)
+        self._family_shapes = FamilyShapes(catalogue.shapes)
         self._families = {shape.name: shape.family for shape in catalogue.shapes.shapes}
 
     def order(
         self, waiting: Sequence[Job], booked: Sequence[Job], coming: Sequence[Worker], orders: Orders, now: float
     ) -> None:
-        """See Policy. The biggest jobs first, as the planner does."""
+        """See Policy. The biggest jobs come first, as in the planner."""
         needs = [_need(job) for job in (*waiting, *booked)]
-        chosen = self._policy.choose(needs, self._catalogue.shapes)
+        chosen = self._family_shapes.choose(needs, self._catalogue.shapes)
         fleet = list(coming)
-        for job, shape in sorted(zip(waiting, chosen, strict=False), key=lambda each: _decreasing(each[0])):
+        for job, shape in sorted(zip(waiting, chosen, strict=False), key=lambda each: _biggest_first(each[0])):
             if isinstance(shape, Shape):
                 family = [each for each in fleet if self._families[each.offering.shape] == shape.family]
                 fleet += _book_first(job, family, self._catalogue[shape.name], orders)
 
 
 def _book_first(job: Job, fleet: Sequence[Worker], offering: Offering, orders: Orders) -> list[Worker]:
-    """Book the first workers with room and buy what is missing; what was bought."""
+    """Book the first workers where the job fits, buy the missing ones, and return those that were bought."""
     found = [worker for worker in fleet if worker.fits(job)][: job.nodes]
     bought = [orders.buy(offering) for _ in range(job.nodes - len(found))]
     orders.book(job, found + bought)
     return bought
 
 
-def _decreasing(job: Job) -> tuple[float, ...]:
+def _biggest_first(job: Job) -> tuple[float, ...]:
     return (-job.nodes, -job.cpus, -job.memory_gib, not job.exclusive, job.id)
 
 

@@ -1,4 +1,4 @@
-"""A simulation's result: enough for anybody to compute its figures again."""
+"""The result of a simulation: all that is needed to recompute its figures."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ from pydantic import ValidationError
 
 
 class ResultUnreadable(ValueError):
-    """The file holds no result. The text names it and what is wrong."""
+    """The file holds no result. The text names the file and the problem."""
 
 
 class Part(Wire):
-    """What a job had on one worker."""
+    """What a job used on one worker."""
 
     worker: int
     cpus: int
@@ -19,7 +19,7 @@ class Part(Wire):
 
 
 class JobRun(Wire):
-    """A job's last run; `id` is the trace's first column. Times in seconds of the trace's clock."""
+    """The last run of a job; `id` is the trace's first column. Times are in seconds of the trace's clock."""
 
     id: int
     submit: float
@@ -29,7 +29,7 @@ class JobRun(Wire):
 
 
 class WorkerRun(Wire):
-    """A worker, which is paid from its launch to its release."""
+    """A worker. It is paid from its launch to its release."""
 
     id: int
     shape: str
@@ -45,12 +45,12 @@ class Result(Wire):
 
 
 def write(result: Result, path: Path) -> None:
-    """Write it as JSON. Raises OSError."""
+    """Write a result as JSON. Raises OSError."""
     path.write_text(result.model_dump_json() + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> Result:
-    """Read what `write` wrote. Raises ResultUnreadable."""
+    """Read a result that `write` wrote. Raises ResultUnreadable."""
     try:
         return Result.model_validate_json(path.read_bytes())
     except OSError as error:

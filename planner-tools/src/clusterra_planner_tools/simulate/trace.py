@@ -1,4 +1,4 @@
-"""Jobs of a trace in the Standard Workload Format.
+"""Reads the jobs of a trace in the Standard Workload Format.
 
 https://www.cs.huji.ac.il/labs/parallel/workload/swf.html: 18 columns, header lines begin with `;`, -1 is unknown, times
 in seconds, requested memory in KB per processor. Traces published with the Alea simulator have 21 columns: also the
@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import Literal
 
 MemoryUnit = Literal["auto", "kb-per-processor", "bytes-per-node"]
-"""What the columns of memory count. `auto`: bytes per node where a line has a request, else KB per processor."""
+"""The unit of the memory columns. `auto`: bytes per node where a line has a request, else KB per processor."""
 
 _COLUMNS = 10
-"""A line needs at least those up to the requested memory; missing later ones are unknown."""
+"""A line needs at least the columns up to the requested memory; later ones that are missing are unknown."""
 _REQUEST = 20
 _UNIX_START = re.compile(r";\s*UnixStartTime:\s*(\d+)")
 
 
 class TraceUnreadable(ValueError):
-    """There is no job to be had from the file. The text names it and says what to do."""
+    """No job can be read from the file. The text names the file and says what to do."""
 
 
 class BadPeriod(ValueError):
-    """From or to when is no moment, or no job was submitted between. The text says what can be given."""
+    """A bound of the period is not a moment, or no job was submitted in it. The text says what can be given."""
 
 
 class _BadLine(ValueError):
-    """What is wrong with one line."""
+    """One line is not a job that ran. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. CPUs and memory are those of each of its nodes; times in seconds of the trace's clock."""
+    """One job. CPUs and memory are per node; times are in seconds of the trace's clock."""
 
     id: int
     submit: float
@@ -45,14 +45,14 @@ class Job:
     nodes: int
     cpus: int
     memory_gib: float
-    """0 when the trace does not know."""
+    """0 where the trace does not give it."""
     user: str
     exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no job that ran."""
+    """A line that is not a job that ran."""
 
     number: int
     reason: str
@@ -60,18 +60,18 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The jobs of a file by submit time, and the lines that were left out."""
+    """The jobs of a file in order of submission, and the lines that were left out."""
 
     path: Path
     jobs: tuple[Job, ...]
     bad: tuple[BadLine, ...] = ()
     starts_at: float = 0.0
-    """Seconds of the epoch at which the trace's clock is 0."""
+    """The moment at which the trace's clock is 0, in seconds of the epoch."""
 
     def between(self, begin: str | None, end: str | None) -> "Trace":
         """The jobs submitted from `begin` on and before `end`, each a fraction of the whole time or an ISO date.
 
-        A date without a zone is in UTC. Raises BadPeriod.
+        A date without a time zone is in UTC. Raises BadPeriod.
         """
         since = -math.inf if begin is None else self._moment(begin)
         until = math.inf if end is None else self._moment(end)
@@ -92,7 +92,7 @@ class Trace:
             pass
         else:
             if not 0.0 <= share <= 1.0:
-                raise BadPeriod(f"{text} is no fraction from 0 to 1")
+                raise BadPeriod(f"{text} is not a fraction from 0 to 1")
             return first + share * (last - first) if share < 1.0 else math.inf
         try:
             moment = datetime.fromisoformat(text)
@@ -104,8 +104,8 @@ class Trace:
 def read(path: Path, memory: MemoryUnit = "auto", node_cpus: int | None = None) -> Trace:
     """Read a trace.
 
-    `node_cpus`: a job of more processors that does not say how it spreads is spread evenly over nodes of at most so
-    many. Without it such a job is one node's. Raises TraceUnreadable.
+    `node_cpus`: a job with more processors and without a request is spread evenly over nodes of at most this many CPUs.
+    Without `node_cpus` such a job runs on one node. Raises TraceUnreadable.
     """
     jobs: dict[int, Job] = {}
     bad: list[BadLine] = []
@@ -125,19 +125,19 @@ def read(path: Path, memory: MemoryUnit = "auto", node_cpus: int | None = None) 
             bad.append(BadLine(number, str(error)))
             continue
         if job.id in jobs:
-            bad.append(BadLine(number, f"job {job.id} stands on an earlier line"))
+            bad.append(BadLine(number, f"job {job.id} is on an earlier line"))
         else:
             jobs[job.id] = job
     if not jobs:
         first = f" (line {bad[0].number}: {bad[0].reason})" if bad else ""
-        raise TraceUnreadable(f"{path}: no line is a job{first}; give a file in the Standard Workload Format")
+        raise TraceUnreadable(f"{path}: no line is a job{first}; name a file in the Standard Workload Format")
     return Trace(path, tuple(sorted(jobs.values(), key=lambda job: job.submit)), tuple(bad), starts_at)
 
 
 def _job(columns: list[str], memory: MemoryUnit, node_cpus: int | None) -> Job:
     """Raises _BadLine."""
     if len(columns) < _COLUMNS:
-        raise _BadLine(f"has {len(columns)} columns of 18")
+        raise _BadLine(f"has {len(columns)} of 18 columns")
     number, submit, _, run, used, _, used_kb, requested, limit, asked = (
         _number(text, place) for place, text in enumerate(columns[:_COLUMNS], start=1)
     )
@@ -166,20 +166,20 @@ def _number(text: str, place: int) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise _BadLine(f"column {place} is {text!r} and no number") from None
+        raise _BadLine(f"column {place} is {text!r}, not a number") from None
     if not math.isfinite(value):
-        raise _BadLine(f"column {place} is {text}")
+        raise _BadLine(f"column {place} is {text}, not a finite number")
     return value
 
 
 def _request(columns: list[str], processors: int, node_cpus: int | None) -> tuple[int, int, bool]:
-    """Nodes, CPUs per node, and whether the nodes are the job's alone."""
+    """Nodes, CPUs per node, and whether the job is exclusive."""
     if len(columns) <= _REQUEST:
         nodes = -(-processors // node_cpus) if node_cpus else 1
         return nodes, -(-processors // nodes), False
     request, *flags = columns[_REQUEST].split("#")
     first, *properties = request.split(":")
-    # A request may begin with a host's name: that is one node.
+    # A request that begins with a host name is for one node.
     nodes = max(1, int(first)) if first.isdecimal() else 1
     per_node = [int(each[4:]) for each in properties if each.startswith("ppn=") and each[4:].isdecimal()]
     cpus = per_node[0] if per_node and per_node[0] > 0 else -(-processors // nodes)

@@ -1,4 +1,4 @@
-"""A cluster on a virtual clock: jobs of a trace, workers that boot and fail, Slurm's placing."""
+"""A cluster on a virtual clock: jobs of a trace, workers that boot and fail, and Slurm, which places the jobs."""
 
 import heapq
 import random
@@ -9,7 +9,7 @@ from enum import IntEnum
 from clusterra_scaler.planner.packing.items import Offering
 
 from clusterra_planner_tools.simulate.fleet import Worker
-from clusterra_planner_tools.simulate.keep import FixedKeep, Keep
+from clusterra_planner_tools.simulate.keep_alive import FixedKeepAlive, KeepAlivePolicy
 from clusterra_planner_tools.simulate.policies import Policy
 from clusterra_planner_tools.simulate.result import JobRun, Part, Result, WorkerRun
 from clusterra_planner_tools.simulate.trace import Job
@@ -20,12 +20,12 @@ _BOOTS_UNTIL_GIVEN_UP = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What goes wrong, by chance."""
+    """Random failures of workers."""
 
     boot_share: float = 0.0
-    """The share of launched workers that never register. Each is paid for three boot times, then given up."""
+    """The share of launched workers that never register. Each is paid for three boot times and then given up."""
     loss_share: float = 0.0
-    """The share of workers that are lost at some moment of their first day. Their jobs begin again."""
+    """The share of workers that are lost within a day of registering. Their jobs start again."""
     seed: int = 0
 
 
@@ -38,10 +38,10 @@ class _Run:
 
 
 class _Kind(IntEnum):
-    """What happens first of what happens at one moment."""
+    """The kinds of events, in the order in which events of the same moment happen."""
 
     END = 0
-    LOOK = 1
+    RECHECK = 1
     SUBMIT = 2
     ORDER = 3
     GIVE_UP = 4
@@ -49,14 +49,18 @@ class _Kind(IntEnum):
 
 
 class World:
-    """One simulation. Jobs that no shape holds must be left out."""
+    """The simulated cluster. Jobs that no shape holds must be left out."""
 
     def __init__(
-        self, jobs: Iterable[Job], policy: Policy, keep: Keep | None = None, failures: Failures | None = None
+        self,
+        jobs: Iterable[Job],
+        policy: Policy,
+        keep_alive: KeepAlivePolicy | None = None,
+        failures: Failures | None = None,
     ) -> None:
-        """Without `keep` a worker goes as soon as it has nothing to do."""
+        """Without `keep_alive`, a worker is released as soon as it is idle."""
         self._policy = policy
-        self._keep = keep or FixedKeep(0.0)
+        self._keep_alive = keep_alive or FixedKeepAlive(0.0)
         self._kept_until: dict[int, float] = {}
         self._failures = failures or Failures()
         self._chance = random.Random(self._failures.seed)  # noqa: S311 - a simulation
@@ -68,21 +72,24 @@ class World:
         self._runs: dict[int, _Run] = {}
         self._workers: list[Worker] = []
         self._open: dict[int, Worker] = {}
-        self._asked = False
+        self._order_due = False
         self._ended: list[JobRun] = []
         for job in jobs:
             self._push(job.submit, _Kind.SUBMIT, job)
 
-    def run(self, tell: Callable[[int], None] = lambda ended: None) -> Result:
-        """Until the last job has ended and the last worker is released. `tell` is called with how many jobs ended."""
+    def run(self, progress: Callable[[int], None] = lambda ended: None) -> Result:
+        """Run until the last job has ended and the last worker is released.
+
+        `progress` is called with the number of ended jobs.
+        """
         while self._events:
             self._now, kind, _, what = heapq.heappop(self._events)
             self._happen(kind, what)
-            # What happens at one moment is seen at once.
+            # React once to all events of one kind and moment.
             if self._events and self._events[0][:2] == (self._now, kind):
                 continue
             self._react(due=kind is _Kind.ORDER)
-            tell(len(self._ended))
+            progress(len(self._ended))
         return Result(
             jobs=tuple(self._ended),
             workers=tuple(
@@ -105,7 +112,7 @@ class World:
         if fails:
             self._push(self._now + _BOOTS_UNTIL_GIVEN_UP * offering.boot_seconds, _Kind.GIVE_UP, worker)
             return worker
-        self._push(worker.ready_at, _Kind.LOOK, worker)
+        self._push(worker.ready_at, _Kind.RECHECK, worker)
         if self._chance.random() < self._failures.loss_share:
             self._push(worker.ready_at + self._chance.uniform(0.0, _DAY), _Kind.LOSS, worker)
         return worker
@@ -130,26 +137,26 @@ class World:
             case Worker() if kind in (_Kind.GIVE_UP, _Kind.LOSS) and what.release is None:
                 self._lose(what)
         if kind is _Kind.ORDER:
-            self._asked = False
+            self._order_due = False
 
     def _react(self, due: bool) -> None:
         if self._pending:
             self._place()
         waiting = [job for job in self._pending.values() if job.id not in self._booked]
-        if waiting and (due or self._policy.wait_seconds == 0):
+        if waiting and (due or self._policy.batch_seconds == 0):
             booked = [job for job in self._pending.values() if job.id in self._booked]
             coming = [worker for worker in self._open.values() if not worker.ready(self._now)]
             before = len(self._workers)
             self._policy.order(waiting, booked, coming, self, self._now)
             for worker in self._workers[before:]:
-                self._keep.bought(worker, min((job.submit for job in worker.booked.values()), default=self._now))
-        elif waiting and not self._asked:
-            self._asked = True
-            self._push(self._now + self._policy.wait_seconds, _Kind.ORDER, None)
+                self._keep_alive.bought(worker, min((job.submit for job in worker.booked.values()), default=self._now))
+        elif waiting and not self._order_due:
+            self._order_due = True
+            self._push(self._now + self._policy.batch_seconds, _Kind.ORDER, None)
         self._release_idle()
 
     def _place(self) -> None:
-        """What Slurm does: each job, the oldest first, onto the first ready workers that have room and accept it."""
+        """Place jobs as Slurm does: the oldest first, each on the first ready workers where it fits and is accepted."""
         now, policy = self._now, self._policy
         pending = list(self._pending.values())
         ready = [each for each in self._open.values() if each.ready(now) and any(map(each.fits, pending))]
@@ -172,7 +179,7 @@ class World:
         for worker in self._booked.pop(job.id, ()):
             worker.unbook(job, self._now)
         for worker in workers:
-            worker.begin(job, self._now)
+            worker.start(job, self._now)
             self._use(worker)
         del self._pending[job.id]
         run = self._runs[job.id] = _Run(job, workers, self._now)
@@ -198,7 +205,7 @@ class World:
         )
 
     def _lose(self, worker: Worker) -> None:
-        """Take a worker away; its jobs wait again, and others need not wait for it."""
+        """Remove a worker. Its running jobs are requeued, and booked jobs lose their bookings."""
         for job in list(worker.booked.values()):
             for each in self._booked.pop(job.id):
                 each.unbook(job, self._now)
@@ -210,24 +217,24 @@ class World:
             self._policy.abandoned(job)
             self._pending[job.id] = job
         if self._kept_until.pop(worker.number, None) is not None:
-            self._keep.lost(worker, self._now)
+            self._keep_alive.lost(worker, self._now)
         worker.release = self._now
         del self._open[worker.number]
 
     def _use(self, worker: Worker) -> None:
         if self._kept_until.pop(worker.number, None) is not None:
-            self._keep.wanted(worker, self._now)
+            self._keep_alive.wanted(worker, self._now)
 
     def _release_idle(self) -> None:
         now = self._now
         for worker in [each for each in self._open.values() if each.empty and each.ready(now)]:
             until = self._kept_until.get(worker.number)
             if until is None:
-                until = self._kept_until[worker.number] = worker.idle_since + self._keep.fell_idle(worker)
+                until = self._kept_until[worker.number] = worker.idle_since + self._keep_alive.fell_idle(worker)
                 if until > now:
-                    self._push(until, _Kind.LOOK, worker)
+                    self._push(until, _Kind.RECHECK, worker)
             if until <= now:
                 del self._kept_until[worker.number]
-                self._keep.released(worker)
+                self._keep_alive.released(worker)
                 worker.release = now
                 del self._open[worker.number]

@@ -1,1 +1,1 @@
-"""What is learned from the past: run times, provisioning latency, idle gaps."""
+"""Estimates learned from observations: run times, provisioning latencies, idle gaps and keep-alive times."""

@@ -1,12 +1,12 @@
-"""Workers without work, and how soon there was work again: what `keeping` learns from.
+"""Idle gaps: how long workers are without work. `keep_alive` learns from them.
 
-    idle -- there is work for it -----------------------------------> the gap has ended
-    idle -- released -- wanted back, or bought anew -----------------> the gap has ended: it could have served
-    idle -- released -- neither for as long as one may be kept ------> there was no work for it
-    idle -- lost ---------------------------------------------------> there was no work for it so far
+    idle -- there is work for it -----------------------------> the gap has ended
+    idle -- released -- wanted back, or bought again ---------> the gap has ended: the worker could have served
+    idle -- released -- neither within the longest keep-alive -> the gap is censored: there was no work for it
+    idle -- lost ---------------------------------------------> the gap is censored
 
-A released worker is followed as if it still stood: one that was released too early must be learned from, too. Moments
-are in seconds, of any clock.
+A released worker is followed as if it still stood, because a release that was too early must be learned from, too.
+Moments are in seconds of any one clock.
 """
 
 from collections.abc import Set
@@ -20,11 +20,11 @@ from pydantic import Field
 from clusterra_scaler.planner.estimates.keep_alive import Gap, KeepAlive, Stakes
 from clusterra_scaler.planner.requests import gres
 
-FOLLOWED = 200
-"""So many released workers are followed at the same time."""
-DEARER = 2.0
-"""Work goes to an idle worker that costs more than one of its own would, but not to one that costs this many times as
-much."""
+MAX_FOLLOWED = 200
+"""Maximum number of released workers that are followed at the same time."""
+SUBSTITUTE_PRICE_RATIO = 2.0
+"""Slurm gives work to an idle worker that is dearer than one of its own would be; a worker this many times as dear is
+no substitute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,14 @@ class IdleWorker:
 
     shape: ShapeName
     since: float
+    """When it fell idle."""
     keep_seconds: float
-    """For how long it is kept, as it was chosen when it fell idle: so that no choice wavers."""
+    """Its keep-alive time. It is chosen once, when the worker falls idle, so that the choice is stable."""
 
 
 @dataclass(slots=True)
 class IdleGaps:
-    """Of one cluster. It is changed in place."""
+    """The idle and the released workers of one cluster. Changed in place."""
 
     keep_alive: Annotated[KeepAlive, Field(alias="keeping")] = field(default_factory=KeepAlive)
     idle: dict[WorkerName, IdleWorker] = field(default_factory=dict)
@@ -47,41 +48,41 @@ class IdleGaps:
     """In the order of their release."""
 
     def copied(self) -> "IdleGaps":
-        """Another one, to be changed."""
+        """A copy that can be changed by itself."""
         return IdleGaps(self.keep_alive, dict(self.idle), dict(self.released))
 
     def fell_idle(self, name: WorkerName, shape: ShapeName, since: float, stakes: Stakes, at_most: float) -> None:
-        """A worker has no work any more; it is kept for `at_most` seconds at most."""
+        """Record that a worker has no work any more, and choose its keep-alive time of at most `at_most` seconds."""
         self.keep_alive, seconds = self.keep_alive.choose(shape, stakes, at_most)
         self.idle[name] = IdleWorker(shape, since, seconds)
 
     def wanted(self, name: WorkerName, at: float) -> None:
-        """There is work for a worker; that is nothing new if it was neither idle nor released."""
+        """Record that there is work for a worker. This changes nothing if it was neither idle nor released."""
         worker = self.idle.pop(name, None) or self.released.pop(name, None)
         if worker is not None:
             self._learn(worker, Gap(max(at - worker.since, 0.0), ended=True))
 
     def let_go(self, name: WorkerName) -> None:
-        """An idle worker is released."""
+        """Record that an idle worker is released."""
         self.released[name] = self.idle.pop(name)
-        if len(self.released) > FOLLOWED:
+        if len(self.released) > MAX_FOLLOWED:
             oldest = self.released.pop(next(iter(self.released)))
             self._learn(oldest, Gap(oldest.keep_seconds, ended=False))
 
     def back(self, name: WorkerName) -> None:
-        """A worker stands idle; one that was released does so as before, for its drain did not last."""
+        """Record that a worker is idle. A released one goes on being idle as before: its drain was cancelled."""
         if name in self.released:
             self.idle[name] = self.released.pop(name)
 
     def lost(self, name: WorkerName, at: float) -> None:
-        """An idle worker is gone or no use, and was not released."""
+        """Record that an idle worker was lost, or became unusable, before it was released."""
         worker = self.idle.pop(name)
         self._learn(worker, Gap(max(at - worker.since, 0.0), ended=False))
 
     def bought(self, instead_of: Set[ShapeName], at: float) -> None:
-        """A worker is bought for work of that moment, which one of these shapes could have served.
+        """Record that a worker is bought for new work that a worker of one of these shapes could have served.
 
-        Of several released the last counts: had it been kept, the others would still be no use.
+        Of several released workers the last one counts: had it been kept, the others would still be idle.
         """
         missed = [
             (worker.since, name)
@@ -92,7 +93,7 @@ class IdleGaps:
             self.wanted(max(missed)[1], at)
 
     def follow(self, at: float, at_most: float) -> None:
-        """Forget the released that had no work for `at_most` seconds: nobody would have kept them for longer."""
+        """Drop released workers without work for `at_most` seconds: no worker would have been kept for longer."""
         for name in [name for name, worker in self.released.items() if at - worker.since > at_most]:
             self._learn(self.released.pop(name), Gap(at_most, ended=False))
 
@@ -101,9 +102,9 @@ class IdleGaps:
 
 
 def substitutes(catalogue: Catalogue) -> dict[ShapeName, frozenset[ShapeName]]:
-    """By shape, those that could have served as well: with as much of everything, and not much dearer.
+    """By shape, the shapes that could have served instead: as large in every resource, and not much dearer.
 
-    Not one with GPUs for one without: it takes no jobs that ask for none.
+    A shape with GPUs is no substitute for one without: it takes no jobs that request none.
     """
     specs = {shape.name: shape.worker for shape in catalogue.shapes}
     prices = {shape.name: shape.usd_per_hour for shape in catalogue.shapes}
@@ -117,7 +118,7 @@ def substitutes(catalogue: Catalogue) -> dict[ShapeName, frozenset[ShapeName]]:
                 and spec.memory_mib >= needed.memory_mib
                 and bool(spec.gres) == bool(needed.gres)
                 and gres.fits(gres.request_for(gres.parse_spec(needed.gres)), gres.parse_spec(spec.gres))
-                and prices[other] < DEARER * prices[bought]
+                and prices[other] < SUBSTITUTE_PRICE_RATIO * prices[bought]
             )
         )
         for bought, needed in specs.items()

@@ -1,4 +1,4 @@
-"""How much of what is waited for still goes on after so long, where not everything was seen to its end.
+"""The Kaplan-Meier estimator: the share of durations that exceed a time, from partly censored observations.
 
 E. L. Kaplan, P. Meier, Nonparametric Estimation from Incomplete Observations, JASA 53 (1958).
 """
@@ -6,15 +6,15 @@ E. L. Kaplan, P. Meier, Nonparametric Estimation from Incomplete Observations, J
 from collections.abc import Iterable, Iterator
 
 
-def survival(ended: Iterable[float], unended: Iterable[float]) -> Iterator[tuple[float, float]]:
-    """For each that ended, the shortest first: its seconds, and the share that is estimated to take longer.
+def survival(observed: Iterable[float], censored: Iterable[float]) -> Iterator[tuple[float, float]]:
+    """For each observed duration, ascending: its seconds, and the estimated share of durations that are longer.
 
-    `unended` are the seconds after which nobody looked any more: such a one is known to take longer than that.
+    `censored` are the seconds after which an observation stopped: the true duration is longer.
     """
-    # Of equal times those that ended come first: the others took longer.
-    observation = sorted([(seconds, False) for seconds in ended] + [(seconds, True) for seconds in unended])
+    # Of equal times the observed ends come first: a censored duration is longer than its time.
+    durations = sorted([(seconds, False) for seconds in observed] + [(seconds, True) for seconds in censored])
     longer = 1.0
-    for before, (seconds, was_unended) in enumerate(observation):
-        if not was_unended:
-            longer *= 1 - 1 / (len(observation) - before)
+    for before, (seconds, is_censored) in enumerate(durations):
+        if not is_censored:
+            longer *= 1 - 1 / (len(durations) - before)
             yield seconds, longer

@@ -1,9 +1,9 @@
-"""For how long an idle worker is kept: the time of least expected cost, by how soon such workers were used again.
+"""How long an idle worker is kept alive: the time of least expected cost, given the idle gaps observed so far.
 
-Keeping costs the worker's price for as long as it stands idle. Releasing it too early costs a boot, which is paid, and
-the wait for it. This is ski rental: A. R. Karlin, M. S. Manasse, L. Rudolph, D. D. Sleator, Competitive Snoopy Caching,
-Algorithmica 3 (1988). Who knows nothing keeps until that has cost as much as a miss, and so never pays more than twice
-the least; who knows the distribution chooses the best time for it.
+Keeping an idle worker costs its price per second. Releasing it too early, a miss, costs a boot, which is paid, and the
+wait for it. This is ski rental: A. R. Karlin, M. S. Manasse, L. Rudolph, D. D. Sleator, Competitive Snoopy Caching,
+Algorithmica 3 (1988). Without knowledge, a worker is kept until that has cost as much as a miss, which costs at most
+twice the optimum. Once the distribution of the gaps is known, the best time for it is chosen.
 """
 
 from collections.abc import Mapping
@@ -16,54 +16,55 @@ from clusterra_contracts.identity import ShapeName
 from clusterra_scaler.planner.estimates.kaplan_meier import survival
 
 WAITING_USD_PER_HOUR = 10.0
-"""What it is worth that nobody waits for a boot: well below what an hour of the person costs, for most jobs wait
-unattended. Because it is the same for all shapes, cheap workers are kept for longer than dear ones."""
+"""The value of nobody's waiting for a boot: well below the cost of an hour of a person's time, because most jobs wait
+unattended. It is the same for all shapes, so cheap workers are kept for longer than dear ones."""
 REMEMBERED = 200
-"""So many gaps of each shape, the last ones."""
+"""Maximum number of gaps that are remembered of each shape, the latest ones."""
 LEARNED_FROM = 20
-"""So many gaps are seen before they are gone by."""
+"""Minimum number of observed gaps before the estimate is used."""
 MARGIN = 1.1
-"""The next gap may be a little longer than those before it."""
+"""Factor on the estimated time: the next gap may be a little longer than those before it."""
 
 _HOUR = 3600.0
 
 
 class Gap(NamedTuple):
-    """For how long a worker was idle."""
+    """How long a worker was idle."""
 
     seconds: float
     ended: bool
-    """Whether there was work for it then; otherwise nobody looked any longer."""
+    """Whether there was work for it then; otherwise the observation is censored."""
 
 
 class Stakes(NamedTuple):
-    """What keeping a worker costs, and what it costs to have released it when there is work."""
+    """The two costs of ski rental: keeping a worker, and a miss."""
 
     usd_per_second: float
     miss_usd: float
+    """The cost of having released a worker when there is work for it."""
 
     @classmethod
     def of(cls, usd_per_hour: float, boot_seconds: float) -> Self:
-        """Of a shape at this price. A boot is paid as any other second is."""
+        """The costs for a shape at this price. A second of a boot is paid as any other second is."""
         return cls(usd_per_hour / _HOUR, boot_seconds * (usd_per_hour + WAITING_USD_PER_HOUR) / _HOUR)
 
     def break_even_seconds(self, at_most: float) -> float:
-        """When keeping has cost as much as a miss."""
+        """The time after which keeping has cost as much as a miss, at most `at_most`."""
         return min(self.miss_usd / self.usd_per_second, at_most) if self.usd_per_second else at_most
 
 
 # Many workers of a shape may fall idle at the same moment.
 @lru_cache(maxsize=64)
-def best_seconds(gaps: tuple[Gap, ...], stakes: Stakes, at_most: float) -> float:
-    """The time within [0, at_most] that costs least if gaps go on as these."""
-    best, least_usd = 0.0, stakes.miss_usd
+def cheapest_seconds(gaps: tuple[Gap, ...], costs: Stakes, at_most: float) -> float:
+    """The keep-alive time within [0, at_most] of least expected cost, if future gaps are distributed as these are."""
+    best, least_usd = 0.0, costs.miss_usd
     idle_seconds, longer_before, before = 0.0, 1.0, 0.0
     ended = [gap.seconds for gap in gaps if gap.ended]
     for seconds, longer in survival(ended, [gap.seconds for gap in gaps if not gap.ended]):
         idle_seconds += longer_before * (seconds - before)
         if seconds > at_most:
             break
-        usd = idle_seconds * stakes.usd_per_second + longer * stakes.miss_usd
+        usd = idle_seconds * costs.usd_per_second + longer * costs.miss_usd
         if usd < least_usd:
             best, least_usd = seconds, usd
         longer_before, before = longer, seconds
@@ -72,24 +73,25 @@ def best_seconds(gaps: tuple[Gap, ...], stakes: Stakes, at_most: float) -> float
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive:
-    """Of one cluster."""
+    """The keep-alive times of one cluster, by shape."""
 
     learned: Mapping[ShapeName, float] = field(default_factory=dict)
-    """The seconds last chosen by what was learned, maybe by an earlier scaler."""
+    """The seconds that were last chosen from an estimate, perhaps by an earlier scaler."""
     gaps: Mapping[ShapeName, tuple[Gap, ...]] = field(default_factory=dict)
 
     def with_gap(self, shape: ShapeName, gap: Gap) -> Self:
-        """With one more of a worker of this shape."""
+        """A copy with one more gap of a worker of this shape."""
         return replace(self, gaps={**self.gaps, shape: (*self.gaps.get(shape, ()), gap)[-REMEMBERED:]})
 
-    def choose(self, shape: ShapeName, stakes: Stakes, at_most: float) -> tuple[Self, float]:
-        """For how many seconds a worker that falls idle now is kept. What was learned before counts until enough was
-        seen.
+    def choose(self, shape: ShapeName, costs: Stakes, at_most: float) -> tuple[Self, float]:
+        """Choose how many seconds a worker is kept that falls idle now, and remember the choice.
+
+        An earlier scaler's choice is used until enough gaps were observed.
         """
         gaps = self.gaps.get(shape, ())
         if len(gaps) >= LEARNED_FROM:
-            seconds = best_seconds(gaps, stakes, at_most)
+            seconds = cheapest_seconds(gaps, costs, at_most)
             return replace(self, learned={**self.learned, shape: seconds}), seconds
         if shape in self.learned:
             return self, min(self.learned[shape], at_most)
-        return self, stakes.break_even_seconds(at_most)
+        return self, costs.break_even_seconds(at_most)

@@ -1,4 +1,4 @@
-"""How long jobs and workers still run, as far as one can know."""
+"""The remaining time of jobs and workers: a certain number of seconds, or a distribution over a fixed time grid."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ _HOURS = (
     408, 504, 720,
 )  # fmt: skip
 EDGES = tuple(hours * 3600.0 for hours in _HOURS)
-"""Seconds from now at which the cells of time begin and end: fine soon, coarse in the days."""
+"""The edges of the time grid's cells, in seconds from now: fine at first, coarse over days."""
 _CELLS = tuple(pairwise(EDGES))
 _WIDTHS = tuple(end - begin for begin, end in _CELLS)
 MIDDLES = tuple((begin + end) / 2 for begin, end in _CELLS)
-"""Seconds from now to the middle of each cell, where a chance is taken for the whole cell."""
+"""The middle of each cell, in seconds from now. The chance there is used for the whole cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Remaining:
 
     mean_seconds: float
     ended: tuple[float, ...] | None = None
-    """For each cell the chance that it has ended by then. None: it certainly ends after mean_seconds."""
+    """By cell, the chance that it has ended by then. None: it certainly ends after `mean_seconds`."""
     seconds: tuple[float, ...] | None = None
-    """For each cell how many seconds of it are expected to be run. None as above."""
+    """By cell, the expected seconds of the cell in which it runs. None as above."""
 
     def beyond(self, other: "Remaining") -> float:
         """The expected seconds by which this outlasts the other."""
@@ -37,14 +37,14 @@ class Remaining:
 
     @property
     def chances(self) -> tuple[float, ...]:
-        """`ended`, also of what is certain."""
+        """`ended`, computed where the end is certain."""
         if self.ended is not None:
             return self.ended
         return tuple(1.0 - share for share in _shares(self.mean_seconds))
 
     @property
     def cells(self) -> tuple[float, ...]:
-        """`seconds`, also of what is certain."""
+        """`seconds`, computed where the end is certain."""
         return self.seconds if self.seconds is not None else tuple(map(mul, _shares(self.mean_seconds), _WIDTHS))
 
 
@@ -53,18 +53,18 @@ OVER = Remaining(0.0)
 
 
 def certain(seconds: float) -> Remaining:
-    """What ends in exactly so many seconds."""
+    """What ends in exactly `seconds`."""
     return Remaining(seconds)
 
 
-def expected(left: Sequence[float]) -> Remaining:
-    """From the chance, in the middle of each cell, that it still runs."""
-    seconds = tuple(map(mul, left, _WIDTHS))
-    return Remaining(sum(seconds), tuple([1.0 - chance for chance in left]), seconds)
+def expected(survival: Sequence[float]) -> Remaining:
+    """From the chances, at the middle of each cell, that it still runs."""
+    seconds = tuple(map(mul, survival, _WIDTHS))
+    return Remaining(sum(seconds), tuple([1.0 - chance for chance in survival]), seconds)
 
 
 def last(several: Iterable[Remaining]) -> Remaining:
-    """The last of several, which are taken to end independently."""
+    """The time until the last of several has ended; they are taken to end independently."""
     ended: tuple[float, ...] | None = None
     until = OVER
     for each in several:
@@ -81,5 +81,5 @@ def last(several: Iterable[Remaining]) -> Remaining:
 
 
 def _shares(seconds: float) -> tuple[float, ...]:
-    """The share of each cell that something of this length fills."""
+    """By cell, the share of the cell that a duration of this length fills."""
     return tuple(min(1.0, max(0.0, (seconds - begin) / (end - begin))) for begin, end in _CELLS)

@@ -1,35 +1,36 @@
-"""What the snapshots teach of run times: which jobs began, which ended, and which were stopped and wait again."""
+"""Feeds the run-time model from queue snapshots: which jobs began, which ended, and which were stopped and requeued."""
 
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining
-from clusterra_scaler.planner.estimates.run_time_model import Counts, Learned
+from clusterra_scaler.planner.estimates.run_time_model import Counts, RunTimeModel
 from clusterra_scaler.planner.estimates.run_times import Traits
-from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.estimates.settings import LearningSettings
 from clusterra_scaler.planner.requests.demand import DEFAULT_MEMORY_MIB_PER_CPU, Demand
 
 MIB_PER_GIB = 1024
 
 
 class RunHistory:
-    """Of one cluster. What it has learned outlives a scaler as `counts`, which is all that its answers depend on."""
+    """The run times of one cluster's jobs. The answers depend on `counts` alone, which outlive a scaler."""
 
     def __init__(self, counts: Counts | None = None) -> None:
-        self._learned = Learned(Settings(), counts)
+        self._model = RunTimeModel(LearningSettings(), counts)
         self._generation = 0
         self._of_pending: dict[Traits, Remaining] = {}
         self.changed = False
-        """Something was learned that nobody has kept."""
+        """Whether `counts` have changed since they were last stored. The storing part resets it."""
 
     @property
     def counts(self) -> Counts:
-        """What to keep."""
-        return self._learned.counts
+        """What must be stored."""
+        return self._model.counts
 
     def see(self, snapshot: QueueSnapshot) -> None:
-        """Learn from a snapshot; an older one, or one whose lists could not be read, teaches nothing.
+        """Learn from a snapshot. An older one, or one whose lists could not be read, is ignored.
 
-        A job that runs no more and does not wait has ended: how does not matter, its worker was needed for so long.
+        A job that neither runs nor waits any more has ended. How it ended does not matter: its worker was needed for
+        that long.
         """
         if snapshot.running is None or snapshot.pending is None or snapshot.generation <= self._generation:
             return
@@ -38,48 +39,48 @@ class RunHistory:
         now = snapshot.taken_at.timestamp()
         running = {job.job_id: job for job in snapshot.running}
         waiting = {job_id for group in snapshot.pending for job_id in group.job_ids}
-        known = self._learned.running
+        known = self._model.running
         gone, begun = known - running.keys(), running.keys() - known
         for job_id in sorted(gone):
-            # What ended while nobody looked ended at a time that nobody knows.
+            # The first snapshot after a takeover does not tell when a job ended.
             if first or job_id in waiting:
-                self._learned.abandon(job_id)
+                self._model.abandon(job_id)
             else:
-                self._learned.end(job_id, now)
+                self._model.end(job_id, now)
         for job_id in sorted(begun):
-            self._learned.begin(job_id, traits_of_running(running[job_id]), running[job_id].started_at.timestamp())
-        counted_at = self._learned.counted_at
-        self._learned.advance(now)
-        if gone or begun or self._learned.counted_at != counted_at:
-            self._learned.ask_anew()
+            self._model.begin(job_id, traits_of_running(running[job_id]), running[job_id].started_at.timestamp())
+        counted_at = self._model.counted_at
+        self._model.advance(now)
+        if gone or begun or self._model.counted_at != counted_at:
+            self._model.clear_curves()
             self._of_pending.clear()
             self.changed = True
 
     def of_pending(self, demand: Demand) -> Remaining:
-        """How long a job will run."""
+        """The run time of a pending job."""
         traits = traits_of_demand(demand)
         if traits not in self._of_pending:
-            self._of_pending[traits] = self._learned.remaining(demand.job_ids[0], traits, 0.0)
+            self._of_pending[traits] = self._model.remaining(demand.job_ids[0], traits, 0.0)
         return self._of_pending[traits]
 
     def of_running(self, job: RunningJob, now: float) -> Remaining:
-        """How long it still runs at a moment, in seconds of the epoch."""
-        return self._learned.remaining(job.job_id, traits_of_running(job), max(0.0, now - job.started_at.timestamp()))
+        """The remaining run time of a job at `now`, in seconds of the epoch."""
+        return self._model.remaining(job.job_id, traits_of_running(job), max(0.0, now - job.started_at.timestamp()))
 
     def ends_within(self, job: RunningJob, now: float, seconds: float) -> float:
-        """The chance that it has ended so many seconds after a moment."""
+        """The chance that a job has ended `seconds` after `now`."""
         age = max(0.0, now - job.started_at.timestamp())
-        return self._learned.ends_within(job.job_id, traits_of_running(job), age, seconds)
+        return self._model.ends_within(job.job_id, traits_of_running(job), age, seconds)
 
 
 def traits_of_demand(demand: Demand) -> Traits:
-    """What the run time of a job is expected by; of several parts the first counts."""
+    """The traits that a pending job's run time is estimated by; of a heterogeneous job its first component's."""
     need = demand.parts[0].need
     return Traits(str(demand.uid), demand.limit_seconds, need.cpus, need.memory_mib / MIB_PER_GIB)
 
 
 def traits_of_running(job: RunningJob) -> Traits:
-    """The same of a job that runs, as if it had the same on each of its nodes."""
+    """The traits of a running job, as if it used the same on each of its nodes."""
     limit = (job.ends_by - job.started_at).total_seconds() if job.ends_by is not None else None
     nodes = max(len(job.nodes), 1)
     memory_mib = job.memory_mib if job.memory_mib is not None else job.cpus * DEFAULT_MEMORY_MIB_PER_CPU

@@ -1,7 +1,7 @@
-"""Run times learned from jobs before: Kaplan and Meier's estimate by age bins, with those still running counted in.
+"""Run times learned from earlier jobs: a Kaplan-Meier estimate over age bins; running jobs are censored observations.
 
 E. L. Kaplan, P. Meier, Nonparametric Estimation from Incomplete Observations, JASA 53 (1958). A job that has run for an
-hour and still runs says much; leaving it out until it ends would make every expectation too short.
+hour and still runs says much; to leave it out until it ends would make every estimate too short.
 """
 
 import math
@@ -13,65 +13,71 @@ from clusterra_contracts.identity import Wire
 
 from clusterra_scaler.planner.estimates.remaining_time import MIDDLES, Remaining, certain, expected
 from clusterra_scaler.planner.estimates.run_times import DAY, LIMIT_OF_UNLIMITED_SECONDS, OVERDUE, Traits
-from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.estimates.settings import LearningSettings
 
 _FIRST_BIN_SECONDS = 60.0
 _GROWTH = 1.6
 BINS = 25
-"""Age bins: the first a minute, each next 1.6 times as long, the last from two months on."""
+"""Number of age bins: the first is a minute wide, each next one 1.6 times as wide, the last begins after two months."""
 EDGES = (0.0, *(_FIRST_BIN_SECONDS * _GROWTH**power for power in range(BINS)))
 _HORIZON_SECONDS = 30 * DAY
-"""A job without a limit is taken to end by then."""
+"""The age by which a job without a limit is assumed to end."""
 _COUNT_SECONDS = 1800.0
-"""How often running jobs are counted into the bins they reached."""
+"""How often running jobs are counted into the bins that they have reached."""
 
 FADES_AT = 4096
-"""A history of so many jobs is halved."""
-MOST_HISTORIES = 2000
-"""So many are kept, those used last."""
+"""A history with this many jobs is halved, so that older jobs count less."""
+MAX_HISTORIES = 2000
+"""Maximum number of histories that are kept: those used last."""
 
 
-class Key(NamedTuple):
-    """Which jobs share a history: those of a limit class (its power of two in seconds), then of a user of it, then of
-    a size (whole GiB) of his."""
+class HistoryKey(NamedTuple):
+    """Which jobs share a history.
+
+    From wide to narrow: all jobs of a limit class, those of one user among them, and those of one size among these.
+    """
 
     limit_class: int
+    """The wall limit's power of two, in seconds."""
     user: str | None = None
     cpus: int | None = None
     memory_gib: int | None = None
+    """In whole GiB."""
 
 
 class History(Wire):
     """How many jobs reached each age bin and how many ended in it; empty bins at the end are left out."""
 
-    key: Key
+    key: HistoryKey
     reached: tuple[int, ...]
     ended: tuple[int, ...]
 
 
 class Running(Wire):
-    """A running job, and the last bin it has been counted into."""
+    """A running job, and the last age bin that it was counted into."""
 
     job_id: str
     began: float
     bin: int
-    keys: tuple[Key, ...]
+    keys: tuple[HistoryKey, ...]
 
 
 class Counts(Wire):
-    """All that was learned: enough to go on elsewhere."""
+    """All that was learned; stored, it lets another scaler continue."""
 
     histories: tuple[History, ...] = ()
     running: tuple[Running, ...] = ()
 
 
 @dataclass(slots=True)
-class _Row:
+class _Histogram:
+    """The counts of one history, by age bin."""
+
     reached: list[int] = field(default_factory=lambda: [0] * BINS)
     ended: list[int] = field(default_factory=lambda: [0] * BINS)
 
-    def fade(self) -> None:
-        """Let what is long ago count half as much as what comes."""
+    def halve(self) -> None:
+        """Let the jobs so far count half as much as the jobs to come."""
         self.reached = [count // 2 for count in self.reached]
         self.ended = [count // 2 for count in self.ended]
 
@@ -80,34 +86,48 @@ class _Row:
 class _Job:
     began: float
     bin: int
-    keys: tuple[Key, ...]
+    keys: tuple[HistoryKey, ...]
 
 
-class Curve(NamedTuple):
-    """The chance that a job still runs at each of EDGES, and the age at which it is stopped."""
+class SurvivalCurve(NamedTuple):
+    """The chance that a job still runs at each of EDGES, and the age at which its wall limit stops it."""
 
     survival: tuple[float, ...]
     limit_seconds: float
 
+    def at(self, age: float) -> float:
+        """The chance to run longer than `age` seconds, interpolated linearly between the edges."""
+        if age >= self.limit_seconds:
+            return 0.0
+        if age <= 0.0:
+            return 1.0
+        if age >= EDGES[-1]:
+            return self.survival[-1]
+        high = bisect_right(EDGES, age)
+        begin, before = EDGES[high - 1], self.survival[high - 1]
+        return before + (self.survival[high] - before) * (age - begin) / (EDGES[high] - begin)
 
-class Learned:
-    """Run times as RunTimes asks for them, from the jobs it was told of."""
 
-    def __init__(self, settings: Settings, counts: Counts | None = None) -> None:
+class RunTimeModel:
+    """Estimates run times from the jobs that began and ended before. See RunTimes."""
+
+    def __init__(self, settings: LearningSettings, counts: Counts | None = None) -> None:
         counts = counts or Counts()
         self._settings = settings
-        self._rows = {each.key: _Row(_filled(each.reached), _filled(each.ended)) for each in counts.histories}
+        self._histograms = {
+            each.key: _Histogram(_padded(each.reached), _padded(each.ended)) for each in counts.histories
+        }
         self._running = {each.job_id: _Job(each.began, each.bin, each.keys) for each in counts.running}
-        self._curves: dict[str, Curve] = {}
+        self._curves: dict[str, SurvivalCurve] = {}
         self._counted_at = -math.inf
 
     @property
     def counts(self) -> Counts:
-        """What to keep."""
+        """What must be stored."""
         return Counts(
             histories=tuple(
-                History(key=key, reached=_trimmed(row.reached), ended=_trimmed(row.ended))
-                for key, row in self._rows.items()
+                History(key=key, reached=_trimmed(histogram.reached), ended=_trimmed(histogram.ended))
+                for key, histogram in self._histograms.items()
             ),
             running=tuple(
                 Running(job_id=job_id, began=job.began, bin=job.bin, keys=job.keys)
@@ -122,40 +142,40 @@ class Learned:
 
     @property
     def counted_at(self) -> float:
-        """When running jobs were counted last."""
+        """When running jobs were last counted."""
         return self._counted_at
 
-    def ask_anew(self) -> None:
-        """Let what is expected follow from the counts alone, also of jobs that were asked for before."""
+    def clear_curves(self) -> None:
+        """Derive all further answers from the counts alone, also for jobs that were estimated before."""
         self._curves.clear()
 
     def begin(self, job_id: str, traits: Traits, now: float) -> None:
         """See RunTimes."""
         self._curve(job_id, traits)
-        job = _Job(now, 0, keys(traits))
+        job = _Job(now, 0, history_keys(traits))
         for key in job.keys:
-            # The last used stand at the end.
-            row = self._rows[key] = self._rows.pop(key, _Row())
-            row.reached[0] += 1
-            if row.reached[0] >= FADES_AT:
-                row.fade()
-        while len(self._rows) > MOST_HISTORIES:
-            del self._rows[next(iter(self._rows))]
+            # The histories used last stand at the end.
+            histogram = self._histograms[key] = self._histograms.pop(key, _Histogram())
+            histogram.reached[0] += 1
+            if histogram.reached[0] >= FADES_AT:
+                histogram.halve()
+        while len(self._histograms) > MAX_HISTORIES:
+            del self._histograms[next(iter(self._histograms))]
         self._running[job_id] = job
 
     def end(self, job_id: str, now: float) -> None:
-        """See RunTimes. A job that was not seen to begin teaches nothing."""
+        """See RunTimes. A job whose beginning was not recorded teaches nothing."""
         self._curves.pop(job_id, None)
         job = self._running.pop(job_id, None)
         if job is None:
             return
-        self._count(job, bin_of(now - job.began))
+        self._count(job, age_bin(now - job.began))
         for key in job.keys:
-            if key in self._rows:
-                self._rows[key].ended[job.bin] += 1
+            if key in self._histograms:
+                self._histograms[key].ended[job.bin] += 1
 
     def abandon(self, job_id: str) -> None:
-        """See RunTimes. It stays counted as one that was still running at its age."""
+        """See RunTimes. It stays counted as a censored observation at its age."""
         self._curves.pop(job_id, None)
         self._running.pop(job_id, None)
 
@@ -165,79 +185,69 @@ class Learned:
             return
         self._counted_at = now
         for job in self._running.values():
-            self._count(job, bin_of(now - job.began))
+            self._count(job, age_bin(now - job.began))
 
     def remaining(self, job_id: str, traits: Traits, age: float) -> Remaining:
-        """See RunTimes. What is expected of a job is fixed at the first question, so that plans do not waver."""
+        """See RunTimes. A job's curve is fixed when it is first asked for, so that plans are stable."""
         curve = self._curve(job_id, traits)
         if age >= curve.limit_seconds:
-            curve = Curve(curve.survival, age * (1.0 + OVERDUE) + 600.0)
-        now = survival_at(curve, age)
+            curve = SurvivalCurve(curve.survival, age * (1.0 + OVERDUE) + 600.0)
+        now = curve.at(age)
         if now <= 1e-9:
             return certain(OVERDUE * age)
-        return expected([survival_at(curve, age + later) / now for later in MIDDLES])
+        return expected([curve.at(age + later) / now for later in MIDDLES])
 
     def ends_within(self, job_id: str, traits: Traits, age: float, seconds: float) -> float:
-        """The chance that a job of this age has ended after so many more seconds."""
+        """The chance that a job of this age has ended after `seconds` more; 0 for a job that is long overdue."""
         curve = self._curve(job_id, traits)
-        now = survival_at(curve, age)
-        # One that should have ended long ago is no measure for anything.
-        return 1.0 - survival_at(curve, age + seconds) / now if now > 0.0 else 0.0
+        now = curve.at(age)
+        return 1.0 - curve.at(age + seconds) / now if now > 0.0 else 0.0
 
     def _count(self, job: _Job, reached: int) -> None:
         for key in job.keys:
-            if key in self._rows:
-                row = self._rows[key].reached
+            if key in self._histograms:
+                counts = self._histograms[key].reached
                 for each in range(job.bin + 1, reached + 1):
-                    row[each] += 1
+                    counts[each] += 1
         job.bin = max(job.bin, reached)
 
-    def _curve(self, job_id: str, traits: Traits) -> Curve:
+    def _curve(self, job_id: str, traits: Traits) -> SurvivalCurve:
         curve = self._curves.get(job_id)
         if curve is None:
-            rows = [self._rows[key] for key in keys(traits) if key in self._rows]
-            curve = Curve(self._survival(rows), traits.limit_seconds or _HORIZON_SECONDS)
+            histograms = [self._histograms[key] for key in history_keys(traits) if key in self._histograms]
+            curve = SurvivalCurve(self._survival(histograms), traits.limit_seconds or _HORIZON_SECONDS)
             self._curves[job_id] = curve
         return curve
 
-    def _survival(self, rows: list[_Row]) -> tuple[float, ...]:
-        """Each history refines the wider one before it, as far as it has jobs of its own to go by."""
+    def _survival(self, histograms: list[_Histogram]) -> tuple[float, ...]:
+        """The survival at each of EDGES. Each history refines the wider one before it, which is its prior."""
         weight = self._settings.history_weight
         alive, survival = 1.0, [1.0]
         for each in range(BINS):
             hazard = self._settings.first_hazard
-            for row in rows:
-                hazard = (row.ended[each] + weight * hazard) / (row.reached[each] + weight)
+            for histogram in histograms:
+                hazard = (histogram.ended[each] + weight * hazard) / (histogram.reached[each] + weight)
             alive *= 1.0 - hazard
             survival.append(alive)
         return tuple(survival)
 
 
-def keys(traits: Traits) -> tuple[Key, ...]:
-    """The histories of a job, the widest first."""
+def history_keys(traits: Traits) -> tuple[HistoryKey, ...]:
+    """The histories that a job belongs to, the widest first."""
     limit = round(math.log2(traits.limit_seconds or LIMIT_OF_UNLIMITED_SECONDS))
-    return (Key(limit), Key(limit, traits.user), Key(limit, traits.user, traits.cpus, round(traits.memory_gib)))
+    return (
+        HistoryKey(limit),
+        HistoryKey(limit, traits.user),
+        HistoryKey(limit, traits.user, traits.cpus, round(traits.memory_gib)),
+    )
 
 
-def bin_of(age: float) -> int:
-    """The age bin of so many seconds."""
+def age_bin(age: float) -> int:
+    """The age bin of `age` seconds."""
     return min(BINS - 1, max(0, bisect_right(EDGES, age) - 1))
 
 
-def survival_at(curve: Curve, age: float) -> float:
-    """The chance to run longer than so many seconds, straight between the edges."""
-    if age >= curve.limit_seconds:
-        return 0.0
-    if age <= 0.0:
-        return 1.0
-    if age >= EDGES[-1]:
-        return curve.survival[-1]
-    high = bisect_right(EDGES, age)
-    begin, before = EDGES[high - 1], curve.survival[high - 1]
-    return before + (curve.survival[high] - before) * (age - begin) / (EDGES[high] - begin)
-
-
-def _filled(numbers: tuple[int, ...]) -> list[int]:
+def _padded(numbers: tuple[int, ...]) -> list[int]:
     return [*numbers, *[0] * (BINS - len(numbers))]
 
 

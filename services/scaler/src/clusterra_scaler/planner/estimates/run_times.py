@@ -1,4 +1,4 @@
-"""What is expected of a job's run time: its wall limit, what is known for certain, or what runs before it taught."""
+"""Estimators of jobs' run times: the wall limit, an oracle, or, in `run_time_model`, what earlier jobs taught."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -7,13 +7,13 @@ from clusterra_scaler.planner.estimates.remaining_time import Remaining, certain
 
 DAY = 86400.0
 LIMIT_OF_UNLIMITED_SECONDS = DAY
-"""What a job without a wall limit is taken to run where nothing but limits is known."""
+"""The run time that is assumed for a job without a wall limit, where nothing but limits is known."""
 OVERDUE = 0.1
-"""A job that should have ended is given another tenth of its age."""
+"""A job that should have ended is assumed to run for another tenth of its age."""
 
 
 class Traits(NamedTuple):
-    """What is known of a job before it runs, per node."""
+    """What is known of a job before it runs. Resources are per node."""
 
     user: str
     limit_seconds: float | None
@@ -22,26 +22,26 @@ class Traits(NamedTuple):
 
 
 class RunTimes(Protocol):
-    """Answers how long jobs run, and is told of those that begin and end. All times in seconds of one clock."""
+    """Estimates how long jobs run, and learns from jobs that begin and end. All times in seconds of one clock."""
 
     def begin(self, job_id: str, traits: Traits, now: float) -> None:
-        """The job starts."""
+        """Record that the job starts."""
 
     def end(self, job_id: str, now: float) -> None:
-        """It ended by itself."""
+        """Record that the job ended by itself."""
 
     def abandon(self, job_id: str) -> None:
-        """It was stopped by something that says nothing of its run time, such as the loss of its worker."""
+        """Record that the job was stopped for a reason unrelated to its run time, such as the loss of its worker."""
 
     def advance(self, now: float) -> None:
-        """Time passed."""
+        """Record that time has passed."""
 
     def remaining(self, job_id: str, traits: Traits, age: float) -> Remaining:
-        """How long the job still runs that is running for `age` seconds, 0 before its start."""
+        """How long the job still runs after `age` seconds of running; `age` is 0 before its start."""
 
 
-class _Untaught:
-    """Of no use to learn from."""
+class _NoLearning:
+    """Ignores all jobs that begin and end."""
 
     def begin(self, job_id: str, traits: Traits, now: float) -> None:
         """See RunTimes."""
@@ -56,22 +56,22 @@ class _Untaught:
         """See RunTimes."""
 
 
-class WallLimits(_Untaught):
-    """Every job runs until its wall limit."""
+class WallLimitRunTimes(_NoLearning):
+    """Takes every job to run until its wall limit."""
 
     def remaining(self, job_id: str, traits: Traits, age: float) -> Remaining:
         """See RunTimes."""
         return _rest(traits.limit_seconds or LIMIT_OF_UNLIMITED_SECONDS, age)
 
 
-class Known(_Untaught):
-    """Run times in seconds by job, as an oracle has them: what learning could gain at most."""
+class KnownRunTimes(_NoLearning):
+    """An oracle of run times in seconds, by job: it shows what learning could gain at most."""
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
         self._seconds = seconds
 
     def remaining(self, job_id: str, traits: Traits, age: float) -> Remaining:
-        """See RunTimes. Raises KeyError for a job of which nothing is known."""
+        """See RunTimes. Raises KeyError for an unknown job."""
         return _rest(self._seconds[job_id], age)
 
 

@@ -1,1 +1,1 @@
-"""Where jobs go and what is bought for them, priced in the dollars a choice is expected to add. Pure."""
+"""Bin packing of pending jobs onto workers, priced by the USD that a placement is expected to add. Pure functions."""

@@ -1,47 +1,47 @@
-"""Rooms by what they have free, so that who looks for one need not look at all."""
+"""Indexes bins by free CPUs, so that a search skips bins that cannot fit and tries equal bins once."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from clusterra_scaler.planner.packing.bins import Bin
 
-type Stack = dict[int, Bin]
-"""Rooms with the same in them, by their order: each costs any job as much as the others."""
+type EqualBins = dict[int, Bin]
+"""Bins with equal contents, by their order. A job costs the same in each of them."""
 
 
 class BinIndex:
-    """Rooms with free CPUs, by how many those are. Rooms that are alike stand in one stack."""
+    """Bins with free CPUs, by the number of free CPUs and then by their contents."""
 
     def __init__(self, bins: Iterable[Bin]) -> None:
         self._cpus: list[int] = []
-        """Of each shelf, the fewest first; it may be empty by now."""
-        self._stacks: dict[int, dict[int, Stack]] = {}
-        """Of each shelf, by what its rooms are like."""
+        """The indexed numbers of free CPUs, ascending; there may be no such bin any more."""
+        self._by_cpus: dict[int, dict[int, EqualBins]] = {}
+        """By the number of free CPUs, the bins by their content id."""
         for bin_ in bins:
             self.add(bin_)
 
-    def add(self, bin_: Bin) -> Stack | None:
-        """Keep a room if it has room, and answer where it stands then."""
+    def add(self, bin_: Bin) -> EqualBins | None:
+        """Index a bin and return its equals; None, and it is not indexed, where no job can go into it."""
         cpus = int(bin_.cpus)
         if not cpus or bin_.exclusive:
             return None
-        if cpus not in self._stacks:
+        if cpus not in self._by_cpus:
             insort(self._cpus, cpus)
-            self._stacks[cpus] = {}
-        stack = self._stacks[cpus].setdefault(bin_.alike, {})
-        stack[bin_.order] = bin_
-        return stack
+            self._by_cpus[cpus] = {}
+        equals = self._by_cpus[cpus].setdefault(bin_.content_id, {})
+        equals[bin_.order] = bin_
+        return equals
 
     def remove(self, bin_: Bin) -> None:
-        """Take a room away, if it is there, before anything in it changes."""
-        shelf = self._stacks.get(int(bin_.cpus), {})
-        stack = shelf.get(bin_.alike)
-        if stack is not None:
-            stack.pop(bin_.order, None)
-            if not stack:
-                del shelf[bin_.alike]
+        """Remove a bin, if it is indexed. Must be called before its contents change."""
+        by_content = self._by_cpus.get(int(bin_.cpus), {})
+        equals = by_content.get(bin_.content_id)
+        if equals is not None:
+            equals.pop(bin_.order, None)
+            if not equals:
+                del by_content[bin_.content_id]
 
-    def stacks(self, cpus: int) -> Iterator[Stack]:
-        """Rooms with at least so many free CPUs; those that would have the fewest left come first."""
+    def best_fit_key(self, cpus: int) -> Iterator[EqualBins]:
+        """Bins with at least `cpus` free CPUs, the tightest fit first."""
         for free in self._cpus[bisect_left(self._cpus, cpus) :]:
-            yield from self._stacks[free].values()
+            yield from self._by_cpus[free].values()

@@ -1,4 +1,4 @@
-"""An open or planned worker as a place for jobs, and what a job adds to its bill."""
+"""Bins: open or new workers as places for jobs, and the USD that a job adds to a bin's bill."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from clusterra_scaler.planner.packing.settings import Settings
 
 @dataclass(slots=True)
 class Bin:
-    """What a worker has free, and how long it is busy. Filled in place."""
+    """A worker's free capacity, and how long the worker is busy. Filled in place."""
 
     id: str
     offering: Offering
@@ -20,25 +20,25 @@ class Bin:
     gpus: float
     empty: bool = True
     exclusive: bool = False
-    """An exclusive job is on it."""
+    """An exclusive job is in it."""
     busy: Remaining = OVER
-    """Until the last of its jobs has ended. It is not kept up where no room is left: nobody asks what more costs."""
+    """The time until its last job has ended. A full bin does not keep it up: no price is computed for a full bin."""
     order: int = 0
-    """Between equal prices the lowest goes first. Whoever fills rooms sets it."""
-    alike: int = 0
-    """Rooms of the same number have the same in them. Whoever fills rooms sets it."""
+    """Set by the assignment. Of bins with equal prices the lowest order is filled first."""
+    content_id: int = 0
+    """Set by the assignment. Bins with the same number have equal contents."""
 
     @classmethod
-    def of(cls, room_id: str, offering: Offering) -> "Bin":
-        """A new worker."""
-        return cls(room_id, offering, offering.cpus, offering.memory_gib, offering.gpus)
+    def of(cls, bin_id: str, offering: Offering) -> "Bin":
+        """The bin of a new worker."""
+        return cls(bin_id, offering, offering.cpus, offering.memory_gib, offering.gpus)
 
     def copy(self) -> "Bin":
-        """Another one with the same in it."""
+        """Another bin with the same contents."""
         return Bin(self.id, self.offering, self.cpus, self.memory_gib, self.gpus, self.empty, self.exclusive, self.busy)
 
     def takes(self, group: Group) -> bool:
-        """Whether a job of the group, or its share on one node, has room."""
+        """Whether one node's share of a job of the group fits."""
         return (
             group.cpus <= self.cpus
             and group.memory_gib <= self.memory_gib + ROUNDING_GIB
@@ -48,11 +48,12 @@ class Bin:
             and (group.shapes is None or self.offering.shape in group.shapes)
         )
 
-    def price_of(self, group: Group, settings: Settings, most: float = inf) -> float:
-        """The USD that the job is expected to add here: the seconds by which it prolongs the worker, at its price.
+    def marginal_usd(self, group: Group, settings: Settings, most_usd: float = inf) -> float:
+        """The USD that one node's share of a job is expected to add here. It must fit.
 
-        And, at `credit`, the usable room that it takes while the worker would be up anyway, less the usable room that
-        there will be beside it while it alone keeps the worker up. Where that is more than `most`, it may be infinite.
+        That is the seconds by which the job prolongs the worker, at the worker's price; plus, at `settings.credit`,
+        the usable capacity that it takes while the worker would be up anyway, less the usable capacity that is left
+        while the job alone keeps the worker up. The answer may be infinite where the price is above `most_usd`.
         """
         offering, remaining, busy = self.offering, group.remaining, self.busy
         if busy is OVER:
@@ -62,19 +63,19 @@ class Bin:
         else:
             longer = sumprod(busy.ended, remaining.seconds)
         paid = offering.usd_per_second * longer
-        if paid * (1.0 - settings.credit) > most:
-            # There is never more usable room beside it than the worker has.
+        if paid * (1.0 - settings.credit) > most_usd:
+            # The usable capacity that is left is never more than the worker has.
             return inf
         cpus, memory_gib, gpus = self.cpus, self.memory_gib, self.gpus
         taken = offering.usable(cpus, memory_gib, gpus) - offering.usable(
             cpus - group.cpus, memory_gib - group.memory_gib, gpus - group.gpus
         )
         return paid + settings.credit * (
-            taken * (remaining.mean_seconds - longer) - (beside(group, offering) * longer if longer else 0.0)
+            taken * (remaining.mean_seconds - longer) - (leftover(group, offering) * longer if longer else 0.0)
         )
 
-    def put(self, group: Group) -> None:
-        """Place one job of the group, or its share on one node."""
+    def add(self, group: Group) -> None:
+        """Place one node's share of a job of the group."""
         self.cpus -= group.cpus
         self.memory_gib -= group.memory_gib
         self.gpus -= group.gpus
@@ -85,15 +86,15 @@ class Bin:
             self.busy = last((self.busy, group.remaining))
 
 
-def with_room_for_any(groups: Sequence[Group], bins: Iterable[Bin]) -> list[Bin]:
-    """Those that are not full for all of the groups: of thousands of workers most are."""
+def with_capacity_for_any(groups: Sequence[Group], bins: Iterable[Bin]) -> list[Bin]:
+    """The bins that are not full for every group. Of thousands of workers most are."""
     cpus = min((group.cpus for group in groups), default=0)
     memory_gib = min((group.memory_gib for group in groups), default=0.0) - ROUNDING_GIB
     return [bin_ for bin_ in bins if bin_.cpus >= cpus and bin_.memory_gib >= memory_gib and not bin_.exclusive]
 
 
 def cheapest_new(group: Group, offerings: Iterable[Offering], settings: Settings) -> tuple[float, Offering] | None:
-    """What a worker bought for one share of the job alone would add in USD, its boot included, and its shape.
+    """The cheapest new worker for one node's share of a job alone: the USD it would add, boot included, and its shape.
 
     None when no shape holds it.
     """
@@ -104,16 +105,16 @@ def cheapest_new(group: Group, offerings: Iterable[Offering], settings: Settings
         if offering.cpus < cpus:
             continue
         rate = offering.usd_per_second
-        # No credit is more than that for all of it, which spares most shapes a closer look.
+        # A lower bound, with credit for the whole worker: it rules out most shapes before the exact price is computed.
         if rate * (offering.boot_seconds + credited) <= best_usd and group.runs_on(offering):
-            usd = rate * (offering.boot_seconds + mean) - credit * beside(group, offering) * mean
+            usd = rate * (offering.boot_seconds + mean) - credit * leftover(group, offering) * mean
             if usd < best_usd:
                 best, best_usd = offering, usd
     return None if best is None else (best_usd, best)
 
 
-def beside(group: Group, offering: Offering) -> float:
-    """The usable room that the job leaves on a worker of its own, in USD per second."""
+def leftover(group: Group, offering: Offering) -> float:
+    """The value of the usable capacity that a job leaves on a worker of its own, in USD per second."""
     return offering.usable(
         offering.cpus - group.cpus, offering.memory_gib - group.memory_gib, offering.gpus - group.gpus
     )

@@ -1,4 +1,4 @@
-"""How much a bundle can save at most, so that few of all that are possible need a look."""
+"""A lower bound on the cost of a bundle of jobs, so that the search tries few of the possible bundles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,18 @@ from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Offering
 
 @dataclass(frozen=True, slots=True)
 class BundleBound:
-    """Jobs that wait, by what they would cost alone."""
+    """Totals over waiting jobs, each by what it would cost on a worker of its own."""
 
     usd: float
-    """All of them together."""
+    """All jobs together."""
     usd_per_cpu: float
+    """Of the job that is dearest per CPU."""
     usd_per_gib: float
-    """Of the dearest."""
+    """Of the job that is dearest per GiB."""
 
     @classmethod
     def of(cls, waiting: Sequence[Waiting]) -> "BundleBound":
-        """That of all these, of which there is one at least."""
+        """Totals over a non-empty list of waiting jobs."""
         return cls(
             sum([jobs.new_usd * len(jobs.job_ids) for jobs in waiting]),
             max([jobs.new_usd / jobs.group.cpus for jobs in waiting]),
@@ -27,14 +28,16 @@ class BundleBound:
         )
 
     def least_share(self, first: Waiting, offering: Offering, first_usd: float) -> float:
-        """What jobs together on a worker cost at least, as a share of what each would cost on one of its own.
+        """Lower bound on what a bundle costs, as a share of what its jobs cost on workers of their own.
 
-        The first of them costs `first_usd` there, and no other less than nothing.
+        The first job costs `first_usd` on the offering, and no other job costs less than nothing there. So the share is
+        at least `first_usd` over the most that jobs which fit beside the first could cost alone: the free CPUs at the
+        dearest price per CPU, the free memory at the dearest price per GiB, or all other jobs, whichever is least.
         """
-        beside = min(
+        others_usd = min(
             (offering.cpus - first.group.cpus) * self.usd_per_cpu,
             (offering.memory_gib - first.group.memory_gib + ROUNDING_GIB) * self.usd_per_gib,
             self.usd - first.new_usd,
         )
-        alone = first.new_usd + beside
+        alone = first.new_usd + others_usd
         return first_usd / alone if alone > 0.0 else 0.0

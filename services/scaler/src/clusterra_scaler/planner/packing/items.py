@@ -1,11 +1,14 @@
-"""What jobs ask of a node and what shapes offer: CPUs, memory in GiB, GPUs."""
+"""The items and the bin sizes of the packing: what jobs request of a node and what shapes offer.
+
+Both are vectors of CPUs, memory in GiB and GPUs.
+"""
 
 from dataclasses import dataclass
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining
 
 ROUNDING_GIB = 1e-9
-"""By so much sums of fractions may be off."""
+"""Tolerance of comparisons between sums of fractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,10 @@ class Offering:
     gpus: int = 0
 
     def usable(self, cpus: float, memory_gib: float, gpus: float) -> float:
-        """What so much free room of a worker is worth, in USD per second.
+        """The value of a worker's usable free capacity, in USD per second.
 
-        Its price times the smallest free share of what it has: 10 CPUs without memory serve nobody.
+        It is the worker's price times the smallest free share of its resources: 10 free CPUs without free memory are
+        of no use to any job.
         """
         share = cpus / self.cpus
         memory = memory_gib / self.memory_gib
@@ -35,7 +39,7 @@ class Offering:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Equal jobs, each of which needs `nodes` nodes at once. All else is per node."""
+    """Equal jobs, each of which needs `nodes` nodes at once. All resources are per node."""
 
     job_ids: tuple[str, ...]
     cpus: int
@@ -44,14 +48,14 @@ class Group:
     nodes: int = 1
     gpus: int = 0
     exclusive: bool = False
-    """The node must be empty and is the job's alone."""
+    """The node must be empty and runs nothing besides the job."""
     shapes: frozenset[str] | None = None
-    """The shapes it may run on. None: any."""
+    """The shapes that the job may run on; None for any shape."""
     owner: str = ""
-    """Whose turn it is when not all can be served."""
+    """The job's owner in the fair share, where the limits do not let all jobs be served."""
 
     def runs_on(self, offering: Offering) -> bool:
-        """Whether an empty worker of this shape would do."""
+        """Whether one node's share of a job fits an empty worker of this shape."""
         return (
             self.cpus <= offering.cpus
             and self.memory_gib <= offering.memory_gib + ROUNDING_GIB

@@ -1,4 +1,4 @@
-"""How much may be bought in all."""
+"""Limits on what may be bought in all: workers, workers by shape, and USD per hour."""
 
 import math
 from collections import Counter
@@ -10,20 +10,20 @@ from clusterra_scaler.planner.packing.items import Offering
 
 _HOUR = 3600.0
 ROUNDING_USD = 1e-9
-"""By so much sums of prices may be off."""
+"""Tolerance of comparisons between sums of prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much more may be bought. None: no bound."""
+    """How much more may be bought. None means unlimited."""
 
     workers: int | None = None
     of_shape: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Workers by shape; a shape that is not named has no bound of its own."""
+    """Workers by shape; a shape that is missing here has no limit of its own."""
     usd_per_hour: float | None = None
 
     def allow(self, bought: Sequence[Offering]) -> bool:
-        """Whether all of these may be bought together."""
+        """Whether all of these workers may be bought together."""
         if self.workers is not None and len(bought) > self.workers:
             return False
         if self.usd_per_hour is not None and _usd_per_hour(bought) > self.usd_per_hour + ROUNDING_USD:
@@ -33,8 +33,8 @@ class Limits:
         counts = Counter(offering.shape for offering in bought)
         return all(counts[shape] <= most for shape, most in self.of_shape.items())
 
-    def offers(self, offerings: Iterable[Offering], count: int = 1) -> list[Offering]:
-        """Those of which so many may be bought."""
+    def affordable(self, offerings: Iterable[Offering], count: int = 1) -> list[Offering]:
+        """The offerings of which `count` workers may be bought."""
         if self.workers is not None and count > self.workers:
             return []
         most_usd = math.inf if self.usd_per_hour is None else (self.usd_per_hour + ROUNDING_USD) / count / _HOUR
@@ -45,7 +45,7 @@ class Limits:
         ]
 
     def after(self, bought: Sequence[Offering]) -> "Limits":
-        """What is left once these are bought."""
+        """The limits that remain once these workers are bought."""
         counts = Counter(offering.shape for offering in bought)
         return Limits(
             None if self.workers is None else self.workers - len(bought),

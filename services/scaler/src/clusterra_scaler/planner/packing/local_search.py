@@ -1,8 +1,8 @@
-"""Second thoughts on what is about to be bought: a few workers are taken back and their jobs bought for once more.
+"""Local search on what is about to be bought: some workers are removed and their jobs packed again, if that is cheaper.
 
-Who buys the best worker first, and then the best for the rest, serves the rest badly. So prices and the order of the
-jobs are changed a little by chance, and what comes of it is kept where it costs less at the true prices. Chance begins
-at the same point each time: the same question gets the same answer.
+The packing is greedy: it buys the best worker first and may leave jobs behind that are expensive to serve. So prices
+and the order of the jobs are perturbed at random, and the result is kept where it costs less at the true prices. The
+random numbers start from the same seed each time, so that the same input gives the same answer.
 """
 
 import random
@@ -17,23 +17,23 @@ from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Group, Offering
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.trial_bin import TrialBin
 
-MOST_JOBS = 50
-"""With more there are so many ways to combine them that the first plan is good, and trying again takes too long."""
-_LOOKS = 2
-"""By the looks that there are for the first plan."""
-_CLEARLY = 1e-9
-"""The share of the price by which two prices differ, so that rounding decides nothing."""
-_SPREAD = 0.3
+MAX_JOBS = 50
+"""Larger queues are left alone: they combine in so many ways that greedy packing is good, and the search is slow."""
+_TRIALS_FACTOR = 2
+"""The search budget, as a multiple of the budget for the first packing."""
+_TOLERANCE = 1e-9
+"""The share by which two prices must differ, so that rounding decides nothing."""
+_PERTURBATION = 0.3
 """By which share prices are changed at most."""
-_WORKERS = 8
-"""How many are taken back at once at most."""
-_LEAST_PATIENCE, _PATIENCE, _MOST_PATIENCE = 20, 3, 80
-"""So many tries without success are enough: in any case, for each job more, and at most."""
+_MAX_REMOVED = 8
+"""How many workers are removed at once at most."""
+_MIN_PATIENCE, _PATIENCE_PER_JOB, _MAX_PATIENCE = 20, 3, 80
+"""After how many steps without success the search stops: at least, for each job more, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """One to buy, and its jobs in the order in which they are priced."""
+    """A worker to buy, and its jobs in the order in which they are priced."""
 
     offering: Offering
     jobs: tuple[tuple[Group, str], ...]
@@ -41,44 +41,48 @@ class _Worker:
     usd: float
 
 
-def revise(assignment: Assignment) -> None:
-    """Exchange bought workers where others are cheaper. Those of jobs of several nodes, or alone on theirs, stay."""
-    if len(assignment.bought) < 2 or len(assignment.placed) > MOST_JOBS:
+def improve(assignment: Assignment) -> None:
+    """Replace bought workers where others are cheaper.
+
+    Workers of jobs that run on several nodes, or exclusively, stay.
+    """
+    if len(assignment.bought) < 2 or len(assignment.placed) > MAX_JOBS:
         return
-    inside = _contents(assignment)
+    contents = _contents(assignment)
     workers = {
-        bin_.order: _worker(bin_.offering, inside[bin_.order], assignment.settings)
+        bin_.order: _worker(bin_.offering, contents[bin_.order], assignment.settings)
         for bin_ in assignment.bought
-        if bin_.order in inside
+        if bin_.order in contents
     }
-    jobs = sum(len(worker.jobs) for worker in workers.values())
     before = list(workers.values())
-    after = _revised(before, jobs, assignment)
-    if _usd(after) < _usd(before) * (1.0 - _CLEARLY):
-        assignment.take_back([bin_ for bin_ in assignment.bought if bin_.order in workers])
+    after = _searched(before, assignment)
+    if _usd(after) < _usd(before) * (1.0 - _TOLERANCE):
+        assignment.undo_purchases([bin_ for bin_ in assignment.bought if bin_.order in workers])
         for worker in after:
             bin_ = assignment.buy(worker.offering)
             for (group, job_id), usd in zip(worker.jobs, worker.prices, strict=True):
-                assignment.put(group, job_id, (bin_,), usd)
+                assignment.assign(group, job_id, (bin_,), usd)
 
 
-def _revised(workers: list[_Worker], jobs: int, assignment: Assignment) -> list[_Worker]:
+def _searched(workers: list[_Worker], assignment: Assignment) -> list[_Worker]:
+    """The workers at the end of the search."""
+    jobs = sum(len(worker.jobs) for worker in workers)
     chance = random.Random(1)  # noqa: S311 - no secret
-    patience = enough = min(_LEAST_PATIENCE + _PATIENCE * jobs, _MOST_PATIENCE)
-    looks = _LOOKS * assignment.settings.looks
-    while len(workers) > 1 and patience and looks > 0:
+    patience = full_patience = min(_MIN_PATIENCE + _PATIENCE_PER_JOB * jobs, _MAX_PATIENCE)
+    trials = _TRIALS_FACTOR * assignment.settings.trials
+    while len(workers) > 1 and patience and trials > 0:
         patience -= 1
-        numbers = set(chance.sample(range(len(workers)), chance.randint(2, min(len(workers), _WORKERS))))
+        numbers = set(chance.sample(range(len(workers)), chance.randint(2, min(len(workers), _MAX_REMOVED))))
         old = [worker for number, worker in enumerate(workers) if number in numbers]
-        looks -= len(assignment.offerings) * sum(len(worker.jobs) for worker in old)
-        new = _again(old, assignment.offerings, assignment.settings, chance)
+        trials -= len(assignment.offerings) * sum(len(worker.jobs) for worker in old)
+        new = _repacked(old, assignment.offerings, assignment.settings, chance)
         usd, usd_before = _usd(new), _usd(old)
-        if usd > usd_before * (1.0 + _CLEARLY) or _together(new) == _together(old):
+        if usd > usd_before * (1.0 + _TOLERANCE) or _partition(new) == _partition(old):
             continue
-        # What costs the same is taken, too: from there it may be one more step to what costs less.
+        # A sideways step is taken, too: from a packing that costs the same a cheaper one may be one step away.
         workers = [worker for number, worker in enumerate(workers) if number not in numbers] + new
-        if usd < usd_before * (1.0 - _CLEARLY):
-            patience = enough
+        if usd < usd_before * (1.0 - _TOLERANCE):
+            patience = full_patience
     return workers
 
 
@@ -86,61 +90,66 @@ def _usd(workers: Iterable[_Worker]) -> float:
     return sum(worker.usd for worker in workers)
 
 
-def _together(workers: Iterable[_Worker]) -> set[frozenset[str]]:
+def _partition(workers: Iterable[_Worker]) -> set[frozenset[str]]:
     """Which jobs share a worker."""
     return {frozenset([job_id for _, job_id in worker.jobs]) for worker in workers}
 
 
-def _again(
+def _repacked(
     old: Sequence[_Worker], offerings: Sequence[Offering], settings: Settings, chance: random.Random
 ) -> list[_Worker]:
-    """Workers for the same jobs, bought as if prices were a little different."""
-    changed = [
+    """Workers for the same jobs, packed at perturbed prices and then priced at the true ones."""
+    perturbed = [
         Offering(
             each.shape,
             each.cpus,
             each.memory_gib,
-            each.usd_per_second * chance.uniform(1.0 - _SPREAD, 1.0 + _SPREAD),
+            each.usd_per_second * chance.uniform(1.0 - _PERTURBATION, 1.0 + _PERTURBATION),
             each.boot_seconds,
             each.gpus,
         )
         for each in offerings
     ]
-    asked: dict[int, Waiting] = {}
+    by_group: dict[int, Waiting] = {}
     for worker in old:
         for group, job_id in worker.jobs:
-            if id(group) not in asked:
-                new = cheapest_new(group, changed, settings)
+            if id(group) not in by_group:
+                new = cheapest_new(group, perturbed, settings)
                 if new is None:
-                    raise ValueError(f"job {job_id} is on a worker and no shape holds it")
-                asked[id(group)] = Waiting(group, [], *new)
-            asked[id(group)].job_ids.append(job_id)
-    waiting = sorted(asked.values(), key=lambda jobs: -jobs.group.remaining.mean_seconds * jobs.group.cpus)
-    assignment = Assignment((), changed, replace(settings, seeds=1), settings.looks)
-    buy_bundles(waiting, assignment, _order(waiting, chance))
+                    raise ValueError(f"job {job_id} was placed on a worker, but no shape holds it")
+                by_group[id(group)] = Waiting(group, [], *new)
+            by_group[id(group)].job_ids.append(job_id)
+    waiting = sorted(by_group.values(), key=lambda jobs: -jobs.group.remaining.mean_seconds * jobs.group.cpus)
+    assignment = Assignment((), perturbed, replace(settings, bundle_seeds=1), settings.trials)
+    buy_bundles(waiting, assignment, _random_order(waiting, chance))
     for jobs in waiting:
         assignment.place(jobs, buy=True)
     return [_cheapest(jobs, offerings, settings) for jobs in _contents(assignment).values()]
 
 
-def _order(waiting: Sequence[Waiting], chance: random.Random) -> Order:
-    """The longest first or, three times of four, those first that take most of what all ask for, for longest."""
+def _random_order(waiting: Sequence[Waiting], chance: random.Random) -> Order:
+    """A random rule for the order of jobs in bundles.
+
+    One time of four the longest job comes first; otherwise the job with the greatest product of run time, share of the
+    CPUs or of the memory that all jobs request, and a random factor.
+    """
     rule = chance.randint(0, 3)
     if rule == 0:
         return longest_first
     cpus = sum(jobs.group.cpus for jobs in waiting)
     memory_gib = sum(jobs.group.memory_gib for jobs in waiting) or 1.0
-    luck = {id(jobs): chance.uniform(0.5, 1.0) for jobs in waiting}
+    factors = {id(jobs): chance.uniform(0.5, 1.0) for jobs in waiting}
 
     def order(jobs: Waiting) -> tuple[float, ...]:
         shares = (jobs.group.cpus / cpus, jobs.group.memory_gib / memory_gib)
         size = max(shares) if rule == 3 else shares[rule - 1]
-        return (-jobs.group.remaining.mean_seconds * size * luck[id(jobs)],)
+        return (-jobs.group.remaining.mean_seconds * size * factors[id(jobs)],)
 
     return order
 
 
 def _cheapest(jobs: Sequence[tuple[Group, str]], offerings: Sequence[Offering], settings: Settings) -> _Worker:
+    """The cheapest worker that holds all of the jobs."""
     cpus = sum([group.cpus for group, _ in jobs])
     memory_gib = sum([group.memory_gib for group, _ in jobs])
     gpus = sum([group.gpus for group, _ in jobs])
@@ -162,18 +171,18 @@ def _worker(offering: Offering, jobs: Sequence[tuple[Group, str]], settings: Set
     for group, job_id in jobs:
         usd = trial.add(group)
         if usd is None:
-            raise ValueError(f"job {job_id} is to go to {offering.shape}, which has no room for it")
+            raise ValueError(f"job {job_id} does not fit on a worker of shape {offering.shape}")
         prices.append(usd)
     return _Worker(offering, tuple(jobs), tuple(prices), sum(prices))
 
 
 def _contents(assignment: Assignment) -> dict[int, list[tuple[Group, str]]]:
-    """The jobs of bought workers by the worker's order, without workers of jobs that cannot be moved alone."""
-    inside: dict[int, list[tuple[Group, str]]] = {bin_.order: [] for bin_ in assignment.bought}
+    """The jobs of each bought worker, by the bin's order, without workers of jobs that cannot be moved alone."""
+    contents: dict[int, list[tuple[Group, str]]] = {bin_.order: [] for bin_ in assignment.bought}
     for placed in assignment.placed:
         for bin_ in placed.bins:
             if placed.group.nodes > 1 or placed.group.exclusive:
-                inside.pop(bin_.order, None)
-            elif bin_.order in inside:
-                inside[bin_.order].append((placed.group, placed.job_id))
-    return inside
+                contents.pop(bin_.order, None)
+            elif bin_.order in contents:
+                contents[bin_.order].append((placed.group, placed.job_id))
+    return contents

@@ -1,7 +1,8 @@
-"""What a place for a worker is worth, where fewer workers may be had than would be cheapest.
+"""Slot prices: shadow prices of the limit on the number of workers.
 
-Each worker is then taken to cost a little more, whatever its shape: so fewer and larger ones are bought, and jobs go
-together that would else be kept apart. Afterwards each worker becomes the cheapest that holds its jobs.
+Where fewer workers may be bought than the cheapest packing needs, each worker is taken to cost a little more, whatever
+its shape. Then fewer and larger workers are bought, and jobs share a worker that would otherwise be kept apart.
+Afterwards each worker becomes the cheapest shape that holds its jobs.
 """
 
 from collections import Counter
@@ -13,23 +14,24 @@ from clusterra_scaler.planner.packing.assignment import Assignment
 from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Offering
 from clusterra_scaler.planner.packing.limits import Limits
 
-_PRICES = (0.25, 1.0, 8.0)
-"""What a place may cost, by the price of the dearest shape. At the last of them hardly anything else counts."""
+_SHARES_OF_DEAREST = (0.25, 1.0, 8.0)
+"""The slot prices that are tried, as shares of the dearest shape's price. At the last one hardly anything else
+counts."""
 
 
-def prices_of_a_place(offerings: Sequence[Offering]) -> tuple[float, ...]:
-    """In USD per second, the lowest first."""
+def slot_prices(offerings: Sequence[Offering]) -> tuple[float, ...]:
+    """The slot prices to try, in USD per second, ascending."""
     dearest = max((each.usd_per_second for each in offerings), default=0.0)
-    return tuple([share * dearest for share in _PRICES])
+    return tuple([share * dearest for share in _SHARES_OF_DEAREST])
 
 
-def with_place(offering: Offering, usd_per_second: float) -> Offering:
-    """A shape whose workers cost so much more."""
-    return replace(offering, usd_per_second=offering.usd_per_second + usd_per_second) if usd_per_second else offering
+def with_slot_price(offering: Offering, slot_usd: float) -> Offering:
+    """The offering with `slot_usd` per second added to its price."""
+    return replace(offering, usd_per_second=offering.usd_per_second + slot_usd) if slot_usd else offering
 
 
-def trim(assignment: Assignment, offerings: Sequence[Offering], limits: Limits) -> None:
-    """Make each bought worker the cheapest one that holds its jobs, of a shape of which there may be one more."""
+def downsize(assignment: Assignment, offerings: Sequence[Offering], limits: Limits) -> None:
+    """Make each bought worker the cheapest shape that holds its jobs and that the limits allow one more of."""
     used: dict[int, tuple[int, float, int]] = {bin_.order: (0, 0.0, 0) for bin_ in assignment.bought}
     allowed: dict[int, frozenset[str]] = {}
     for placed in assignment.placed:

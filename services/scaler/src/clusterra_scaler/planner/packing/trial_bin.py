@@ -1,16 +1,21 @@
-"""A worker that might be bought, filled to see what it would cost."""
+"""A bin of a worker that might be bought, filled on trial to find out what a bundle of jobs would cost there."""
 
 from math import inf, sumprod
 from operator import mul
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining, certain
-from clusterra_scaler.planner.packing.bins import beside
+from clusterra_scaler.planner.packing.bins import leftover
 from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Group, Offering
 from clusterra_scaler.planner.packing.settings import Settings
 
 
 class TrialBin:
-    """Fills and prices as a Room does, in a fraction of its time. The first job bears the boot."""
+    """Fills and prices as a Bin does, several times faster. The first job bears the boot.
+
+    The search for bundles fills thousands of them per decision. So one call checks, prices and places a job, the value
+    of the free capacity is carried from job to job, and the time that the worker is busy stays a number as long as it
+    is certain. `test_packing` holds the two against each other.
+    """
 
     __slots__ = (
         "_boot_usd",
@@ -33,13 +38,15 @@ class TrialBin:
         self._boot_usd = offering.usd_per_second * offering.boot_seconds
         self._empty = True
         self._until = 0.0
-        """When the last of its jobs ends, as long as that is certain."""
+        """When its last job ends, in seconds from now, as long as that is certain."""
         self._ended: tuple[float, ...] | None = None
-        """Else the chances of that, as of a Remaining."""
+        """Otherwise the chances that it has ended, as in `Remaining.ended`."""
 
-    def add(self, group: Group, most: float = inf) -> float | None:
-        """Place a job of the group and answer the USD that it adds; None, and no job, where it has no room or adds more
-        than `most`. See Room.price_of."""
+    def add(self, group: Group, most_usd: float = inf) -> float | None:
+        """Place one node's share of a job and return the USD that it adds, see `Bin.marginal_usd`.
+
+        None, and nothing is placed, where it does not fit or adds more than `most_usd`.
+        """
         offering, remaining = self._offering, group.remaining
         cpus, memory_gib, gpus = self._cpus - group.cpus, self._memory_gib - group.memory_gib, self._gpus - group.gpus
         if (
@@ -62,8 +69,8 @@ class TrialBin:
                 longer = sumprod(certain(self._until).chances, remaining.cells)
             usd = self._credit * (self._usable - left) * (mean - longer)
             if longer:
-                usd += (offering.usd_per_second - self._credit * beside(group, offering)) * longer
-        if usd > most:
+                usd += (offering.usd_per_second - self._credit * leftover(group, offering)) * longer
+        if usd > most_usd:
             return None
         self._cpus, self._memory_gib, self._gpus, self._usable = cpus, memory_gib, gpus, left
         self._prolong(remaining)

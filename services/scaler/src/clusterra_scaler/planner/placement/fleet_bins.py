@@ -1,4 +1,4 @@
-"""The fleet as rooms for jobs: workers that are there, with what runs on them, and workers that come."""
+"""The fleet as bins: registered workers with what runs on them, and workers that come."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -20,49 +20,50 @@ from clusterra_scaler.planner.placement.plan import Place
 from clusterra_scaler.planner.placement.workloads import Shares, offering_of
 
 NEARLY_CERTAIN = 0.9
-"""A chance to have ended by which a new worker is not worth its boot."""
+"""The chance to have ended from which a job's capacity counts as free: a new worker is then not worth its boot."""
 
 
 @dataclass(eq=False)
 class FleetBin:
-    """A worker as a room, and what is planned for it."""
+    """A worker, its bin in the packing, and what is planned for it."""
 
     id: str
     place: Place
-    make: Callable[[], Bin]
-    """Makes what it has free. Others may be given the same."""
+    make_template: Callable[[], Bin]
     booking: Booking | None = None
-    """That it comes with."""
-    soon: Bin | None = None
-    """What it is by the time at which a new worker would have booted, where anybody asked."""
+    """The booking on the worker, if it has one."""
+    after_boot: Bin | None = None
+    """What the bin will be once a new worker could have booted, where that was computed."""
     jobs: dict[JobId, int] = field(default_factory=dict)
-    """Shares that this plan puts there, beside those that are booked."""
+    """By job, the node shares that this plan puts there, besides booked ones."""
 
     @cached_property
-    def like(self) -> Bin:
-        """What it has free before anything is planned, not to be filled. Of thousands of workers that come nobody asks
-        that, unless other jobs wait."""
-        return self.make()
+    def template(self) -> Bin:
+        """The bin before anything is planned. It may be shared with equal workers, so it must not be filled.
+
+        It is made on demand: of thousands of coming workers few are ever filled.
+        """
+        return self.make_template()
 
     @cached_property
     def bin(self) -> Bin:
-        """What it has free."""
-        fleet_bin = self.like.copy()
-        fleet_bin.id = self.id
-        return fleet_bin
+        """The bin that this plan fills."""
+        own = self.template.copy()
+        own.id = self.id
+        return own
 
     @property
     def ready(self) -> bool:
-        """Whether Slurm has it."""
+        """Whether the worker has registered with Slurm."""
         return self.place.kind in ("node", "draining")
 
     def plan(self, job_id: JobId) -> None:
-        """Plan one share of a job, for which there is room."""
+        """Plan one node's share of a job. The caller has made sure that it fits."""
         self.jobs[job_id] = self.jobs.get(job_id, 0) + 1
 
 
 class FleetBins:
-    """Makes the rooms."""
+    """Makes the bins of one observation."""
 
     def __init__(self, observation: Observation, supply: Supply, history: RunHistory) -> None:
         self._supply = supply
@@ -70,17 +71,17 @@ class FleetBins:
         self._now = observation.now.timestamp()
         self._prices = {shape.name: shape.usd_per_hour for shape in observation.binding.catalogue.shapes}
         self._offerings: dict[ShapeName, Offering] = {}
-        self._like: dict[object, Bin] = {}
-        """Of workers that run nothing, by what they have free and what is booked there: thousands may be alike."""
+        self._templates: dict[object, Bin] = {}
+        """Of workers that run nothing, by their free capacity and bookings: thousands may be equal."""
         self._running: defaultdict[WorkerName, list[RunningJob]] = defaultdict(list)
         for job in observation.snapshot.running or ():
             for name in job.nodes:
                 self._running[name].append(job)
 
     def of(self, bins: Iterable[SupplyBin], bookings: Iterable[Booking], shares: Shares) -> list[FleetBin]:
-        """The bins in the order in which Slurm could have them, and workers that are ordered and booked.
+        """The supply in best-fit order, which is Slurm's, and then workers that are ordered and booked.
 
-        `shares` has those of the jobs that are booked for. A node that is only some user's takes no other jobs.
+        `shares` must have the shares of booked jobs. A node that serves one user alone is left out.
         """
         by_name = {each.worker: each for each in bookings if each.worker}
         fleet_bins: list[FleetBin] = []
@@ -88,7 +89,9 @@ class FleetBins:
             if each.exclusive_uid is None:
                 booking = by_name.get(each.name) if each.name else None
                 place = Place(each.kind, each.name, each.shape)
-                fleet_bins.append(FleetBin(f"{number}", place, partial(self._of_bin, each, booking, shares), booking))
+                fleet_bins.append(
+                    FleetBin(f"{number}", place, partial(self._of_supply, each, booking, shares), booking)
+                )
         places = {shape: Place("ordered", "", shape) for shape in self._supply.specs}
         for number, booking in enumerate(bookings):
             if not booking.worker and booking.shape in places:
@@ -97,7 +100,7 @@ class FleetBins:
         return fleet_bins
 
     def soon(self, fleet_bin: FleetBin, seconds: float) -> Bin:
-        """The room as it will be after so many seconds, without the jobs that nearly certainly have ended by then."""
+        """The bin as it will be after `seconds`, without the jobs that have nearly certainly ended by then."""
         later = fleet_bin.bin.copy()
         for job in self._running.get(fleet_bin.place.worker, ()):
             if self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN:
@@ -107,26 +110,26 @@ class FleetBins:
         return later
 
     def is_empty_in(self, fleet_bin: FleetBin, seconds: float) -> bool:
-        """Whether nearly certainly nothing of what runs there now does so after so many seconds."""
+        """Whether all jobs that run there now have nearly certainly ended after `seconds`."""
         jobs = self._running[fleet_bin.place.worker]
         return all(self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN for job in jobs)
 
-    def _of_bin(self, each: SupplyBin, booking: Booking | None, shares: Shares) -> Bin:
+    def _of_supply(self, each: SupplyBin, booking: Booking | None, shares: Shares) -> Bin:
         booked = _booked(booking, shares)
         running = self._running.get(each.name)
         if running:
             busy = last(self._history.of_running(job, self._now) for job in running)
-            return _filled(self._room(each, busy), booked)
+            return _filled(self._bin(each, busy), booked)
         key = (each.shape or foreign(each.name), each.cpus, each.memory_mib, each.empty, *map(id, booked))
-        if key not in self._like:
-            self._like[key] = _filled(self._room(each, OVER), booked)
-        return self._like[key]
+        if key not in self._templates:
+            self._templates[key] = _filled(self._bin(each, OVER), booked)
+        return self._templates[key]
 
     def _of_order(self, booking: Booking, shares: Shares) -> Bin:
         spec = self._supply.specs[booking.shape]
-        return self._of_bin(empty_bin("ordered", "", booking.shape, spec), booking, shares)
+        return self._of_supply(empty_bin("ordered", "", booking.shape, spec), booking, shares)
 
-    def _room(self, each: SupplyBin, busy: Remaining) -> Bin:
+    def _bin(self, each: SupplyBin, busy: Remaining) -> Bin:
         spec = self._supply.specs.get(each.shape)
         if spec is None:
             spec = WorkerSpec(cpus=each.cpus or 1, memory_mib=max(each.memory_mib, 1))
@@ -147,7 +150,7 @@ class FleetBins:
 
 
 def _booked(booking: Booking | None, shares: Shares) -> list[Group]:
-    """A share of each job that is booked for and still waits."""
+    """The node shares of the booked jobs that still wait."""
     booked: list[Group] = []
     for job_id, count in booking.jobs.items() if booking else ():
         share = shares.of(job_id)
@@ -156,12 +159,12 @@ def _booked(booking: Booking | None, shares: Shares) -> list[Group]:
     return booked
 
 
-def _filled(fleet_bin: Bin, booked: Iterable[Group]) -> Bin:
+def _filled(bin_: Bin, booked: Iterable[Group]) -> Bin:
     for share in booked:
-        fleet_bin.put(share)
-    return fleet_bin
+        bin_.add(share)
+    return bin_
 
 
 def foreign(node: str) -> str:
-    """What stands for the shape of a node that is no worker of ours: such a name is no shape's."""
+    """A name that stands for the shape of a node that is not our worker. No shape of a catalogue has such a name."""
     return f"node:{node}"

@@ -1,4 +1,4 @@
-"""What may be bought, for how much, and what owners have already."""
+"""What may be bought for pending jobs, at which prices, and what each owner's running jobs cost already."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -17,16 +17,16 @@ from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """As the packing finds it."""
+    """The catalogue, the quota headroom and the fair shares, as the packing needs them."""
 
     catalogue: Catalogue
     offerings: Sequence[Offering]
-    """The shapes that may be bought of it, the cheapest first."""
+    """The shapes of the catalogue that may be bought, the cheapest first."""
     headroom: QuotaHeadroom
     usd_per_hour: Mapping[str, float]
-    """What the running jobs of each owner cost."""
+    """The cost of each owner's running jobs."""
     boot_seconds: float
-    """How soon a new worker can be there; 0 where nothing is for sale."""
+    """The shortest provisioning latency of an offering; 0 without offerings."""
 
     @classmethod
     def of(
@@ -35,10 +35,10 @@ class Offers:
         catalogue: Catalogue,
         headroom: QuotaHeadroom,
         latency: ProvisioningLatency,
-        nobodys: Collection[ShapeName],
+        excluded_shapes: Collection[ShapeName],
     ) -> "Offers":
-        """Shapes that are nobody's are not for sale."""
-        offerings = [each for each in offerings_of(catalogue, latency) if each.shape not in nobodys]
+        """The offers of a catalogue without the shapes that no pending job may have."""
+        offerings = [each for each in offerings_of(catalogue, latency) if each.shape not in excluded_shapes]
         costs = JobCosts(observation.snapshot, observation.binding)
         usd_per_hour: defaultdict[str, float] = defaultdict(float)
         for job in observation.snapshot.running or ():

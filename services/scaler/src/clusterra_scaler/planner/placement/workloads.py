@@ -1,4 +1,4 @@
-"""Demands as the packing sees them: equal jobs with their expected run time, and the shapes that may run them."""
+"""Turns demands into groups for the packing: equal jobs, their estimated run time, and the shapes they may run on."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,12 +14,12 @@ from clusterra_scaler.planner.requests.demand import Demand
 from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 BOOT_SECONDS = 60.0
-"""What a boot is taken to last before one was seen."""
+"""The provisioning latency that is assumed before the first observation."""
 SECONDS_PER_HOUR = 3600.0
 
 
 def is_packed(demand: Demand) -> bool:
-    """Whether the packing knows all that is asked; first fit does for the rest, such as named nodes or GPUs."""
+    """Whether the packing models all that the jobs request. First fit serves the others, such as jobs with GPUs."""
     if len(demand.parts) > 1:
         return False
     need = demand.parts[0].need
@@ -27,7 +27,7 @@ def is_packed(demand: Demand) -> bool:
 
 
 def offerings_of(catalogue: Catalogue, latency: ProvisioningLatency) -> list[Offering]:
-    """What can be bought, the cheapest first."""
+    """The offerings of a catalogue, the cheapest first."""
     learned = latency.p99_seconds()
     offerings = [
         offering_of(shape.name, shape.worker, shape.usd_per_hour, learned.get(shape.name, BOOT_SECONDS))
@@ -37,7 +37,7 @@ def offerings_of(catalogue: Catalogue, latency: ProvisioningLatency) -> list[Off
 
 
 def offering_of(shape: ShapeName, spec: WorkerSpec, usd_per_hour: float, boot_seconds: float = 0.0) -> Offering:
-    """A worker that is bought, or one that is there."""
+    """A shape of new workers, or of existing ones, whose boot is over."""
     return Offering(
         shape=shape,
         cpus=spec.cpus,
@@ -48,16 +48,17 @@ def offering_of(shape: ShapeName, spec: WorkerSpec, usd_per_hour: float, boot_se
 
 
 class Workloads:
-    """Turns demands into groups. `specs` are all shapes that workers may have, bought or there."""
+    """Makes groups of demands and of running jobs."""
 
     def __init__(self, history: RunHistory, specs: Mapping[ShapeName, WorkerSpec], gpu_shapes: GpuShapes) -> None:
+        """`specs` are all shapes that existing and new workers may have."""
         self._history = history
         self._specs = specs
         self._gpu_shapes = gpu_shapes
         self._allowed: dict[str, frozenset[ShapeName] | None] = {} if gpu_shapes.names else {"": None}
 
     def group(self, demand: Demand, job_ids: Iterable[JobId], nodes: int) -> Group:
-        """The jobs with these ids, on so many nodes each."""
+        """The group of the jobs with these ids, on `nodes` nodes each."""
         need = demand.parts[0].need
         return Group(
             job_ids=tuple(job_ids),
@@ -71,7 +72,7 @@ class Workloads:
         )
 
     def running(self, job: RunningJob) -> Group:
-        """A job as one that runs, from its start; its constraints are not known any more."""
+        """The group of a running job, as at its start. The snapshot does not tell its constraints."""
         traits = traits_of_running(job)
         return Group(
             job_ids=(job.job_id,),
@@ -91,16 +92,16 @@ class Workloads:
 
 
 class Shares:
-    """One node's share of each job, made when it is asked for."""
+    """One node's share of each job, made on demand."""
 
     def __init__(self, demands: Iterable[Demand], workloads: Workloads) -> None:
         self._workloads = workloads
         self._demands = {job_id: demand for demand in demands for job_id in demand.job_ids}
         self._made: dict[JobId, Group] = {}
-        """By the first id of a demand."""
+        """By the first job id of the demand."""
 
     def of(self, job_id: JobId) -> Group | None:
-        """None for a job that is no part of the demands."""
+        """The share as a group of one job; None for a job that is not among the demands."""
         demand = self._demands.get(job_id)
         if demand is None:
             return None
@@ -111,14 +112,14 @@ class Shares:
 
 
 def owner(uid: int) -> str:
-    """Whose turn it is, where not all can be served."""
+    """The owner of a user's jobs in the fair share."""
     return str(uid)
 
 
 def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
-    """An id for each job that has no booking, in their order; that of an array stands once for each task.
+    """The ids of the jobs without a booking, in queue order. An array's id stands once for each of its tasks.
 
-    `booked` counts shares of nodes by job.
+    `booked` counts booked node shares by job.
     """
     nodes = demand.nodes
     skipped = {job_id: shares // nodes for job_id in demand.job_ids if (shares := booked.get(job_id, 0)) >= nodes}
@@ -133,5 +134,5 @@ def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
             skipped[job_id] -= 1
         else:
             free.append(job_id)
-    # Some of the jobs that were booked for may run by now, and their equals have the room.
+    # Some booked jobs may run elsewhere by now; their equals then use the booked workers.
     return free[:left]

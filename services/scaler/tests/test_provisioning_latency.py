@@ -1,4 +1,4 @@
-"""What is learned of boots: how long they take, and that those that never ended make nothing shorter."""
+"""Provisioning latencies, with workers that never registered as censored observations."""
 
 import pytest
 from clusterra_scaler.planner.estimates.provisioning_latency import (
@@ -37,12 +37,14 @@ def latency(*ended: float, recorded: float | None = None) -> ProvisioningLatency
         ([float(n) for n in range(1, 101)], [480.0], 100.0),
     ],
 )
-def test_p99(ended: list[float], given_up: list[float], expected: float | None) -> None:
+def test_the_99th_percentile(ended: list[float], given_up: list[float], expected: float | None) -> None:
     assert p99(ended, given_up) == expected
 
 
 @given(st.lists(seconds, min_size=1, max_size=250), st.lists(seconds, max_size=50), seconds)
-def test_a_boot_that_was_given_up_never_lowers_it(ended: list[float], given_up: list[float], more: float) -> None:
+def test_a_worker_that_was_given_up_never_lowers_the_estimate(
+    ended: list[float], given_up: list[float], more: float
+) -> None:
     before, after = p99(ended, given_up), p99(ended, [*given_up, more])
     assert before is not None
     assert after is not None
@@ -50,22 +52,22 @@ def test_a_boot_that_was_given_up_never_lowers_it(ended: list[float], given_up: 
 
 
 @given(st.lists(st.tuples(st.booleans(), seconds), max_size=600))
-def test_what_is_remembered_is_bounded(history: list[tuple[bool, float]]) -> None:
+def test_the_number_of_remembered_workers_is_bounded(history: list[tuple[bool, float]]) -> None:
     times = ShapeLatency()
     for ended, each in history:
-        times = times.with_ended(each) if ended else times.with_given_up(each)
-    assert len(times.ended) <= REMEMBERED
+        times = times.with_registered(each) if ended else times.with_given_up(each)
+    assert len(times.registered) <= REMEMBERED
     assert len(times.given_up) <= REMEMBERED
 
 
-def test_a_slow_shape_gets_more_time_and_no_other_does() -> None:
+def test_only_a_slow_shape_gets_more_time() -> None:
     slow = latency(*[500.0] * 10)
     assert slow.limit_seconds(SHAPE, POLICY) == MARGIN * 500
     assert slow.limit_seconds("memory-xs", POLICY) == 480
     assert latency(*[60.0] * 10).limit_seconds(SHAPE, POLICY) == 480
 
 
-def test_what_an_earlier_scaler_had_learned_counts_until_enough_was_seen() -> None:
+def test_an_earlier_scalers_estimate_is_used_until_enough_workers_registered() -> None:
     record = latency(500.0).p99_seconds()
     assert record == {SHAPE: 500.0}
     assert ProvisioningLatency(record).p99_seconds() == record
@@ -74,7 +76,7 @@ def test_what_an_earlier_scaler_had_learned_counts_until_enough_was_seen() -> No
     assert latency(*[60.0] * RELEARNED, recorded=500.0).limit_seconds(SHAPE, POLICY) == 480
 
 
-def test_a_typical_boot_is_the_median_of_those_seen() -> None:
+def test_the_typical_latency_is_the_median() -> None:
     assert ProvisioningLatency().typical_seconds(SHAPE) is None
     assert latency(recorded=90.0).typical_seconds(SHAPE) == 90
     assert latency(40.0, 60.0, 500.0, recorded=90.0).typical_seconds(SHAPE) == 60
@@ -82,7 +84,7 @@ def test_a_typical_boot_is_the_median_of_those_seen() -> None:
     assert latency(40.0, 60.0, 500.0).typical_seconds("memory-xs") == 60
 
 
-def test_where_nothing_boots_in_time_there_is_more_time_up_to_a_bound() -> None:
+def test_the_limit_doubles_up_to_a_bound_while_no_worker_registers() -> None:
     learned, limits = ProvisioningLatency(), []
     for _ in range(4 * GIVEN_UP_IN_A_ROW):
         learned = learned.with_given_up(SHAPE, learned.limit_seconds(SHAPE, POLICY))

@@ -1,6 +1,6 @@
-"""What ends an idle worker's gap, before and after its release."""
+"""What ends or censors a worker's idle gap, before and after its release."""
 
-from clusterra_scaler.planner.estimates.idle_gaps import FOLLOWED, IdleGaps, substitutes
+from clusterra_scaler.planner.estimates.idle_gaps import MAX_FOLLOWED, IdleGaps, substitutes
 from clusterra_scaler.planner.estimates.keep_alive import Gap, Stakes
 from fleet_examples import CATALOGUE
 
@@ -29,7 +29,7 @@ def test_work_for_an_idle_worker_ends_its_gap() -> None:
     assert list(idle_gaps.idle) == ["b"]
 
 
-def test_a_released_worker_that_is_wanted_back_was_missed() -> None:
+def test_a_released_worker_that_is_wanted_back_ends_its_gap() -> None:
     idle_gaps = idle("a")
     idle_gaps.let_go("a")
     idle_gaps.wanted("a", 90)
@@ -37,20 +37,23 @@ def test_a_released_worker_that_is_wanted_back_was_missed() -> None:
     assert not idle_gaps.released
 
 
-def test_a_purchase_tells_of_the_last_release() -> None:
+def test_a_purchase_ends_the_gap_of_the_last_release() -> None:
     idle_gaps = idle("first", at_most=0)
     idle_gaps.fell_idle("second", SHAPE, 20, STAKES, 0)
     idle_gaps.let_go("first")
     idle_gaps.let_go("second")
+
     idle_gaps.bought({OTHER}, 60)
     assert gaps(idle_gaps) == ()
+
     idle_gaps.bought({SHAPE, OTHER}, 60)
     assert gaps(idle_gaps) == (Gap(40, ended=True),)
+
     idle_gaps.bought({SHAPE}, 70)
     assert gaps(idle_gaps) == (Gap(40, ended=True), Gap(70, ended=True))
 
 
-def test_work_that_the_worker_had_not_taken_while_it_stood_does_not_tell() -> None:
+def test_a_purchase_within_the_keep_alive_time_ends_no_gap() -> None:
     idle_gaps = idle("a")
     kept = idle_gaps.idle["a"].keep_seconds
     idle_gaps.let_go("a")
@@ -58,34 +61,38 @@ def test_work_that_the_worker_had_not_taken_while_it_stood_does_not_tell() -> No
     assert gaps(idle_gaps) == ()
 
 
-def test_a_release_that_nothing_follows_was_right() -> None:
+def test_a_release_without_later_work_is_censored_at_the_longest_keep_alive() -> None:
     idle_gaps = idle("a")
     idle_gaps.let_go("a")
+
     idle_gaps.follow(AT_MOST, AT_MOST)
     assert gaps(idle_gaps) == ()
+
     idle_gaps.follow(AT_MOST + 1, AT_MOST)
     assert gaps(idle_gaps) == (Gap(AT_MOST, ended=False),)
     assert not idle_gaps.released
 
 
-def test_of_a_lost_worker_no_more_is_known_than_was_seen() -> None:
+def test_the_gap_of_a_lost_worker_is_censored() -> None:
     idle_gaps = idle("a")
     idle_gaps.lost("a", 30)
     assert gaps(idle_gaps) == (Gap(30, ended=False),)
 
 
-def test_a_drain_that_did_not_last_changes_nothing() -> None:
+def test_a_cancelled_drain_changes_nothing() -> None:
     idle_gaps = idle("a")
     before = idle_gaps.copied()
+
     idle_gaps.let_go("a")
     assert idle_gaps != before
+
     idle_gaps.back("a")
     idle_gaps.back("a")
     assert idle_gaps == before
 
 
-def test_not_all_that_were_released_are_followed() -> None:
-    names = [f"w{number}" for number in range(FOLLOWED + 5)]
+def test_the_number_of_followed_workers_is_bounded() -> None:
+    names = [f"w{number}" for number in range(MAX_FOLLOWED + 5)]
     idle_gaps = idle(*names)
     for name in names:
         idle_gaps.let_go(name)
@@ -93,7 +100,7 @@ def test_not_all_that_were_released_are_followed() -> None:
     assert len(gaps(idle_gaps)) == 5
 
 
-def test_what_could_have_served_instead() -> None:
-    """The catalogue's prices go by CPUs alone: whatever has more of them costs twice as much."""
+def test_substitutes_are_as_large_and_not_much_dearer() -> None:
+    """The prices of this catalogue follow the CPUs: a shape with more of them costs twice as much."""
     assert substitutes(CATALOGUE)["compute-small"] == {"compute-small", "general-small", "memory-small"}
     assert substitutes(CATALOGUE)["memory-small"] == {"memory-small"}

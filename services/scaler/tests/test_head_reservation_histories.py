@@ -1,4 +1,4 @@
-"""Histories at a bound: who waits for his turn gets it, however many small jobs come meanwhile."""
+"""Random histories at a limit: the head job starts in time, however many small jobs arrive meanwhile."""
 
 import os
 from random import Random
@@ -11,19 +11,19 @@ from queue_world import Faults, World
 from slurm_model import Job
 
 HISTORIES = max(1, int(os.environ.get("HISTORIES", "16")) // 5 - 1)
-"""Beside the one that is given. `make test-histories` plays more. These are long."""
+"""Besides the explicit example. `make test-histories` plays more. These are long."""
 
 SUBMITTED = 60
 SMALL_RUNS = 25
 BOUND_SECONDS = 300
-"""A minute before it claims, the longest small job, a removal, a boot: and once more where Slurm was faster."""
+"""A minute before the reservation, the longest small job, a removal, a boot; and all again where Slurm was faster."""
 XLARGE_USD = CATALOGUE["compute-xlarge"].usd_per_hour
 
 limits = st.one_of(
     st.builds(lambda workers: {"max_workers": workers}, st.integers(3, 5)),
     st.just({"max_workers": 40, "usd_per_hour": 1.2 * XLARGE_USD}),
 )
-one_that_no_small_worker_holds = st.one_of(
+big_jobs = st.one_of(
     st.builds(
         Job, submitted=st.just(SUBMITTED), cpus=st.sampled_from([8, 20, 32]), memory_mib=st.just(2048), runs=st.just(20)
     ),
@@ -43,10 +43,10 @@ one_that_no_small_worker_holds = st.one_of(
     Job(submitted=SUBMITTED, cpus=32, memory_mib=2048, runs=20),
     {"max_workers": 40, "usd_per_hour": 1.2 * XLARGE_USD},
     1060578839,
-)  # Victims that the edge was yet to hear of counted twice, and the claim was given up for a moment.
-@given(one_that_no_small_worker_holds, limits, st.integers(0, 2**32))
-def test_a_job_starts_within_a_bound_however_many_small_ones_come(job: Job, policy: dict[str, Any], seed: int) -> None:
-    """As many small ones as keep all small workers busy that there may be."""
+)  # Victims that the edge had not been told of yet were counted twice, and the reservation was dropped for a moment.
+@given(big_jobs, limits, st.integers(0, 2**32))
+def test_a_big_job_starts_in_time_however_many_small_ones_arrive(job: Job, policy: dict[str, Any], seed: int) -> None:
+    """The small jobs keep all small workers busy that the limits allow."""
     workers = min(policy["max_workers"], int(policy.get("usd_per_hour", 1e9) / CATALOGUE["compute-xs"].usd_per_hour))
     jobs = [
         Job(
@@ -60,5 +60,7 @@ def test_a_job_starts_within_a_bound_however_many_small_ones_come(job: Job, poli
         Random(seed),
         Faults(),
     )
+
     world.run(0, SUBMITTED + 2 * BOUND_SECONDS)
+
     assert job.started - SUBMITTED <= BOUND_SECONDS

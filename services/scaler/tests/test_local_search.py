@@ -1,4 +1,4 @@
-"""Second thoughts on purchases."""
+"""The local search on purchases."""
 
 from collections import Counter
 
@@ -6,41 +6,44 @@ from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
 from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
 from clusterra_scaler.planner.packing.items import Group, Offering
-from clusterra_scaler.planner.packing.local_search import revise
+from clusterra_scaler.planner.packing.local_search import improve
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
 from hypothesis import given
-from packing_examples import HOUR, OFFERINGS, any_groups, any_rooms
+from packing_examples import HOUR, OFFERINGS, any_bins, any_groups
 
 SETTINGS = Settings()
 
 
-@given(any_groups(), any_rooms())
-def test_it_saves_or_changes_nothing(groups: list[Group], bins: list[Bin]) -> None:
-    assignment = Assignment([bin_.copy() for bin_ in bins], OFFERINGS, SETTINGS, SETTINGS.looks)
+@given(any_groups(), any_bins())
+def test_the_search_saves_or_changes_nothing(groups: list[Group], bins: list[Bin]) -> None:
+    assignment = Assignment([bin_.copy() for bin_ in bins], OFFERINGS, SETTINGS, SETTINGS.trials)
     for group in groups:
         new = cheapest_new(group, OFFERINGS, SETTINGS)
         if new is not None:
             assignment.place(Waiting(group, list(group.job_ids), *new), buy=True)
     before = {each.job_id: each for each in assignment.placed}
-    revise(assignment)
+    improve(assignment)
+
     after = {each.job_id: each for each in assignment.placed}
     assert after.keys() == before.keys()
+
     usd, usd_before = (sum(each.usd for each in placed.values()) for placed in (after, before))
     assert usd < usd_before or after == before
+
     bought = {bin_.order: Bin.of("", bin_.offering) for bin_ in assignment.bought}
     for each in assignment.placed:
         for bin_ in each.bins:
             if bin_.order in bought:
                 assert bought[bin_.order].takes(each.group)
-                bought[bin_.order].put(each.group)
+                bought[bin_.order].add(each.group)
     assert not any(bin_.empty for bin_ in bought.values())
     assert len({bin_.order for bin_ in assignment.bought}) == len(assignment.bought)
 
 
-def test_what_the_best_worker_leaves_over_counts_too() -> None:
-    # The best first worker is one of 16 CPUs, filled to the brim; two of 32 together are a fifth cheaper than all it
-    # then takes for the rest.
+def test_the_search_finds_what_greedy_packing_misses() -> None:
+    # The best first worker has 16 CPUs, all used. Two of 32 CPUs for all jobs are a fifth cheaper than that one and
+    # the workers that are then needed for the rest.
     shapes = ((32, 96.0, 1.478), (16, 32.0, 0.637), (2, 4.0, 0.069), (32, 64.0, 1.382))
     offerings = [Offering(f"{cpus}x{gib:g}", cpus, gib, usd / HOUR, 60.0) for cpus, gib, usd in shapes]
     jobs = ((24, 43.7), (16, 32.7), (10, 5.2), (4, 13.2), (3, 3.5), (2, 4.5))
@@ -48,9 +51,9 @@ def test_what_the_best_worker_leaves_over_counts_too() -> None:
     assert [each.offering.shape for each in pack(groups, [], offerings, SETTINGS).purchases] == ["32x64", "32x64"]
 
 
-def test_it_goes_over_plans_that_cost_the_same() -> None:
-    # 162 CPUs fit on five workers of 32 and one of 2, 18 % cheaper than on six of 32. Nothing that saves at once leads
-    # there: first jobs must be exchanged between workers that cost the same afterwards.
+def test_the_search_takes_sideways_steps() -> None:
+    # 162 CPUs fit on five workers of 32 and one of 2, 18 % cheaper than on six of 32. No single step that saves leads
+    # there: first, jobs must be exchanged between workers that cost the same afterwards.
     shapes = ((2, 8.0, 0.0816), (48, 768.0, 4.0032), (48, 384.0, 2.5704), (32, 128.0, 1.3056))
     offerings = [Offering(f"{cpus}x{gib:g}", cpus, gib, usd / HOUR, 60.0) for cpus, gib, usd in shapes]
     jobs = (
@@ -58,5 +61,7 @@ def test_it_goes_over_plans_that_cost_the_same() -> None:
         *((12, 10.8), (1, 4.3), (1, 8.3), (16, 8.6), (20, 19.6), (8, 19.9), (6, 5.6), (2, 4.8)),
     )
     groups = [Group((str(number),), cpus, gib, certain(4 * HOUR)) for number, (cpus, gib) in enumerate(jobs)]
+
     bought = Counter(each.offering.shape for each in pack(groups, [], offerings, SETTINGS).purchases)
+
     assert bought == {"32x128": 5, "2x8": 1}

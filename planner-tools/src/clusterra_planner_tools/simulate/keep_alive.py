@@ -1,4 +1,4 @@
-"""For how long simulated workers stay when they have nothing to do: a fixed time, or what the planner learns."""
+"""How long simulated workers are kept idle: for a fixed time, or for what the planner learns."""
 
 from typing import Protocol
 
@@ -10,14 +10,14 @@ from clusterra_planner_tools.simulate.catalogue import Catalogue
 from clusterra_planner_tools.simulate.fleet import Worker
 
 AT_MOST_SECONDS = ScalingPolicy().idle_seconds
-"""As a cluster has it that sets nothing."""
+"""The longest keep-alive time of a cluster whose policy sets none."""
 
 
-class Keep(Protocol):
-    """Chooses, and is told what becomes of the workers. Moments are in seconds of the trace's clock."""
+class KeepAlivePolicy(Protocol):
+    """Chooses keep-alive times and is informed of the workers' fate. Moments are in seconds of the trace's clock."""
 
     def fell_idle(self, worker: Worker) -> float:
-        """For how many seconds from its `idle_since` a worker is kept that has nothing to do."""
+        """The seconds from its `idle_since` for which an idle worker is kept."""
 
     def wanted(self, worker: Worker, at: float) -> None:
         """There is work for an idle worker."""
@@ -29,66 +29,66 @@ class Keep(Protocol):
         """An idle worker is lost."""
 
     def bought(self, worker: Worker, at: float) -> None:
-        """A worker is bought for work that came at that moment."""
+        """A worker is bought for work that arrived at that moment."""
 
 
-class FixedKeep:
-    """The same time for all. See Keep."""
+class FixedKeepAlive:
+    """The same time for all workers. See KeepAlivePolicy."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     def fell_idle(self, worker: Worker) -> float:
-        """See Keep."""
+        """See KeepAlivePolicy."""
         return self._seconds
 
     def wanted(self, worker: Worker, at: float) -> None:
-        """See Keep."""
+        """See KeepAlivePolicy."""
 
     def released(self, worker: Worker) -> None:
-        """See Keep."""
+        """See KeepAlivePolicy."""
 
     def lost(self, worker: Worker, at: float) -> None:
-        """See Keep."""
+        """See KeepAlivePolicy."""
 
     def bought(self, worker: Worker, at: float) -> None:
-        """See Keep."""
+        """See KeepAlivePolicy."""
 
 
-class LearnedKeep:
-    """By `planner.reuse`, and nothing of its own. See Keep."""
+class LearnedKeepAlive:
+    """The times that the planner's `IdleGaps` learn from idle gaps. See KeepAlivePolicy."""
 
     def __init__(self, catalogue: Catalogue, at_most: float = AT_MOST_SECONDS) -> None:
         self._at_most = at_most
         self._instead_of = substitutes(catalogue.shapes)
-        self._stakes = {
+        self._costs = {
             shape.name: Stakes.of(shape.usd_per_hour, catalogue[shape.name].boot_seconds)
             for shape in catalogue.shapes.shapes
         }
-        self._reuse = IdleGaps()
+        self._idle_gaps = IdleGaps()
 
     def fell_idle(self, worker: Worker) -> float:
-        """See Keep."""
+        """See KeepAlivePolicy."""
         shape = worker.offering.shape
-        self._reuse.fell_idle(_name(worker), shape, worker.idle_since, self._stakes[shape], self._at_most)
-        return self._reuse.idle[_name(worker)].keep_seconds
+        self._idle_gaps.fell_idle(_name(worker), shape, worker.idle_since, self._costs[shape], self._at_most)
+        return self._idle_gaps.idle[_name(worker)].keep_seconds
 
     def wanted(self, worker: Worker, at: float) -> None:
-        """See Keep."""
-        self._reuse.wanted(_name(worker), at)
+        """See KeepAlivePolicy."""
+        self._idle_gaps.wanted(_name(worker), at)
 
     def released(self, worker: Worker) -> None:
-        """See Keep."""
-        self._reuse.let_go(_name(worker))
+        """See KeepAlivePolicy."""
+        self._idle_gaps.let_go(_name(worker))
 
     def lost(self, worker: Worker, at: float) -> None:
-        """See Keep."""
-        self._reuse.lost(_name(worker), at)
+        """See KeepAlivePolicy."""
+        self._idle_gaps.lost(_name(worker), at)
 
     def bought(self, worker: Worker, at: float) -> None:
-        """See Keep."""
-        self._reuse.follow(at, self._at_most)
-        self._reuse.bought(self._instead_of[worker.offering.shape], at)
+        """See KeepAlivePolicy."""
+        self._idle_gaps.follow(at, self._at_most)
+        self._idle_gaps.bought(self._instead_of[worker.offering.shape], at)
 
 
 def _name(worker: Worker) -> str:

@@ -1,4 +1,4 @@
-"""Equal jobs are placed together, as they would be one after the other."""
+"""Equal jobs are placed together as they would be one by one."""
 
 from dataclasses import replace
 
@@ -10,15 +10,15 @@ from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_examples import OFFERINGS, any_groups, any_rooms
+from packing_examples import OFFERINGS, any_bins, any_groups
 
 SETTINGS = Settings()
-EVERY_ROOM = 10_000
+EVERY_BIN = 10_000
 
 
 def filled(groups: list[Group], bins: list[Bin], times: int, at_once: int) -> Assignment:
-    """Each group's jobs so many times over, and so many of them at once."""
-    assignment = Assignment([replace(bin_) for bin_ in bins], OFFERINGS, SETTINGS, EVERY_ROOM)
+    """An assignment of each group's jobs `times` times, placed in batches of `at_once`."""
+    assignment = Assignment([replace(bin_) for bin_ in bins], OFFERINGS, SETTINGS, EVERY_BIN)
     for group in groups:
         new = cheapest_new(group, OFFERINGS, SETTINGS)
         if new is not None:
@@ -28,8 +28,8 @@ def filled(groups: list[Group], bins: list[Bin], times: int, at_once: int) -> As
     return assignment
 
 
-@given(any_groups(), any_rooms(), st.integers(1, 6))
-def test_equal_jobs_go_where_they_would_one_by_one(groups: list[Group], bins: list[Bin], times: int) -> None:
+@given(any_groups(), any_bins(), st.integers(1, 6))
+def test_equal_jobs_are_placed_as_they_would_be_one_by_one(groups: list[Group], bins: list[Bin], times: int) -> None:
     together, one_by_one = filled(groups, bins, times, at_once=100), filled(groups, bins, times, at_once=1)
     assert [each.offering.shape for each in together.bought] == [each.offering.shape for each in one_by_one.bought]
     for each, other in zip(together.placed, one_by_one.placed, strict=True):
@@ -38,20 +38,22 @@ def test_equal_jobs_go_where_they_would_one_by_one(groups: list[Group], bins: li
         assert each.usd == pytest.approx(other.usd)
 
 
-@given(any_groups(), any_rooms(), st.integers(1, 3))
-def test_rooms_that_are_alike_take_what_each_would_take_alone(groups: list[Group], bins: list[Bin], times: int) -> None:
-    alike = [replace(bin_, id=f"{bin_.id}-{time}") for bin_ in bins for time in range(times)]
-    apart = [bin_ if bin_.busy is OVER else replace(bin_, busy=replace(bin_.busy)) for bin_ in alike]
-    one, other = filled(groups, alike, times, at_once=100), filled(groups, apart, times, at_once=100)
-    assert [(each.job_id, each.room_ids) for each in one.placed] == [
-        (each.job_id, each.room_ids) for each in other.placed
+@given(any_groups(), any_bins(), st.integers(1, 3))
+def test_equal_bins_are_filled_as_different_ones_would_be(groups: list[Group], bins: list[Bin], times: int) -> None:
+    equal = [replace(bin_, id=f"{bin_.id}-{time}") for bin_ in bins for time in range(times)]
+    different = [bin_ if bin_.busy is OVER else replace(bin_, busy=replace(bin_.busy)) for bin_ in equal]
+    one, other = filled(groups, equal, times, at_once=100), filled(groups, different, times, at_once=100)
+    assert [(each.job_id, each.bin_ids) for each in one.placed] == [
+        (each.job_id, each.bin_ids) for each in other.placed
     ]
 
 
-@given(any_groups(), any_rooms(), st.floats(0.0, 10.0))
-def test_a_price_beyond_the_most_is_beyond_it_in_any_case(groups: list[Group], bins: list[Bin], most: float) -> None:
+@given(any_groups(), any_bins(), st.floats(0.0, 10.0))
+def test_a_marginal_cost_above_the_maximum_is_never_reported_below_it(
+    groups: list[Group], bins: list[Bin], most_usd: float
+) -> None:
     for bin_ in bins:
         for group in groups:
             if bin_.takes(group):
-                usd, at_most = bin_.price_of(group, SETTINGS), bin_.price_of(group, SETTINGS, most)
-                assert at_most == usd or (at_most > most and usd > most - 1e-9)
+                usd, at_most = bin_.marginal_usd(group, SETTINGS), bin_.marginal_usd(group, SETTINGS, most_usd)
+                assert at_most == usd or (at_most > most_usd and usd > most_usd - 1e-9)

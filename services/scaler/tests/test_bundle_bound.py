@@ -1,4 +1,4 @@
-"""How much jobs can save together."""
+"""The lower bound on the cost of bundles."""
 
 from random import Random
 
@@ -17,7 +17,7 @@ SETTINGS = Settings()
 
 
 @given(any_groups(), st.integers(0, 2**32))
-def test_no_jobs_on_a_worker_cost_less_than_is_promised(groups: list[Group], seed: int) -> None:
+def test_no_bundle_costs_less_than_its_lower_bound(groups: list[Group], seed: int) -> None:
     single = [group for group in groups if group.nodes == 1 and not group.exclusive]
     waiting = [
         Waiting(group, list(group.job_ids), *new)
@@ -38,6 +38,6 @@ def test_no_jobs_on_a_worker_cost_less_than_is_promised(groups: list[Group], see
             assert BundleBound.of(waiting).least_share(inside[0], offering, usd[0]) <= share + 1e-9
 
 
-def test_where_all_is_for_nothing_nothing_is_promised() -> None:
+def test_the_bound_of_free_jobs_is_zero() -> None:
     free = Waiting(Group(("1",), 4, 1.0, certain(0.0)), ["1"], 0.0, OFFERINGS[0])
     assert BundleBound.of([free]).least_share(free, OFFERINGS[0], 0.0) == 0.0

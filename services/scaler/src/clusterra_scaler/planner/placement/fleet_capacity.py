@@ -1,0 +1,107 @@
+"""The capacity of a fleet: which of its bins the jobs of a demand may use, while bins fill up."""
+
+from collections.abc import Callable, Sequence
+
+from clusterra_scaler.planner.packing.bins import Bin, with_capacity_for_any
+from clusterra_scaler.planner.packing.items import Group
+from clusterra_scaler.planner.placement.fleet_bins import FleetBin
+from clusterra_scaler.planner.placement.head_reservation import HeadReservation
+from clusterra_scaler.planner.placement.node_extra import ClosedNodes
+from clusterra_scaler.planner.requests.demand import Demand
+
+
+class FleetCapacity:
+    """The bins of a fleet, without those that are closed to a demand or drained for the head-job reservation."""
+
+    def __init__(
+        self,
+        fleet_bins: Sequence[FleetBin],
+        closed_nodes: ClosedNodes,
+        bin_after_boot: Callable[[FleetBin], Bin],
+        reservation: HeadReservation | None = None,
+    ) -> None:
+        """`bin_after_boot` makes of a bin what it will be once a new worker could have booted."""
+        self.fleet_bins = fleet_bins
+        self.reservation = reservation
+        self._closed_nodes = closed_nodes
+        self._bin_after_boot = bin_after_boot
+        self._ready = [fleet_bin for fleet_bin in fleet_bins if fleet_bin.ready and fleet_bin.bin.cpus >= 1]
+        self._freeing: list[FleetBin] | None = None
+        """The registered workers that have capacity by then; None until it is asked for."""
+
+    def is_head(self, demand: Demand) -> bool:
+        """Whether the head job is one of the demand's jobs."""
+        return self.reservation is not None and self.reservation.claim.job_id in demand.job_ids
+
+    def ready_for(self, demand: Demand, group: Group) -> list[FleetBin]:
+        """The bins in which Slurm can start a job now, in Slurm's order."""
+        usable = self._ready
+        if self.reservation is not None:
+            usable = [fleet_bin for fleet_bin in self._ready if self._may_use(fleet_bin, demand)]
+        closed = self._closed_nodes.closed_to(demand)
+        return [
+            fleet_bin for fleet_bin in usable if fleet_bin.bin.takes(group) and fleet_bin.place.worker not in closed
+        ]
+
+    def take_freeing(self, demand: Demand, group: Group, count: int) -> list[FleetBin]:
+        """Take capacity that nearly certainly frees up before a new worker could boot.
+
+        Returns a bin for each job of one node that gets some, `count` jobs at most.
+        """
+        if not count:
+            return []
+        if self._freeing is None:
+            drained = self.reservation.workers if self.reservation else ()
+            self._freeing = [
+                fleet_bin
+                for fleet_bin in self.fleet_bins
+                if fleet_bin.place.kind == "node" and fleet_bin.place.worker not in drained
+            ]
+            for fleet_bin in self._freeing:
+                fleet_bin.after_boot = self._bin_after_boot(fleet_bin)
+        closed = self._closed_nodes.closed_to(demand)
+        taken: list[FleetBin] = []
+        for fleet_bin in self._freeing:
+            if fleet_bin.place.worker in closed:
+                continue
+            after_boot = fleet_bin.after_boot
+            while len(taken) < count and after_boot and after_boot.takes(group):
+                after_boot.add(group)
+                taken.append(fleet_bin)
+        self._freeing = [each for each in self._freeing if each.after_boot and each.after_boot.cpus >= 1]
+        return taken
+
+    def coming_for(self, groups: Sequence[Group]) -> list[FleetBin]:
+        """The bins of coming workers that are not full for every group."""
+        coming = [fleet_bin for fleet_bin in self.fleet_bins if not fleet_bin.ready]
+        # Many of them share a template.
+        templates = set(map(id, with_capacity_for_any(groups, [fleet_bin.template for fleet_bin in coming])))
+        return [fleet_bin for fleet_bin in coming if id(fleet_bin.template) in templates]
+
+    def any_for(self, demand: Demand, group: Group) -> list[FleetBin]:
+        """The bins in which a job fits, also where it costs more than on a new worker and on closed nodes."""
+        return [
+            fleet_bin
+            for fleet_bin in self.fleet_bins
+            if fleet_bin.bin.takes(group)
+            and (fleet_bin.ready or fleet_bin.place.shape)
+            and self._may_use(fleet_bin, demand)
+        ]
+
+    def put(self, fleet_bin: FleetBin, group: Group) -> None:
+        """Fill one node's share of a job into a bin."""
+        fleet_bin.bin.add(group)
+        if fleet_bin.after_boot is not None:
+            fleet_bin.after_boot.add(group)
+        if fleet_bin.bin.cpus < 1 and fleet_bin in self._ready:
+            self._ready.remove(fleet_bin)
+
+    def admit(self, fleet_bin: FleetBin, demand: Demand) -> None:
+        """Open a worker to the demand's jobs."""
+        self._closed_nodes.admit(fleet_bin, demand)
+
+    def _may_use(self, fleet_bin: FleetBin, demand: Demand) -> bool:
+        """Workers that are drained for the reservation take the head job alone."""
+        return (
+            self.reservation is None or fleet_bin.place.worker not in self.reservation.workers or self.is_head(demand)
+        )
