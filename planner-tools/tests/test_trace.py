@@ -13,7 +13,7 @@ def jobs(folder: Path, *lines: str) -> list[Job]:
 
 
 def test_a_trace_of_18_columns_is_read(tmp_path: Path) -> None:
-    lines = ["; Version: 2.2", ";UnixStartTime: 1000000", "", plain(3, 50, 600, 8, limit=3600, kb=1024 * 1024, user=9)]
+    lines = ["; Version: 2.2", ";UnixStartTime: 1000000", "", plain(3, 50, 600, 8, limit=3600, kb=1024 * 1024)]
 
     trace = read(written(tmp_path, *lines)[0])
 

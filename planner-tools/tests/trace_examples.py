@@ -13,9 +13,9 @@ shapes:
 GIB = 2**30
 
 
-def plain(number: int, submit: int, run: int, processors: int, limit: int = -1, kb: int = -1, user: int = 1) -> str:
-    """A line of 18 columns; memory is in KB per processor."""
-    return f"{number} {submit} -1 {run} {processors} -1 -1 {processors} {limit} {kb} 1 {user} 1 1 1 -1 -1 -1"
+def plain(number: int, submit: int, run: int, processors: int, limit: int = -1, kb: int = -1) -> str:
+    """A line of 18 columns, of user 9; memory is in KB per processor."""
+    return f"{number} {submit} -1 {run} {processors} -1 -1 {processors} {limit} {kb} 1 9 1 1 1 -1 -1 -1"
 
 
 def with_request(number: int, submit: int, run: int, request: str, gib_per_node: float, processors: int = 1) -> str:

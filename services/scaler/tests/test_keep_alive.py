@@ -5,7 +5,7 @@ from clusterra_scaler.planner.estimates.kaplan_meier import survival
 from clusterra_scaler.planner.estimates.keep_alive import (
     LEARNED_FROM,
     MARGIN,
-    REMEMBERED,
+    MAX_GAPS,
     WAITING_USD_PER_HOUR,
     Gap,
     KeepAlive,
@@ -102,4 +102,4 @@ def test_an_earlier_scalers_choice_is_used_until_enough_gaps_were_observed() -> 
 
 @given(st.lists(st.builds(Gap, seconds, st.booleans()), max_size=500))
 def test_the_number_of_remembered_gaps_is_bounded(gaps: list[Gap]) -> None:
-    assert after(*gaps).gaps.get(SHAPE, ()) == tuple(gaps[-REMEMBERED:])
+    assert after(*gaps).gaps.get(SHAPE, ()) == tuple(gaps[-MAX_GAPS:])

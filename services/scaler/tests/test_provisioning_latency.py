@@ -4,8 +4,8 @@ import pytest
 from clusterra_scaler.planner.estimates.provisioning_latency import (
     GIVEN_UP_IN_A_ROW,
     MARGIN,
-    RELEARNED,
-    REMEMBERED,
+    MAX_REMEMBERED,
+    MIN_REGISTERED,
     ProvisioningLatency,
     ShapeLatency,
     p99,
@@ -56,8 +56,8 @@ def test_the_number_of_remembered_workers_is_bounded(history: list[tuple[bool, f
     times = ShapeLatency()
     for ended, each in history:
         times = times.with_registered(each) if ended else times.with_given_up(each)
-    assert len(times.registered) <= REMEMBERED
-    assert len(times.given_up) <= REMEMBERED
+    assert len(times.registered) <= MAX_REMEMBERED
+    assert len(times.given_up) <= MAX_REMEMBERED
 
 
 def test_only_a_slow_shape_gets_more_time() -> None:
@@ -73,7 +73,7 @@ def test_an_earlier_scalers_estimate_is_used_until_enough_workers_registered() -
     assert ProvisioningLatency(record).p99_seconds() == record
     assert latency(60.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 500
     assert latency(700.0, recorded=500.0).limit_seconds(SHAPE, POLICY) == MARGIN * 700
-    assert latency(*[60.0] * RELEARNED, recorded=500.0).limit_seconds(SHAPE, POLICY) == 480
+    assert latency(*[60.0] * MIN_REGISTERED, recorded=500.0).limit_seconds(SHAPE, POLICY) == 480
 
 
 def test_the_typical_latency_is_the_median() -> None:

@@ -72,7 +72,7 @@ class World:
         self._runs: dict[int, _Run] = {}
         self._workers: list[Worker] = []
         self._open: dict[int, Worker] = {}
-        self._order_due = False
+        self._window_open = False
         self._ended: list[JobRun] = []
         for job in jobs:
             self._push(job.submit, _Kind.SUBMIT, job)
@@ -83,12 +83,12 @@ class World:
         `progress` is called with the number of ended jobs.
         """
         while self._events:
-            self._now, kind, _, what = heapq.heappop(self._events)
-            self._happen(kind, what)
-            # React once to all events of one kind and moment.
+            self._now, kind, _, subject = heapq.heappop(self._events)
+            self._handle(kind, subject)
+            # React once to all events of a kind that happen at the same moment.
             if self._events and self._events[0][:2] == (self._now, kind):
                 continue
-            self._react(due=kind is _Kind.ORDER)
+            self._react(window_closed=kind is _Kind.ORDER)
             progress(len(self._ended))
         return Result(
             jobs=tuple(self._ended),
@@ -121,37 +121,37 @@ class World:
         """See policies.Orders."""
         for worker in workers:
             worker.book(job)
-            self._use(worker)
+            self._end_idle_gap(worker)
         self._booked[job.id] = workers
 
-    def _push(self, at: float, kind: _Kind, what: Job | _Run | Worker | None) -> None:
+    def _push(self, at: float, kind: _Kind, subject: Job | _Run | Worker | None) -> None:
         self._pushed += 1
-        heapq.heappush(self._events, (at, kind, self._pushed, what))
+        heapq.heappush(self._events, (at, kind, self._pushed, subject))
 
-    def _happen(self, kind: _Kind, what: Job | _Run | Worker | None) -> None:
-        match what:
-            case _Run() if not what.stopped:
-                self._end(what)
+    def _handle(self, kind: _Kind, subject: Job | _Run | Worker | None) -> None:
+        match subject:
+            case _Run() if not subject.stopped:
+                self._end(subject)
             case Job():
-                self._pending[what.id] = what
-            case Worker() if kind in (_Kind.GIVE_UP, _Kind.LOSS) and what.release is None:
-                self._lose(what)
+                self._pending[subject.id] = subject
+            case Worker() if kind in (_Kind.GIVE_UP, _Kind.LOSS) and subject.release is None:
+                self._lose(subject)
         if kind is _Kind.ORDER:
-            self._order_due = False
+            self._window_open = False
 
-    def _react(self, due: bool) -> None:
+    def _react(self, window_closed: bool) -> None:
         if self._pending:
             self._place()
         waiting = [job for job in self._pending.values() if job.id not in self._booked]
-        if waiting and (due or self._policy.batch_seconds == 0):
+        if waiting and (window_closed or self._policy.batch_seconds == 0):
             booked = [job for job in self._pending.values() if job.id in self._booked]
             coming = [worker for worker in self._open.values() if not worker.ready(self._now)]
             before = len(self._workers)
             self._policy.order(waiting, booked, coming, self, self._now)
             for worker in self._workers[before:]:
                 self._keep_alive.bought(worker, min((job.submit for job in worker.booked.values()), default=self._now))
-        elif waiting and not self._order_due:
-            self._order_due = True
+        elif waiting and not self._window_open:
+            self._window_open = True
             self._push(self._now + self._policy.batch_seconds, _Kind.ORDER, None)
         self._release_idle()
 
@@ -180,7 +180,7 @@ class World:
             worker.unbook(job, self._now)
         for worker in workers:
             worker.start(job, self._now)
-            self._use(worker)
+            self._end_idle_gap(worker)
         del self._pending[job.id]
         run = self._runs[job.id] = _Run(job, workers, self._now)
         self._policy.began(job, self._now)
@@ -221,7 +221,7 @@ class World:
         worker.release = self._now
         del self._open[worker.number]
 
-    def _use(self, worker: Worker) -> None:
+    def _end_idle_gap(self, worker: Worker) -> None:
         if self._kept_until.pop(worker.number, None) is not None:
             self._keep_alive.wanted(worker, self._now)
 

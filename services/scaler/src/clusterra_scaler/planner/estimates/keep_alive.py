@@ -16,9 +16,9 @@ from clusterra_contracts.identity import ShapeName
 from clusterra_scaler.planner.estimates.kaplan_meier import survival
 
 WAITING_USD_PER_HOUR = 10.0
-"""The value of nobody's waiting for a boot: well below the cost of an hour of a person's time, because most jobs wait
-unattended. It is the same for all shapes, so cheap workers are kept for longer than dear ones."""
-REMEMBERED = 200
+"""The cost of waiting for a boot: well below the cost of a person's time, because most jobs wait unattended. It is the
+same for all shapes, so cheap workers are kept for longer than dear ones."""
+MAX_GAPS = 200
 """Maximum number of gaps that are remembered of each shape, the latest ones."""
 LEARNED_FROM = 20
 """Minimum number of observed gaps before the estimate is used."""
@@ -81,7 +81,7 @@ class KeepAlive:
 
     def with_gap(self, shape: ShapeName, gap: Gap) -> Self:
         """A copy with one more gap of a worker of this shape."""
-        return replace(self, gaps={**self.gaps, shape: (*self.gaps.get(shape, ()), gap)[-REMEMBERED:]})
+        return replace(self, gaps={**self.gaps, shape: (*self.gaps.get(shape, ()), gap)[-MAX_GAPS:]})
 
     def choose(self, shape: ShapeName, costs: Stakes, at_most: float) -> tuple[Self, float]:
         """Choose how many seconds a worker is kept that falls idle now, and remember the choice.

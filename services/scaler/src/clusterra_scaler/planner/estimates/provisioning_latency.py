@@ -14,16 +14,16 @@ from pydantic import Field
 
 from clusterra_scaler.planner.estimates.kaplan_meier import survival
 
-REMEMBERED = 200
-"""Maximum number of registered workers that are remembered of each shape, and of given up ones: the latest."""
+MAX_REMEMBERED = 200
+"""Maximum number of latencies that are remembered of each shape, and of ages at which workers were given up."""
 MARGIN = 1.5
 """Factor on the 99th percentile: a boot may take that much longer than nearly all before it."""
-RELEARNED = 20
-"""Minimum number of observed boots before an earlier scaler's estimate is dropped."""
+MIN_REGISTERED = 20
+"""Minimum number of registered workers before an earlier scaler's estimate is dropped."""
 GIVEN_UP_IN_A_ROW = 3
-"""After this many given up in a row, the time limit is doubled: it may be what is too short."""
-PATIENCE_AT_MOST = 4
-"""The greatest factor by which the time limit is lengthened so."""
+"""Each time this many workers in a row were given up, the time limit doubles: it may be too short."""
+MAX_PATIENCE = 4
+"""The greatest factor by which those doublings lengthen the time limit."""
 
 _P99 = 0.99
 _ROUNDING = 1e-9
@@ -43,12 +43,12 @@ class ShapeLatency:
 
     def with_registered(self, seconds: float) -> Self:
         """A copy with one more worker that registered."""
-        registered = (*self.registered, seconds)[-REMEMBERED:]
+        registered = (*self.registered, seconds)[-MAX_REMEMBERED:]
         return replace(self, registered=registered, given_up_in_a_row=0, p99_seconds=p99(registered, self.given_up))
 
     def with_given_up(self, seconds: float) -> Self:
         """A copy with one more worker that was given up."""
-        given_up = (*self.given_up, seconds)[-REMEMBERED:]
+        given_up = (*self.given_up, seconds)[-MAX_REMEMBERED:]
         in_a_row = self.given_up_in_a_row + 1
         return replace(self, given_up=given_up, given_up_in_a_row=in_a_row, p99_seconds=p99(self.registered, given_up))
 
@@ -94,7 +94,7 @@ class ProvisioningLatency:
     def limit_seconds(self, shape: ShapeName, policy: ScalingPolicy) -> float:
         """The age at which an unregistered worker is given up: the policy's limit, or more where boots are slow."""
         doublings = self._of(shape).given_up_in_a_row // GIVEN_UP_IN_A_ROW
-        patience = min(2.0**doublings, PATIENCE_AT_MOST)
+        patience = min(2.0**doublings, MAX_PATIENCE)
         return max(policy.boot_timeout_seconds * patience, self.usual_seconds(shape))
 
     def usual_seconds(self, shape: ShapeName) -> float:
@@ -111,7 +111,7 @@ class ProvisioningLatency:
     def _p99(self, shape: ShapeName) -> float | None:
         times = self._of(shape)
         recorded = self.recorded.get(shape)
-        if recorded is None or len(times.registered) >= RELEARNED:
+        if recorded is None or len(times.registered) >= MIN_REGISTERED:
             return times.p99_seconds
         return max(recorded, times.p99_seconds or 0.0)
 

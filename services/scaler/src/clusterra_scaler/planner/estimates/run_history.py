@@ -42,7 +42,7 @@ class RunHistory:
         known = self._model.running
         gone, begun = known - running.keys(), running.keys() - known
         for job_id in sorted(gone):
-            # The first snapshot after a takeover does not tell when a job ended.
+            # The first snapshot after a takeover does not show when a job ended.
             if first or job_id in waiting:
                 self._model.abandon(job_id)
             else:

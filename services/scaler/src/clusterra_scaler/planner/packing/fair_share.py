@@ -1,7 +1,7 @@
 """Fair share by progressive filling: where the limits do not let all jobs be served, owners are served in turn.
 
-The next job is always one of the owner with the least so far. The head job, whose turn has come, is served before all
-others, and what it needs is reserved for it, as in EASY backfill.
+The next job is always one of the owner with the least so far. The head job is served before all others, and what it
+needs is reserved for it, as in EASY backfill.
 
 Progressive filling: D. Bertsekas, R. Gallager, Data Networks (1992), section 6.5.2. Dominant shares: A. Ghodsi et al.,
 Dominant Resource Fairness, NSDI (2011). EASY backfill: D. A. Lifka, The ANL/IBM SP Scheduling System, JSSPP (1995).

@@ -10,7 +10,7 @@ from clusterra_scaler.planner.packing.settings import Settings
 
 
 class TrialBin:
-    """Fills and prices as a Bin does, several times faster. The first job bears the boot.
+    """Fills and prices as a Bin does, in some 60 % of the time. The first job bears the boot.
 
     The search for bundles fills thousands of them per decision. So one call checks, prices and places a job, the value
     of the free capacity is carried from job to job, and the time that the worker is busy stays a number as long as it

@@ -22,7 +22,7 @@ from clusterra_scaler.planner.placement.node_extra import ClosedNodes
 from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.placement.plan import Place, Unmet
 from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape
-from clusterra_scaler.planner.placement.workloads import Workloads, waiting_ids
+from clusterra_scaler.planner.placement.workloads import Workloads, unbooked_job_ids
 from clusterra_scaler.planner.requests.demand import Demand
 
 GATHERING = "workers are bought for several jobs together in a moment"
@@ -52,7 +52,7 @@ class NewWorker:
     """A worker to buy, and the shares of jobs that it is bought for."""
 
     place: Place
-    turn: int
+    position: int
     """The position of the first demand that it is bought for, in queue order."""
     jobs: dict[JobId, int] = field(default_factory=dict)
 
@@ -105,7 +105,7 @@ class FleetAssignment:
         for job_id in demand.job_ids:
             for fleet_bin in self._booked_on.get(job_id, ()):
                 self._note(demand, fleet_bin.place)
-        job_ids, nodes = waiting_ids(demand, self._booked), demand.nodes
+        job_ids, nodes = unbooked_job_ids(demand, self._booked), demand.nodes
         if not job_ids:
             return
         group = self._workloads.group(demand, job_ids, nodes)
@@ -156,21 +156,21 @@ class FleetAssignment:
             Precedence(offers.usd_per_hour, reservation.claim if reservation else None),
         )
         self._unaffordable = frozenset(packing.unaffordable)
-        self._apply(packing, {id(group): turn for turn, group in enumerate(groups)}, coming)
+        self._apply(packing, {id(group): position for position, group in enumerate(groups)}, coming)
         self._settle_all(offers.catalogue)
 
-    def _apply(self, packing: Packing, turns: Mapping[int, int], coming: Mapping[str, FleetBin]) -> None:
-        """Record purchases and placements. `turns`: by a group's identity, the demand's position in queue order."""
+    def _apply(self, packing: Packing, positions: Mapping[int, int], coming: Mapping[str, FleetBin]) -> None:
+        """Record purchases and placements. `positions`: by a group's identity, the demand's position in queue order."""
         places = {shape: Place("new", "", shape) for shape in {each.offering.shape for each in packing.purchases}}
-        self.new = {each.id: NewWorker(places[each.offering.shape], len(turns)) for each in packing.purchases}
+        self.new = {each.id: NewWorker(places[each.offering.shape], len(positions)) for each in packing.purchases}
         for group, job_id, bins, _ in packing.placements:
-            turn = turns[id(group)]
-            waiting = self._waiting[turn]
+            position = positions[id(group)]
+            waiting = self._waiting[position]
             waiting.placed.append(job_id)
             for bin_ in bins:
                 new = self.new.get(bin_.id)
-                if new is not None and turn < new.turn:
-                    new.turn = turn
+                if new is not None and position < new.position:
+                    new.position = position
                 chosen = new or coming[bin_.id]
                 chosen.plan(job_id)
                 self._note(waiting.demand, chosen.place)
@@ -179,9 +179,9 @@ class FleetAssignment:
         """Settle the demands in queue order."""
         ahead: Counter[ShapeName] = Counter()
         # Only jobs at a limit need the purchases before them, and there may be ten thousand purchases.
-        new = deque(sorted(self.new.values(), key=attrgetter("turn")) if self._unaffordable else ())
-        for turn, waiting in enumerate(self._waiting):
-            while new and new[0].turn <= turn:
+        new = deque(sorted(self.new.values(), key=attrgetter("position")) if self._unaffordable else ())
+        for position, waiting in enumerate(self._waiting):
+            while new and new[0].position <= position:
                 ahead[new.popleft().place.shape] += 1
             if waiting.reserved or len(waiting.placed) < len(waiting.job_ids):
                 self._settle(waiting, catalogue, ahead)

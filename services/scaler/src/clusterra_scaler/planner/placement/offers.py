@@ -11,7 +11,7 @@ from clusterra_scaler.planner.estimates.provisioning_latency import Provisioning
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.packing.items import Offering
-from clusterra_scaler.planner.placement.workloads import offerings_of, owner
+from clusterra_scaler.planner.placement.workloads import fair_share_owner, offerings_of
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 
@@ -42,6 +42,6 @@ class Offers:
         costs = JobCosts(observation.snapshot, observation.binding)
         usd_per_hour: defaultdict[str, float] = defaultdict(float)
         for job in observation.snapshot.running or ():
-            usd_per_hour[owner(job.uid)] += costs.usd_per_hour(job)
+            usd_per_hour[fair_share_owner(job.uid)] += costs.usd_per_hour(job)
         boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
         return cls(catalogue, offerings, headroom, usd_per_hour, boot_seconds)

@@ -68,7 +68,7 @@ class Workloads:
             nodes=nodes,
             exclusive=need.exclusive,
             shapes=self._shapes(need.constraint),
-            owner=owner(demand.uid),
+            owner=fair_share_owner(demand.uid),
         )
 
     def running(self, job: RunningJob) -> Group:
@@ -111,12 +111,12 @@ class Shares:
         return self._made[first]
 
 
-def owner(uid: int) -> str:
+def fair_share_owner(uid: int) -> str:
     """The owner of a user's jobs in the fair share."""
     return str(uid)
 
 
-def waiting_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
+def unbooked_job_ids(demand: Demand, booked: Mapping[JobId, int]) -> list[JobId]:
     """The ids of the jobs without a booking, in queue order. An array's id stands once for each of its tasks.
 
     `booked` counts booked node shares by job.
