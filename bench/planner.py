@@ -40,7 +40,7 @@ from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
@@ -74,7 +74,7 @@ def cold(runs: int) -> dict[str, object]:
     placed = sum(each.usd for each in packing.placements)
     alone = 0.0
     for group in groups:
-        new = cheapest_new(group, OFFERINGS, Settings())
+        new = cheapest_new_worker(group, OFFERINGS, Settings())
         alone += new[0] * group.nodes * len(group.job_ids) if new is not None else 0.0
     return {
         **clock.figures(),
@@ -111,7 +111,7 @@ def decide_cold(runs: int) -> dict[str, object]:
         if run % 10 == 0:
             observation = LongQueue.of(VECTORS, JOBS, random.Random(run)).observation()
             history = RunHistory()
-            history.see(observation.snapshot)
+            history.observe(observation.snapshot)
         with clock():
             decision = decide(observation, FleetState.initial(START), ObservationHistory(), history)
     bought = 0 if decision.plan is None else sum(decision.plan.new.values())
@@ -122,7 +122,7 @@ def decide_again(runs: int) -> dict[str, object]:
     """The whole decision while all workers boot: `same` where nothing has changed, `more` with a few more jobs."""
     long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
     first, history = long_queue.observation(), RunHistory()
-    history.see(first.snapshot)
+    history.observe(first.snapshot)
     decided = decide(first, FleetState.initial(START), ObservationHistory(), history)
     long_queue.boot(decided.state)
     observation = long_queue.observation()
@@ -132,7 +132,7 @@ def decide_again(runs: int) -> dict[str, object]:
         with same():
             decide(observation, decided.state, decided.observation_history, history)
         later = long_queue.with_more(NEW_VECTORS, NEW_JOBS)
-        history.see(later.snapshot)
+        history.observe(later.snapshot)
         with more():
             decide(later, decided.state, decided.observation_history, history)
     return {"same": same.figures(), "more": more.figures(), "peak_mib": peak_mib(), "loop_ms": loop_ms()}
@@ -143,7 +143,7 @@ def decide_beside(runs: int) -> dict[str, object]:
     long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
     state, history = long_queue.works(WORKERS), RunHistory()
     observation = long_queue.observation()
-    history.see(observation.snapshot)
+    history.observe(observation.snapshot)
     clock = Clock()
     for _ in range(runs):
         with clock():

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from clusterra_scaler.planner.estimates.remaining_time import certain
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
@@ -56,9 +56,9 @@ def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Of
     """The workers bought when each job takes the first that has room, else the cheapest new one; the biggest first."""
     bins: list[Bin] = []
     for group in sorted(groups, key=lambda each: -each.cpus):
-        found = next((bin_ for bin_ in bins if bin_.takes(group)), None)
+        found = next((bin_ for bin_ in bins if bin_.fits(group)), None)
         if found is None:
-            new = cheapest_new(group, offerings, Settings(credit=0.0))
+            new = cheapest_new_worker(group, offerings, Settings(credit=0.0))
             if new is None:
                 raise ValueError(f"no shape holds job {group.job_ids[0]}")
             found = Bin.of("", new[1])

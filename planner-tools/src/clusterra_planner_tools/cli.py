@@ -142,13 +142,13 @@ def replay(
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     for bad in done.bad[:_NAMED]:
-        err.print(f"{file}:{bad.number}: no decision, and left out: {bad.reason}", highlight=False)
+        err.print(f"{file}:{bad.number}: not a decision, left out: {bad.reason}", highlight=False)
     if as_json:
         typer.echo(json.dumps({"file": str(file), "same": done.decisions - done.different, **asdict(done)}))
     else:
         typer.echo(
             f"{file}: {done.decisions - done.different} of {done.decisions} decisions are the same; "
-            f"{len(done.bad)} lines are none"
+            f"{len(done.bad)} lines are not decisions"
         )
     if done.different or not done.decisions:
         raise typer.Exit(1)

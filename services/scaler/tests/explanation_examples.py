@@ -18,7 +18,7 @@ from fleet_examples import START, observation, snapshot
 ADA = Viewer(user=SlurmUser(name="ada", uid=20001, gid=20001))
 """The owner of all jobs in these tests."""
 BOB = Viewer(user=SlurmUser(name="bob", uid=20002, gid=20002))
-LATENCY = ProvisioningLatency().with_ended("compute-xs", 60.0)
+LATENCY = ProvisioningLatency().with_registered("compute-xs", 60.0)
 
 
 def inputs_of(view: Observation, before: FleetState | None = None, **more: Any) -> ExplanationInputs:

@@ -52,7 +52,7 @@ def any_bins(draw: st.DrawFn) -> list[Bin]:
     for number in range(draw(st.integers(0, 5))):
         bin_ = Bin.of(f"open-{number}", draw(st.sampled_from(OFFERINGS)))
         for job in draw(any_groups()):
-            if bin_.takes(job):
+            if bin_.fits(job):
                 bin_.add(job)
         bins.append(bin_)
     return bins

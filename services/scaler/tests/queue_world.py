@@ -155,7 +155,7 @@ class World:
         if self._happens(self.faults.takeover):
             self._take_over()
         observation = Observation(self.binding, snapshot, self._edge_report, at(self.second))
-        self._history.see(snapshot)
+        self._history.observe(snapshot)
         decision = decide(observation, self.state, self._observation_history, self._history)
         assert_decision_invariants(observation, self.state, decision, self._history)
         for breaker in decision.state.breakers:

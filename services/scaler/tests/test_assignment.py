@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from clusterra_scaler.planner.estimates.remaining_time import OVER
 from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
 from hypothesis import given
@@ -20,7 +20,7 @@ def filled(groups: list[Group], bins: list[Bin], times: int, at_once: int) -> As
     """An assignment of each group's jobs `times` times, placed in batches of `at_once`."""
     assignment = Assignment([replace(bin_) for bin_ in bins], OFFERINGS, SETTINGS, EVERY_BIN)
     for group in groups:
-        new = cheapest_new(group, OFFERINGS, SETTINGS)
+        new = cheapest_new_worker(group, OFFERINGS, SETTINGS)
         if new is not None:
             job_ids = [f"{job_id}-{time}" for job_id in group.job_ids for time in range(times)]
             for begin in range(0, len(job_ids), at_once):
@@ -54,6 +54,6 @@ def test_a_marginal_cost_above_the_maximum_is_never_reported_below_it(
 ) -> None:
     for bin_ in bins:
         for group in groups:
-            if bin_.takes(group):
+            if bin_.fits(group):
                 usd, at_most = bin_.marginal_usd(group, SETTINGS), bin_.marginal_usd(group, SETTINGS, most_usd)
                 assert at_most == usd or (at_most > most_usd and usd > most_usd - 1e-9)

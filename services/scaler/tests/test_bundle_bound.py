@@ -4,7 +4,7 @@ from random import Random
 
 from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.packing.assignment import Waiting
-from clusterra_scaler.planner.packing.bins import cheapest_new
+from clusterra_scaler.planner.packing.bins import cheapest_new_worker
 from clusterra_scaler.planner.packing.bundle_bound import BundleBound
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
@@ -22,7 +22,7 @@ def test_no_bundle_costs_less_than_its_lower_bound(groups: list[Group], seed: in
     waiting = [
         Waiting(group, list(group.job_ids), *new)
         for group in single
-        if (new := cheapest_new(group, OFFERINGS, SETTINGS))
+        if (new := cheapest_new_worker(group, OFFERINGS, SETTINGS))
     ]
     jobs = [each for each in waiting for _ in each.job_ids]
     chance = Random(seed)

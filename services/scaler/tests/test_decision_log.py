@@ -101,7 +101,7 @@ def test_a_difference_is_reported(log_with_a_difference: Path) -> None:
     assert code == 1
     assert out.splitlines() == [
         f"{file}:2: acme.c1 at 2026-03-01T12:16:40+00:00: state.targets[0].replicas: 3 was logged, 1 is decided now",
-        f"{file}: 1 of 2 decisions are the same; 0 lines are none",
+        f"{file}: 1 of 2 decisions are the same; 0 lines are not decisions",
     ]
 
 
@@ -122,7 +122,7 @@ def test_unreadable_lines_are_reported_and_the_others_replayed(tmp_path: Path) -
     code, out, err = run_replay(file)
 
     assert code == 0
-    assert out == f"{file}: 1 of 1 decisions are the same; 3 lines are none\n"
+    assert out == f"{file}: 1 of 1 decisions are the same; 3 lines are not decisions\n"
     assert [each.partition(": ")[0] for each in err.splitlines()] == [f"{file}:{number}" for number in (1, 3, 4)]
     assert "cluster: Field required" in err
 
@@ -213,4 +213,4 @@ def test_a_record_after_an_incomplete_line_begins_a_new_line(tmp_path: Path) -> 
         log.append(replace(record(), shadow=True))
 
     code, out, _ = run_replay(file)
-    assert (code, out) == (0, f"{file}: 1 of 1 decisions are the same; 1 lines are none\n")
+    assert (code, out) == (0, f"{file}: 1 of 1 decisions are the same; 1 lines are not decisions\n")

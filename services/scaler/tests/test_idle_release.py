@@ -8,15 +8,15 @@ from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.rpc.slurm import Drain, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps
-from clusterra_scaler.planner.estimates.keep_alive import LEARNED_FROM, Gap, KeepAlive
+from clusterra_scaler.planner.estimates.keep_alive import MIN_GAPS, Gap, KeepAlive
 from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, CircuitBreaker
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import NOW, OUR_DRAIN, at, edge, group, node, observation, running, snapshot, state, target, worker
 
 NAMES = tuple(f"compute-xs-{number}" for number in range(1, 6))
-NEVER = (Gap(150.0, ended=False),) * LEARNED_FROM
-AFTER_40 = (Gap(40.0, ended=True),) * LEARNED_FROM
+NEVER = (Gap(150.0, ended=False),) * MIN_GAPS
+AFTER_40 = (Gap(40.0, ended=True),) * MIN_GAPS
 PACKING: dict[str, Any] = {"name": "packing"}
 
 

@@ -3,13 +3,13 @@
 import pytest
 from clusterra_scaler.planner.estimates.kaplan_meier import survival
 from clusterra_scaler.planner.estimates.keep_alive import (
-    LEARNED_FROM,
     MARGIN,
     MAX_GAPS,
+    MIN_GAPS,
     WAITING_USD_PER_HOUR,
     Gap,
     KeepAlive,
-    Stakes,
+    KeepAliveCosts,
     cheapest_seconds,
 )
 from hypothesis import given
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 SHAPE = "compute-xs"
 AT_MOST = 150.0
 seconds = st.floats(0, 1000)
-all_stakes = st.builds(Stakes.of, st.floats(0.01, 40), st.floats(1, 600))
+all_stakes = st.builds(KeepAliveCosts.of, st.floats(0.01, 40), st.floats(1, 600))
 
 
 def after(*gaps: Gap, learned: float | None = None) -> KeepAlive:
@@ -32,7 +32,7 @@ def ended(*gaps: float) -> tuple[Gap, ...]:
     return tuple(Gap(gap, ended=True) for gap in gaps)
 
 
-def usd(kept: float, gaps: tuple[Gap, ...], stakes: Stakes) -> float:
+def usd(kept: float, gaps: tuple[Gap, ...], stakes: KeepAliveCosts) -> float:
     """The mean cost of ended gaps when each worker is kept for `kept` seconds."""
     return sum(
         min(gap.seconds, kept) * stakes.usd_per_second + (gap.seconds > kept) * stakes.miss_usd for gap in gaps
@@ -46,7 +46,9 @@ def test_censored_durations_count_as_longer() -> None:
 
 
 @given(st.lists(seconds, min_size=1, max_size=60), all_stakes, st.floats(0, 1000), seconds)
-def test_no_other_keep_alive_time_costs_less(gaps: list[float], stakes: Stakes, at_most: float, other: float) -> None:
+def test_no_other_keep_alive_time_costs_less(
+    gaps: list[float], stakes: KeepAliveCosts, at_most: float, other: float
+) -> None:
     known = ended(*gaps)
     best = cheapest_seconds(known, stakes, at_most)
     assert 0 <= best <= at_most
@@ -58,7 +60,7 @@ def test_no_other_keep_alive_time_costs_less(gaps: list[float], stakes: Stakes, 
 
 
 @given(seconds, all_stakes)
-def test_without_observations_the_cost_is_at_most_twice_the_optimum(gap: float, stakes: Stakes) -> None:
+def test_without_observations_the_cost_is_at_most_twice_the_optimum(gap: float, stakes: KeepAliveCosts) -> None:
     kept = stakes.break_even_seconds(at_most=1e9)
     least = min(stakes.miss_usd, gap * stakes.usd_per_second)
     assert usd(kept, ended(gap), stakes) <= 2 * least * (1 + 1e-9) + (gap == 0) * stakes.miss_usd
@@ -67,24 +69,24 @@ def test_without_observations_the_cost_is_at_most_twice_the_optimum(gap: float, 
 def test_cheap_workers_are_kept_for_longer_than_dear_ones() -> None:
     """Half of the workers are used again after 100 s, the others never."""
     gaps = (*ended(*[100.0] * 10), *[Gap(AT_MOST, ended=False)] * 10)
-    cheap, dear = Stakes.of(0.1, boot_seconds=60), Stakes.of(30.0, boot_seconds=60)
+    cheap, dear = KeepAliveCosts.of(0.1, boot_seconds=60), KeepAliveCosts.of(30.0, boot_seconds=60)
     assert cheapest_seconds(gaps, cheap, AT_MOST) == pytest.approx(MARGIN * 100)
     assert cheapest_seconds(gaps, dear, AT_MOST) == 0
 
 
 def test_a_free_worker_is_kept_for_the_longest_time() -> None:
-    free = Stakes.of(0.0, boot_seconds=60)
+    free = KeepAliveCosts.of(0.0, boot_seconds=60)
     assert free.break_even_seconds(AT_MOST) == AT_MOST
     assert cheapest_seconds(ended(100.0, 120.0), free, AT_MOST) == pytest.approx(MARGIN * 120)
 
 
 def test_the_estimate_is_used_once_enough_gaps_were_observed() -> None:
-    stakes = Stakes.of(WAITING_USD_PER_HOUR, boot_seconds=60)
-    never = [Gap(AT_MOST, ended=False)] * LEARNED_FROM
+    stakes = KeepAliveCosts.of(WAITING_USD_PER_HOUR, boot_seconds=60)
+    never = [Gap(AT_MOST, ended=False)] * MIN_GAPS
     assert after(*never[1:]).choose(SHAPE, stakes, AT_MOST)[1] == pytest.approx(120)
     assert after(*never).choose(SHAPE, stakes, AT_MOST)[1] == 0
 
-    soon = ended(*[40.0] * LEARNED_FROM)
+    soon = ended(*[40.0] * MIN_GAPS)
     learned, kept = after(*soon).choose(SHAPE, stakes, AT_MOST)
     assert kept == pytest.approx(MARGIN * 40)
     assert learned.learned == {SHAPE: kept}
@@ -92,8 +94,8 @@ def test_the_estimate_is_used_once_enough_gaps_were_observed() -> None:
 
 
 def test_an_earlier_scalers_choice_is_used_until_enough_gaps_were_observed() -> None:
-    stakes = Stakes.of(WAITING_USD_PER_HOUR, boot_seconds=60)
-    never = [Gap(AT_MOST, ended=False)] * LEARNED_FROM
+    stakes = KeepAliveCosts.of(WAITING_USD_PER_HOUR, boot_seconds=60)
+    never = [Gap(AT_MOST, ended=False)] * MIN_GAPS
     assert after(*never[1:], learned=70).choose(SHAPE, stakes, AT_MOST) == (after(*never[1:], learned=70), 70)
     assert after(learned=70).choose(SHAPE, stakes, at_most=50)[1] == 50
     keep_alive, kept = after(*never, learned=70).choose(SHAPE, stakes, AT_MOST)

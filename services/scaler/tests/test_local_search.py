@@ -4,7 +4,7 @@ from collections import Counter
 
 from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.local_search import improve
 from clusterra_scaler.planner.packing.pack import pack
@@ -19,7 +19,7 @@ SETTINGS = Settings()
 def test_the_search_saves_or_changes_nothing(groups: list[Group], bins: list[Bin]) -> None:
     assignment = Assignment([bin_.copy() for bin_ in bins], OFFERINGS, SETTINGS, SETTINGS.trials)
     for group in groups:
-        new = cheapest_new(group, OFFERINGS, SETTINGS)
+        new = cheapest_new_worker(group, OFFERINGS, SETTINGS)
         if new is not None:
             assignment.place(Waiting(group, list(group.job_ids), *new), buy=True)
     before = {each.job_id: each for each in assignment.placed}
@@ -35,7 +35,7 @@ def test_the_search_saves_or_changes_nothing(groups: list[Group], bins: list[Bin
     for each in assignment.placed:
         for bin_ in each.bins:
             if bin_.order in bought:
-                assert bought[bin_.order].takes(each.group)
+                assert bought[bin_.order].fits(each.group)
                 bought[bin_.order].add(each.group)
     assert not any(bin_.empty for bin_ in bought.values())
     assert len({bin_.order for bin_ in assignment.bought}) == len(assignment.bought)

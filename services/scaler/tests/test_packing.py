@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from clusterra_scaler.planner.estimates.remaining_time import certain
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.pack import Packing, pack
 from clusterra_scaler.planner.packing.placement_predicate import rejects
@@ -44,7 +44,7 @@ def test_no_bin_is_overfilled_and_nodes_are_distinct(groups: list[Group], bins: 
         assert len(set(placement.bin_ids)) == len(placement.bin_ids) == group.nodes
         for name in placement.bin_ids:
             bin_ = fill[name]
-            assert bin_.takes(group)
+            assert bin_.fits(group)
             bin_.add(group)
             assert bin_.cpus >= 0
             assert bin_.memory_gib >= -1e-6
@@ -118,7 +118,7 @@ def test_a_packing_costs_at_most_a_new_worker_per_node(
     alone = 0.0
 
     for job_id, group in by_id(groups).items():
-        new = cheapest_new(group, OFFERINGS, settings)
+        new = cheapest_new_worker(group, OFFERINGS, settings)
         if new is not None:
             assert job_id not in packing.impossible
             alone += new[0] * group.nodes
@@ -134,7 +134,7 @@ def test_no_job_goes_where_the_placement_predicate_rejects_it(groups: list[Group
     opened = {bin_.id for bin_ in bins}
     for placement in packing.placements:
         group = jobs[placement.job_id]
-        new = cheapest_new(group, OFFERINGS, settings)
+        new = cheapest_new_worker(group, OFFERINGS, settings)
         assert new is not None
         for name in placement.bin_ids:
             assert name not in opened or not rejects(fill[name], group, new[0], settings)
@@ -190,7 +190,7 @@ def test_a_trial_bin_prices_as_a_bin_does(groups: list[Group], offering: Offerin
     boot_usd = offering.usd_per_second * offering.boot_seconds
     for group in groups:
         alone = replace(group, nodes=1, exclusive=False)
-        if bin_.takes(alone):
+        if bin_.fits(alone):
             usd = bin_.marginal_usd(alone, settings) + (boot_usd if bin_.empty else 0.0)
             assert trial.add(alone, usd - 1e-6) is None
             assert trial.add(alone) == pytest.approx(usd, abs=1e-9)

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.packing.bins import Bin
-from clusterra_scaler.planner.packing.fair_share import Claim, Precedence
+from clusterra_scaler.planner.packing.fair_share import HeadJob, Precedence
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.limits import Limits
 from clusterra_scaler.planner.packing.pack import pack
@@ -46,7 +46,7 @@ def test_each_job_is_placed_whole_or_reported(groups: list[Group], bins: list[Bi
         group = jobs[each.job_id]
         assert len(set(each.bin_ids)) == group.nodes
         for name in each.bin_ids:
-            assert fill[name].takes(group)
+            assert fill[name].fits(group)
             fill[name].add(group)
     used = {name for each in packing.placements for name in each.bin_ids}
     assert {each.id for each in packing.purchases} <= used
@@ -126,7 +126,7 @@ def test_what_the_head_job_needs_is_bought_for_no_other_job(
     job_id = data.draw(st.sampled_from(unaffordable))
     (group,) = (each for each in groups if job_id in each.job_ids)
     shape = next(each.shape for each in OFFERINGS if group.runs_on(each))
-    packing = pack(groups, bins, OFFERINGS, SETTINGS, limits, Precedence(head=Claim(job_id, shape)))
+    packing = pack(groups, bins, OFFERINGS, SETTINGS, limits, Precedence(head_job=HeadJob(job_id, shape)))
     bought = [each.offering for each in packing.purchases]
 
     jobs = sorted(job_id for each in groups for job_id in each.job_ids)

@@ -15,7 +15,7 @@ from clusterra_scaler.planner.observed.observation_history import ObservationHis
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement import packing_policy as packing_plan
 from clusterra_scaler.planner.placement.bookings import STARTS_WITHIN
-from clusterra_scaler.planner.placement.fleet_assignment import CAPPED, GATHERING
+from clusterra_scaler.planner.placement.fleet_assignment import BATCHING, CAPPED
 from clusterra_scaler.planner.placement.plan import Place, Plan
 from fleet_examples import (
     CATALOGUE,
@@ -170,7 +170,7 @@ def test_jobs_gather_before_workers_are_bought() -> None:
     fresh = group("1", cpus=2, first_submitted_at=at(NOW - 5))
     decision = first(look((fresh,), gather_seconds=10))
     assert not decision.changes
-    assert [each.reason for each in plan_of(decision).unmet] == [GATHERING]
+    assert [each.reason for each in plan_of(decision).unmet] == [BATCHING]
     assert first(look((fresh,), gather_seconds=5)).changes
 
 

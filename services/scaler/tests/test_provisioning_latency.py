@@ -22,7 +22,7 @@ seconds = st.floats(0, 2000)
 def latency(*ended: float, recorded: float | None = None) -> ProvisioningLatency:
     learned = ProvisioningLatency(recorded={} if recorded is None else {SHAPE: recorded})
     for each in ended:
-        learned = learned.with_ended(SHAPE, each)
+        learned = learned.with_registered(SHAPE, each)
     return learned
 
 
@@ -90,4 +90,4 @@ def test_the_limit_doubles_up_to_a_bound_while_no_worker_registers() -> None:
         learned = learned.with_given_up(SHAPE, learned.limit_seconds(SHAPE, POLICY))
         limits.append(learned.limit_seconds(SHAPE, POLICY))
     assert limits == [480, 480, 960, 960, 960, 1920, 1920, 1920, 1920, 1920, 1920, 1920]
-    assert learned.with_ended(SHAPE, 60.0).limit_seconds(SHAPE, POLICY) == 480
+    assert learned.with_registered(SHAPE, 60.0).limit_seconds(SHAPE, POLICY) == 480

@@ -27,50 +27,50 @@ def reached(history: RunHistory) -> int:
 
 def test_a_job_that_left_the_queue_has_ended() -> None:
     history = RunHistory()
-    history.see(queue_at(10, running("1", "a"), running("2", "a")))
+    history.observe(queue_at(10, running("1", "a"), running("2", "a")))
     assert (reached(history), ended(history)) == (2, 0)
-    history.see(queue_at(20, running("2", "a")))
+    history.observe(queue_at(20, running("2", "a")))
     assert (reached(history), ended(history)) == (2, 1)
 
 
 def test_a_requeued_job_is_censored() -> None:
     history = RunHistory()
-    history.see(queue_at(10, running("1_7", "a")))
-    history.see(queue_at(20, waits=("1_7",)))
+    history.observe(queue_at(10, running("1_7", "a")))
+    history.observe(queue_at(20, waits=("1_7",)))
     assert (reached(history), ended(history)) == (1, 0)
 
 
 def test_a_task_that_left_the_queue_has_ended_while_others_wait() -> None:
     history = RunHistory()
-    history.see(queue_at(10, running("1_7", "a"), waits=("1",)))
-    history.see(queue_at(20, waits=("1",)))
+    history.observe(queue_at(10, running("1_7", "a"), waits=("1",)))
+    history.observe(queue_at(20, waits=("1",)))
     assert ended(history) == 1
 
 
 def test_unreadable_and_older_snapshots_are_ignored() -> None:
     history = RunHistory()
-    history.see(queue_at(10, running("1", "a")))
-    history.see(snapshot((), None, taken=20))
+    history.observe(queue_at(10, running("1", "a")))
+    history.observe(snapshot((), None, taken=20))
 
-    history.see(queue_at(5))
+    history.observe(queue_at(5))
     assert ended(history) == 0
 
-    history.see(queue_at(30))
+    history.observe(queue_at(30))
     assert ended(history) == 1
 
 
 def test_the_next_scaler_continues_and_censors_jobs_that_left_meanwhile() -> None:
     history = RunHistory()
-    history.see(queue_at(10, running("1", "a"), running("2", "a")))
-    history.see(queue_at(20, running("2", "a"), running("3", "a")))
+    history.observe(queue_at(10, running("1", "a"), running("2", "a")))
+    history.observe(queue_at(20, running("2", "a"), running("3", "a")))
 
     again = unpacked_history(packed_history(history))
     assert again.counts == history.counts
 
-    again.see(queue_at(HOUR, running("3", "a")))
+    again.observe(queue_at(HOUR, running("3", "a")))
     assert (reached(again), ended(again)) == (3, 1)
 
-    again.see(queue_at(2 * HOUR))
+    again.observe(queue_at(2 * HOUR))
     assert ended(again) == 2
 
 
@@ -86,8 +86,8 @@ def test_the_estimate_follows_the_observed_run_times() -> None:
     job = running("1000", "a")
     for number in range(50):
         begun = job.model_copy(update={"job_id": str(number), "started_at": at(number * 1000.0)})
-        history.see(queue_at(number * 1000.0 + 1, begun))
-        history.see(queue_at(number * 1000.0 + 301))
+        history.observe(queue_at(number * 1000.0 + 1, begun))
+        history.observe(queue_at(number * 1000.0 + 301))
 
     likely = history.ends_within(job, at(0).timestamp(), 600.0)
 

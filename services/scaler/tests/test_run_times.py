@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from clusterra_scaler.planner.estimates.remaining_time import MIDDLES, OVER, Remaining, certain, expected, last
-from clusterra_scaler.planner.estimates.run_time_model import BINS, EDGES, Counts, RunTimeModel, age_bin
+from clusterra_scaler.planner.estimates.run_time_model import BINS, EDGES, RunTimeCounts, RunTimeModel, age_bin
 from clusterra_scaler.planner.estimates.run_times import KnownRunTimes, RunTimes, Traits, WallLimitRunTimes
 from clusterra_scaler.planner.estimates.settings import LearningSettings
 from hypothesis import given
@@ -62,7 +62,7 @@ def test_a_stored_model_gives_the_same_answers(history: list[tuple[Traits, float
     model = model_of(history, until)
     counts = model.counts
 
-    again = RunTimeModel(LearningSettings(), Counts.model_validate_json(counts.model_dump_json()))
+    again = RunTimeModel(LearningSettings(), RunTimeCounts.model_validate_json(counts.model_dump_json()))
     assert again.counts == counts
     assert again.remaining("new", ADA, 0.0) == model.remaining("new", ADA, 0.0)
 

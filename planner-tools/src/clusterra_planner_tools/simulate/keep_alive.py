@@ -4,7 +4,7 @@ from typing import Protocol
 
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps, substitutes
-from clusterra_scaler.planner.estimates.keep_alive import Stakes
+from clusterra_scaler.planner.estimates.keep_alive import KeepAliveCosts
 
 from clusterra_planner_tools.simulate.catalogue import Catalogue
 from clusterra_planner_tools.simulate.fleet import Worker
@@ -62,7 +62,7 @@ class LearnedKeepAlive:
         self._at_most = at_most
         self._instead_of = substitutes(catalogue.shapes)
         self._costs = {
-            shape.name: Stakes.of(shape.usd_per_hour, catalogue[shape.name].boot_seconds)
+            shape.name: KeepAliveCosts.of(shape.usd_per_hour, catalogue[shape.name].boot_seconds)
             for shape in catalogue.shapes.shapes
         }
         self._idle_gaps = IdleGaps()
@@ -75,11 +75,11 @@ class LearnedKeepAlive:
 
     def wanted(self, worker: Worker, at: float) -> None:
         """See KeepAlivePolicy."""
-        self._idle_gaps.wanted(_name(worker), at)
+        self._idle_gaps.work_arrived(_name(worker), at)
 
     def released(self, worker: Worker) -> None:
         """See KeepAlivePolicy."""
-        self._idle_gaps.let_go(_name(worker))
+        self._idle_gaps.release(_name(worker))
 
     def lost(self, worker: Worker, at: float) -> None:
         """See KeepAlivePolicy."""
@@ -87,7 +87,7 @@ class LearnedKeepAlive:
 
     def bought(self, worker: Worker, at: float) -> None:
         """See KeepAlivePolicy."""
-        self._idle_gaps.follow(at, self._at_most)
+        self._idle_gaps.expire_followed(at, self._at_most)
         self._idle_gaps.bought(self._instead_of[worker.offering.shape], at)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining, certain, last
 from clusterra_scaler.planner.estimates.run_times import RunTimes, Traits
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.placement_predicate import rejects
@@ -113,7 +113,7 @@ class PackingPolicy:
                 nodes=job.nodes,
                 exclusive=job.exclusive,
             )
-            new = cheapest_new(group, self._offerings, self._settings)
+            new = cheapest_new_worker(group, self._offerings, self._settings)
             if new is None:
                 raise ValueError(f"no shape holds job {job.id}: {job.cpus} CPUs and {job.memory_gib:g} GiB on one node")
             found = self._priced[job.id] = _Priced(group, new[0])

@@ -26,7 +26,7 @@ from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
-from clusterra_scaler.planner.placement.fleet_assignment import GATHERING
+from clusterra_scaler.planner.placement.fleet_assignment import BATCHING
 from clusterra_scaler.planner.requests.demand import unknown_reasons
 from clusterra_scaler.requests import SlurmRequests
 from clusterra_scaler.why import ExplanationService
@@ -168,7 +168,7 @@ class ControlLoop:
         """Make one decision and act on it. The first decision under a lease or in a mode is always logged."""
         observation = Observation(self._binding, snapshot, self._edge, now())
         state, observation_history = self._with_answers(recorded).state, self._observation_history
-        self._run_history.see(snapshot)
+        self._run_history.observe(snapshot)
         with DECIDE_SECONDS.time():
             decision = decide(observation, state, observation_history, self._run_history)
         self._observation_history = decision.observation_history
@@ -180,7 +180,7 @@ class ControlLoop:
         else:
             worth_logging = first or bool(decision.changes) or decision.state.write_ahead != recorded.state.write_ahead
             recorded = await self._carry_out(recorded, decision)
-        self._gathering = decision.plan is not None and any(each.reason == GATHERING for each in decision.plan.unmet)
+        self._gathering = decision.plan is not None and any(each.reason == BATCHING for each in decision.plan.unmet)
         self._explanations.on_decision(observation, decision, shadow=shadow)
         if worth_logging:
             self._log(decision, shadow=shadow)
@@ -193,9 +193,9 @@ class ControlLoop:
         return recorded
 
     async def _store_run_history(self) -> None:
-        if self._run_history.changed and time.monotonic() - self._run_history_stored_at >= STORE_HISTORY_SECONDS:
+        if self._run_history.unsaved and time.monotonic() - self._run_history_stored_at >= STORE_HISTORY_SECONDS:
             await self._fleets.store_history(self._ref, self._run_history)
-            self._run_history.changed = False
+            self._run_history.unsaved = False
             self._run_history_stored_at = time.monotonic()
 
     async def _carry_out(self, recorded: Recorded, decision: Decision) -> Recorded:

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.estimates.run_time_model import Counts
+from clusterra_scaler.planner.estimates.run_time_model import RunTimeCounts
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
@@ -26,7 +26,7 @@ class DecisionInputs:
     observation: Annotated[Observation, Field(alias="seen")]
     state: FleetState
     observation_history: Annotated[ObservationHistory, Field(alias="sightings")]
-    run_times: Counts = field(default_factory=Counts)
+    run_times: RunTimeCounts = field(default_factory=RunTimeCounts)
 
     def decide(self) -> Decision:
         """Make the decision from these inputs."""

@@ -7,7 +7,7 @@ from clusterra_runtime.store.item import Value
 from pydantic import TypeAdapter, ValidationError
 
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.estimates.run_time_model import Counts
+from clusterra_scaler.planner.estimates.run_time_model import RunTimeCounts
 from clusterra_scaler.planner.observed.state import FleetState
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,7 @@ def unpacked_history(value: Value) -> RunHistory:
     """Read a stored history. An unreadable one is replaced by an empty one: relearning it only costs a little money."""
     try:
         compressed = _BYTES.validate_python(value, strict=True)
-        return RunHistory(Counts.model_validate_json(zlib.decompress(compressed)))
+        return RunHistory(RunTimeCounts.model_validate_json(zlib.decompress(compressed)))
     except (ValidationError, zlib.error) as error:
         log.warning("run_times_unreadable", reason=str(error), consequence="they are learned anew")
         return RunHistory()

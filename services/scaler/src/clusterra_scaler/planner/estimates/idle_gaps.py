@@ -17,7 +17,7 @@ from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue
 from pydantic import Field
 
-from clusterra_scaler.planner.estimates.keep_alive import Gap, KeepAlive, Stakes
+from clusterra_scaler.planner.estimates.keep_alive import Gap, KeepAlive, KeepAliveCosts
 from clusterra_scaler.planner.requests import gres
 
 MAX_FOLLOWED = 200
@@ -47,29 +47,31 @@ class IdleGaps:
     released: dict[WorkerName, IdleWorker] = field(default_factory=dict)
     """In the order of their release."""
 
-    def copied(self) -> "IdleGaps":
+    def copy(self) -> "IdleGaps":
         """A copy that can be changed by itself."""
         return IdleGaps(self.keep_alive, dict(self.idle), dict(self.released))
 
-    def fell_idle(self, name: WorkerName, shape: ShapeName, since: float, stakes: Stakes, at_most: float) -> None:
+    def fell_idle(
+        self, name: WorkerName, shape: ShapeName, since: float, costs: KeepAliveCosts, at_most: float
+    ) -> None:
         """Record that a worker has no work any more, and choose its keep-alive time of at most `at_most` seconds."""
-        self.keep_alive, seconds = self.keep_alive.choose(shape, stakes, at_most)
+        self.keep_alive, seconds = self.keep_alive.choose(shape, costs, at_most)
         self.idle[name] = IdleWorker(shape, since, seconds)
 
-    def wanted(self, name: WorkerName, at: float) -> None:
+    def work_arrived(self, name: WorkerName, at: float) -> None:
         """Record that there is work for a worker. This changes nothing if it was neither idle nor released."""
         worker = self.idle.pop(name, None) or self.released.pop(name, None)
         if worker is not None:
             self._learn(worker, Gap(max(at - worker.since, 0.0), ended=True))
 
-    def let_go(self, name: WorkerName) -> None:
+    def release(self, name: WorkerName) -> None:
         """Record that an idle worker is released."""
         self.released[name] = self.idle.pop(name)
         if len(self.released) > MAX_FOLLOWED:
             oldest = self.released.pop(next(iter(self.released)))
             self._learn(oldest, Gap(oldest.keep_seconds, ended=False))
 
-    def back(self, name: WorkerName) -> None:
+    def reinstate(self, name: WorkerName) -> None:
         """Record that a worker is idle. A released one goes on being idle as before: its drain was cancelled."""
         if name in self.released:
             self.idle[name] = self.released.pop(name)
@@ -90,9 +92,9 @@ class IdleGaps:
             if worker.shape in instead_of and worker.since + worker.keep_seconds <= at
         ]
         if missed:
-            self.wanted(max(missed)[1], at)
+            self.work_arrived(max(missed)[1], at)
 
-    def follow(self, at: float, at_most: float) -> None:
+    def expire_followed(self, at: float, at_most: float) -> None:
         """Drop released workers without work for `at_most` seconds: no worker would have been kept for longer."""
         for name in [name for name, worker in self.released.items() if at - worker.since > at_most]:
             self._learn(self.released.pop(name), Gap(at_most, ended=False))

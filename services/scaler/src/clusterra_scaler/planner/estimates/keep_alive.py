@@ -20,7 +20,7 @@ WAITING_USD_PER_HOUR = 10.0
 same for all shapes, so cheap workers are kept for longer than dear ones."""
 MAX_GAPS = 200
 """Maximum number of gaps that are remembered of each shape, the latest ones."""
-LEARNED_FROM = 20
+MIN_GAPS = 20
 """Minimum number of observed gaps before the estimate is used."""
 MARGIN = 1.1
 """Factor on the estimated time: the next gap may be a little longer than those before it."""
@@ -36,7 +36,7 @@ class Gap(NamedTuple):
     """Whether there was work for it then; otherwise the observation is censored."""
 
 
-class Stakes(NamedTuple):
+class KeepAliveCosts(NamedTuple):
     """The two costs of ski rental: keeping a worker, and a miss."""
 
     usd_per_second: float
@@ -55,7 +55,7 @@ class Stakes(NamedTuple):
 
 # Many workers of a shape may fall idle at the same moment.
 @lru_cache(maxsize=64)
-def cheapest_seconds(gaps: tuple[Gap, ...], costs: Stakes, at_most: float) -> float:
+def cheapest_seconds(gaps: tuple[Gap, ...], costs: KeepAliveCosts, at_most: float) -> float:
     """The keep-alive time within [0, at_most] of least expected cost, if future gaps are distributed as these are."""
     best, least_usd = 0.0, costs.miss_usd
     idle_seconds, longer_before, before = 0.0, 1.0, 0.0
@@ -83,13 +83,13 @@ class KeepAlive:
         """A copy with one more gap of a worker of this shape."""
         return replace(self, gaps={**self.gaps, shape: (*self.gaps.get(shape, ()), gap)[-MAX_GAPS:]})
 
-    def choose(self, shape: ShapeName, costs: Stakes, at_most: float) -> tuple[Self, float]:
+    def choose(self, shape: ShapeName, costs: KeepAliveCosts, at_most: float) -> tuple[Self, float]:
         """Choose how many seconds a worker is kept that falls idle now, and remember the choice.
 
         An earlier scaler's choice is used until enough gaps were observed.
         """
         gaps = self.gaps.get(shape, ())
-        if len(gaps) >= LEARNED_FROM:
+        if len(gaps) >= MIN_GAPS:
             seconds = cheapest_seconds(gaps, costs, at_most)
             return replace(self, learned={**self.learned, shape: seconds}), seconds
         if shape in self.learned:

@@ -64,7 +64,7 @@ class ProvisioningLatency:
     """The 99th percentiles that an earlier scaler recorded."""
     times: Mapping[ShapeName, ShapeLatency] = field(default_factory=dict)
 
-    def with_ended(self, shape: ShapeName, seconds: float) -> Self:
+    def with_registered(self, shape: ShapeName, seconds: float) -> Self:
         """A copy with one more worker that registered."""
         return replace(self, times={**self.times, shape: self._of(shape).with_registered(seconds)})
 
@@ -95,9 +95,9 @@ class ProvisioningLatency:
         """The age at which an unregistered worker is given up: the policy's limit, or more where boots are slow."""
         doublings = self._of(shape).given_up_in_a_row // GIVEN_UP_IN_A_ROW
         patience = min(2.0**doublings, MAX_PATIENCE)
-        return max(policy.boot_timeout_seconds * patience, self.usual_seconds(shape))
+        return max(policy.boot_timeout_seconds * patience, self.padded_p99_seconds(shape))
 
-    def usual_seconds(self, shape: ShapeName) -> float:
+    def padded_p99_seconds(self, shape: ShapeName) -> float:
         """The time within which nearly every worker registers, margin included; 0 before any observation."""
         return MARGIN * (self._p99(shape) or 0.0)
 

@@ -3,7 +3,7 @@
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining
-from clusterra_scaler.planner.estimates.run_time_model import Counts, RunTimeModel
+from clusterra_scaler.planner.estimates.run_time_model import RunTimeCounts, RunTimeModel
 from clusterra_scaler.planner.estimates.run_times import Traits
 from clusterra_scaler.planner.estimates.settings import LearningSettings
 from clusterra_scaler.planner.requests.demand import DEFAULT_MEMORY_MIB_PER_CPU, Demand
@@ -14,19 +14,19 @@ MIB_PER_GIB = 1024
 class RunHistory:
     """The run times of one cluster's jobs. The answers depend on `counts` alone, which outlive a scaler."""
 
-    def __init__(self, counts: Counts | None = None) -> None:
+    def __init__(self, counts: RunTimeCounts | None = None) -> None:
         self._model = RunTimeModel(LearningSettings(), counts)
         self._generation = 0
         self._of_pending: dict[Traits, Remaining] = {}
-        self.changed = False
+        self.unsaved = False
         """Whether `counts` have changed since they were last stored. The storing part resets it."""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RunTimeCounts:
         """What must be stored."""
         return self._model.counts
 
-    def see(self, snapshot: QueueSnapshot) -> None:
+    def observe(self, snapshot: QueueSnapshot) -> None:
         """Learn from a snapshot. An older one, or one whose lists could not be read, is ignored.
 
         A job that neither runs nor waits any more has ended. How it ended does not matter: its worker was needed for
@@ -54,7 +54,7 @@ class RunHistory:
         if gone or begun or self._model.counted_at != counted_at:
             self._model.clear_curves()
             self._of_pending.clear()
-            self.changed = True
+            self.unsaved = True
 
     def of_pending(self, demand: Demand) -> Remaining:
         """The run time of a pending job."""

@@ -62,7 +62,7 @@ class Running(Wire):
     keys: tuple[HistoryKey, ...]
 
 
-class Counts(Wire):
+class RunTimeCounts(Wire):
     """All that was learned; stored, it lets another scaler continue."""
 
     histories: tuple[History, ...] = ()
@@ -111,8 +111,8 @@ class SurvivalCurve(NamedTuple):
 class RunTimeModel:
     """Estimates run times from the jobs that began and ended before. See RunTimes."""
 
-    def __init__(self, settings: LearningSettings, counts: Counts | None = None) -> None:
-        counts = counts or Counts()
+    def __init__(self, settings: LearningSettings, counts: RunTimeCounts | None = None) -> None:
+        counts = counts or RunTimeCounts()
         self._settings = settings
         self._histograms = {
             each.key: _Histogram(_padded(each.reached), _padded(each.ended)) for each in counts.histories
@@ -122,9 +122,9 @@ class RunTimeModel:
         self._counted_at = -math.inf
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RunTimeCounts:
         """What must be stored."""
-        return Counts(
+        return RunTimeCounts(
             histories=tuple(
                 History(key=key, reached=_trimmed(histogram.reached), ended=_trimmed(histogram.ended))
                 for key, histogram in self._histograms.items()

@@ -102,7 +102,7 @@ def _exceeds_launch_time(stuck: Stuck, edge: Edge, reported_at: datetime, latenc
     """Whether at least one of the stuck workers has been booting for longer than a launch takes."""
     launch_seconds = LAUNCH_SECONDS
     if not edge.sees_machines:
-        launch_seconds = max(launch_seconds, latency.usual_seconds(stuck.shape))
+        launch_seconds = max(launch_seconds, latency.padded_p99_seconds(stuck.shape))
     ages = [
         (reported_at - worker.started_at).total_seconds()
         for worker in edge.workers or ()

@@ -89,7 +89,7 @@ class Registrations:
         for name, each in self.unregistered.items():
             if name in alive:
                 if each.started_under_observation:
-                    latency = latency.with_ended(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
+                    latency = latency.with_registered(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
             elif name not in active and each.overdue_in is not None:
                 latency = latency.with_given_up(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
         shapes = {worker.shape for worker in active.values()}

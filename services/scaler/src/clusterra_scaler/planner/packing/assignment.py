@@ -115,7 +115,7 @@ class Assignment:
                 usd += new_usd
             self.assign(group, waiting.job_ids[placed], tuple(bins), usd)
             for bin_ in bins:
-                if bin_.takes(group) and (added_usd := bin_.marginal_usd(group, self.settings, new_usd)) <= new_usd:
+                if bin_.fits(group) and (added_usd := bin_.marginal_usd(group, self.settings, new_usd)) <= new_usd:
                     heappush(candidates, (added_usd, bin_.order, bin_))
             placed += 1
         del waiting.job_ids[:placed]
@@ -137,7 +137,7 @@ class Assignment:
                 self.assign(group, job_ids[placed], first, nodes * usd)
                 prices.append(nodes * usd)
                 placed += 1
-                usd = first[0].marginal_usd(group, self.settings) if first[0].takes(group) else math.inf
+                usd = first[0].marginal_usd(group, self.settings) if first[0].fits(group) else math.inf
             times = (len(job_ids) - placed) // len(prices)
             copies = self._copies(first[0], times * nodes)
             for number in range(times):
@@ -171,7 +171,7 @@ class Assignment:
         candidates: list[Priced] = []
         for equals in tried:
             bin_ = next(iter(equals.values()))
-            if bin_.content_id < rejected_below or not bin_.takes(group):
+            if bin_.content_id < rejected_below or not bin_.fits(group):
                 continue
             usd = bin_.marginal_usd(group, self.settings, new_usd)
             if usd <= new_usd:

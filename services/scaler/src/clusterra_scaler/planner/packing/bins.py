@@ -37,7 +37,7 @@ class Bin:
         """Another bin with the same contents."""
         return Bin(self.id, self.offering, self.cpus, self.memory_gib, self.gpus, self.empty, self.exclusive, self.busy)
 
-    def takes(self, group: Group) -> bool:
+    def fits(self, group: Group) -> bool:
         """Whether one node's share of a job of the group fits."""
         return (
             group.cpus <= self.cpus
@@ -93,7 +93,9 @@ def with_capacity_for_any(groups: Sequence[Group], bins: Iterable[Bin]) -> list[
     return [bin_ for bin_ in bins if bin_.cpus >= cpus and bin_.memory_gib >= memory_gib and not bin_.exclusive]
 
 
-def cheapest_new(group: Group, offerings: Iterable[Offering], settings: Settings) -> tuple[float, Offering] | None:
+def cheapest_new_worker(
+    group: Group, offerings: Iterable[Offering], settings: Settings
+) -> tuple[float, Offering] | None:
     """The cheapest new worker for one node's share of a job alone: the USD it would add, boot included, and its shape.
 
     None when no shape holds it.

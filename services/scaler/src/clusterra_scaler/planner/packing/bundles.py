@@ -57,7 +57,7 @@ def buy_bundles(waiting: Sequence[Waiting], assignment: Assignment, order: Order
             # Jobs that still wait in the end are tried on all open bins.
             continue
         for jobs in waiting:
-            if jobs.job_ids and bin_.takes(jobs.group):
+            if jobs.job_ids and bin_.fits(jobs.group):
                 # Older bins have rejected these jobs. Only a job of several nodes may now find enough bins.
                 assignment.place(jobs, bin_ if jobs.group.nodes == 1 else None)
 

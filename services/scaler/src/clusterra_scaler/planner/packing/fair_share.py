@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
 from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.limits import Limits
 from clusterra_scaler.planner.packing.slot_price import with_slot_price
@@ -23,7 +23,7 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class HeadJob:
     """The head job. What it needs is bought for no other job, even while the job itself cannot have it yet."""
 
     job_id: str
@@ -37,7 +37,7 @@ class Precedence:
 
     usd_per_hour: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The cost of each owner's running jobs."""
-    head: Claim | None = None
+    head_job: HeadJob | None = None
 
 
 NO_PRECEDENCE = Precedence()
@@ -59,14 +59,14 @@ class LimitedBuyer:
     def place(self, group: Group, job_id: str, assignment: Assignment) -> tuple[Bin, ...]:
         """Place the job and return its bins; an empty tuple where too few bins are cheap and too few may be bought."""
         if id(group) not in self._cheapest:
-            self._cheapest[id(group)] = cheapest_new(group, self._affordable, assignment.settings)
+            self._cheapest[id(group)] = cheapest_new_worker(group, self._affordable, assignment.settings)
         new = self._cheapest[id(group)]
         usd, offering = new or self._unlimited_cheapest(group, assignment)
         # A job of one node that can have a new worker lacks none: open bins need not be counted.
         always_served = new is not None and group.nodes == 1
         missing = 0 if always_served else group.nodes - len(assignment.candidates(group, usd, group.nodes))
         if missing > 1:
-            new = cheapest_new(group, self._affordable_of(missing), assignment.settings)
+            new = cheapest_new_worker(group, self._affordable_of(missing), assignment.settings)
             offering = new[1] if new else offering
         if missing > 0 and new is None:
             return ()
@@ -84,7 +84,7 @@ class LimitedBuyer:
     def _unlimited_cheapest(self, group: Group, assignment: Assignment) -> tuple[float, Offering]:
         """The cheapest new worker if nothing were limited; some shape holds the job."""
         offerings = list(self._slot_priced.values())
-        return cheapest_new(group, offerings, assignment.settings) or (0.0, offerings[0])
+        return cheapest_new_worker(group, offerings, assignment.settings) or (0.0, offerings[0])
 
     def _affordable_of(self, count: int) -> list[Offering]:
         """The offerings, slot price included, of which `count` workers may be bought."""
@@ -111,15 +111,15 @@ def fill_progressively(
     unserved: list[str] = []
     exhausted: set[int] = set()
     """The groups, by identity, for which nothing more can be bought."""
-    head = precedence.head
+    head_job = precedence.head_job
     for group in groups:
         for job_id in group.job_ids:
-            if head is not None and job_id == head.job_id:
+            if head_job is not None and job_id == head_job.job_id:
                 if not buyer.place(group, job_id, assignment):
-                    buyer.reserve(group, head.shape, assignment)
+                    buyer.reserve(group, head_job.shape, assignment)
                     unserved.append(job_id)
                 # The tasks of an array share an id; the first of them is the head job.
-                head = None
+                head_job = None
             else:
                 queues.setdefault(group.owner, deque()).append((group, job_id))
     owners = [(precedence.usd_per_hour.get(owner, 0.0), number, owner) for number, owner in enumerate(queues)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
-from clusterra_scaler.planner.packing.bins import cheapest_new
+from clusterra_scaler.planner.packing.bins import cheapest_new_worker
 from clusterra_scaler.planner.packing.bundles import Order, buy_bundles, longest_first
 from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Group, Offering
 from clusterra_scaler.planner.packing.settings import Settings
@@ -114,7 +114,7 @@ def _repacked(
     for worker in old:
         for group, job_id in worker.jobs:
             if id(group) not in by_group:
-                new = cheapest_new(group, perturbed, settings)
+                new = cheapest_new_worker(group, perturbed, settings)
                 if new is None:
                     raise ValueError(f"job {job_id} was placed on a worker, but no shape holds it")
                 by_group[id(group)] = Waiting(group, [], *new)

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from clusterra_scaler.planner.packing.assignment import Assignment, Placed, Waiting
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new, with_capacity_for_any
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker, with_capacity_for_any
 from clusterra_scaler.planner.packing.bundles import buy_bundles
 from clusterra_scaler.planner.packing.fair_share import NO_PRECEDENCE, LimitedBuyer, Precedence, fill_progressively
 from clusterra_scaler.planner.packing.items import Group, Offering
@@ -98,12 +98,12 @@ def pack(
     too_many = limits.workers is not None and len(assignment.bought) > limits.workers
     prices = slot_prices(offerings) if too_many else ()
     slot_usd = 0.0
-    if precedence.head is None and len(assignment.placed) <= MAX_JOBS_REPACKED:
+    if precedence.head_job is None and len(assignment.placed) <= MAX_JOBS_REPACKED:
         for slot_usd in prices:
             assignment, left = problem.pack_together(slot_usd)
             if problem.allows(assignment):
                 break
-    if precedence.head is None and problem.allows(assignment):
+    if precedence.head_job is None and problem.allows(assignment):
         unaffordable: tuple[str, ...] = ()
         queue = [group for group in left if id(group) not in impossible_ids]
         if queue:
@@ -135,7 +135,7 @@ def _fill(groups: Iterable[Group], assignment: Assignment) -> list[Group]:
     waiting: list[Waiting] = []
     left: list[Group] = []
     for group in groups:
-        new = cheapest_new(group, assignment.offerings, assignment.settings)
+        new = cheapest_new_worker(group, assignment.offerings, assignment.settings)
         if new is None:
             left.append(group)
             continue

@@ -26,7 +26,7 @@ _WHOLE_SECONDS = timedelta(seconds=1)
 """The resolution of Slurm's timestamps."""
 
 
-def standing(
+def valid_bookings(
     bookings: Sequence[Booking], demands: Sequence[Demand], supply: Supply, observation: Observation
 ) -> tuple[Booking, ...]:
     """The bookings that are still valid, the oldest first: their workers come and their jobs still wait.

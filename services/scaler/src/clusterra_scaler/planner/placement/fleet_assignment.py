@@ -1,7 +1,7 @@
 """Assigns pending jobs to the fleet: jobs that start now, and jobs that wait for coming or new workers."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -10,22 +10,20 @@ from clusterra_contracts.shapes import Catalogue
 
 from clusterra_scaler.planner.observed.booking import Booking
 from clusterra_scaler.planner.observed.observation import Observation
-from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.fair_share import Precedence
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import Packing, pack
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.placement.fleet_bins import FleetBin
 from clusterra_scaler.planner.placement.fleet_capacity import FleetCapacity
-from clusterra_scaler.planner.placement.head_reservation import CappedJob, HeadReservation
-from clusterra_scaler.planner.placement.node_extra import ClosedNodes
+from clusterra_scaler.planner.placement.head_reservation import CappedJob
+from clusterra_scaler.planner.placement.job_groups import JobGroups, unbooked_job_ids
 from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.placement.plan import Place, Unmet
 from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape
-from clusterra_scaler.planner.placement.workloads import Workloads, unbooked_job_ids
 from clusterra_scaler.planner.requests.demand import Demand
 
-GATHERING = "workers are bought for several jobs together in a moment"
+BATCHING = "workers are bought for several jobs together in a moment"
 CAPPED = "the cluster has reached its limit on workers or on USD per hour"
 
 
@@ -66,28 +64,25 @@ class FleetAssignment:
 
     def __init__(
         self,
-        fleet_bins: Sequence[FleetBin],
-        workloads: Workloads,
+        capacity: FleetCapacity,
+        job_groups: JobGroups,
         observation: Observation,
         kept: Sequence[Booking],
-        closed_nodes: ClosedNodes,
-        bin_after_boot: Callable[[FleetBin], Bin],
-        reservation: HeadReservation | None = None,
     ) -> None:
         """`kept` are the valid bookings."""
-        self.fleet_bins = fleet_bins
+        self.fleet_bins = capacity.fleet_bins
         self.new: dict[str, NewWorker] = {}
-        self.holds: list[Booking] = []
+        self.held_bookings: list[Booking] = []
         """Bookings on ready workers, for jobs whose other workers come."""
         self.unmet: list[Unmet] = []
         self.places: dict[JobId, dict[Place, None]] = {}
         """By the first id of a demand, where its jobs are to run."""
         self.observation = observation
         self.capped: list[CappedJob] = []
-        self._capacity = FleetCapacity(fleet_bins, closed_nodes, bin_after_boot, reservation)
-        self._workloads = workloads
+        self._capacity = capacity
+        self._job_groups = job_groups
         self._booked_on: defaultdict[JobId, list[FleetBin]] = defaultdict(list)
-        for fleet_bin in fleet_bins:
+        for fleet_bin in capacity.fleet_bins:
             for job_id in fleet_bin.booking.jobs if fleet_bin.booking else ():
                 self._booked_on[job_id].append(fleet_bin)
         self._booked: Counter[JobId] = Counter()
@@ -97,10 +92,10 @@ class FleetAssignment:
         self._waiting: list[_Waiting] = []
         self._unaffordable: frozenset[JobId] = frozenset()
 
-    def start(self, demand: Demand, *, gathered: bool) -> None:
+    def start(self, demand: Demand, *, batch_closed: bool) -> None:
         """Assign all jobs that Slurm can start now to ready bins; the others wait for `buy`.
 
-        `gathered`: the demand's batching window is over. Before that no worker is bought for it.
+        `batch_closed`: the demand's batching window is over. Before that no worker is bought for it.
         """
         for job_id in demand.job_ids:
             for fleet_bin in self._booked_on.get(job_id, ()):
@@ -108,21 +103,21 @@ class FleetAssignment:
         job_ids, nodes = unbooked_job_ids(demand, self._booked), demand.nodes
         if not job_ids:
             return
-        group = self._workloads.group(demand, job_ids, nodes)
+        group = self._job_groups.group(demand, job_ids, nodes)
         ready = self._capacity.ready_for(demand, group)
         while job_ids and len(ready) >= nodes:
             job_id, chosen = job_ids.pop(0), ready[:nodes]
             for fleet_bin in chosen:
                 self._capacity.put(fleet_bin, group)
                 self._plan(fleet_bin, job_id, demand)
-            ready[:nodes] = [fleet_bin for fleet_bin in chosen if fleet_bin.bin.takes(group)]
+            ready[:nodes] = [fleet_bin for fleet_bin in chosen if fleet_bin.bin.fits(group)]
         if nodes == 1:
             for fleet_bin in self._capacity.take_freeing(demand, group, len(job_ids)):
                 self._plan(fleet_bin, job_ids.pop(0), demand)
         if not job_ids:
             return
-        if not gathered:
-            self.unmet.append(Unmet(demand, len(job_ids), GATHERING))
+        if not batch_closed:
+            self.unmet.append(Unmet(demand, len(job_ids), BATCHING))
             return
         reserved = [fleet_bin for fleet_bin in ready if fleet_bin.place.shape]
         if reserved:
@@ -134,7 +129,7 @@ class FleetAssignment:
             unchanged = len(job_ids) == len(group.job_ids)
             self._waiting.append(_Waiting(demand, job_ids, group=group if unchanged else None))
 
-    def claims(self, demand: Demand) -> bool:
+    def has_head_job(self, demand: Demand) -> bool:
         """Whether the head job is one of the demand's jobs."""
         return self._capacity.is_head(demand)
 
@@ -143,7 +138,8 @@ class FleetAssignment:
         if not self._waiting:
             return
         groups = [
-            each.group or self._workloads.group(each.demand, each.job_ids, each.missing_nodes) for each in self._waiting
+            each.group or self._job_groups.group(each.demand, each.job_ids, each.missing_nodes)
+            for each in self._waiting
         ]
         coming = {fleet_bin.id: fleet_bin for fleet_bin in self._capacity.coming_for(groups)}
         offerings, reservation = offers.offerings, self._capacity.reservation
@@ -153,7 +149,7 @@ class FleetAssignment:
             offerings,
             Settings(),
             offers.headroom.limits([each.shape for each in offerings]),
-            Precedence(offers.usd_per_hour, reservation.claim if reservation else None),
+            Precedence(offers.usd_per_hour, reservation.job if reservation else None),
         )
         self._unaffordable = frozenset(packing.unaffordable)
         self._apply(packing, {id(group): position for position, group in enumerate(groups)}, coming)
@@ -198,13 +194,13 @@ class FleetAssignment:
                 placed[job_id] -= 1
                 for fleet_bin in waiting.reserved:
                     self._plan(fleet_bin, job_id, waiting.demand)
-                    self.holds.append(_booking(fleet_bin.place, job_id, self.observation))
+                    self.held_bookings.append(_booking(fleet_bin.place, job_id, self.observation))
             elif not self._place_at_any_cost(waiting.demand, job_id):
                 unmet += 1
                 if job_id in self._unaffordable:
                     capped.append(job_id)
         if capped:
-            group = self._workloads.group(waiting.demand, capped[:1], waiting.demand.nodes)
+            group = self._job_groups.group(waiting.demand, capped[:1], waiting.demand.nodes)
             self.capped.append(
                 CappedJob(waiting.demand, capped[0], len(capped), group, waiting.missing_nodes, Counter(ahead))
             )
@@ -222,13 +218,13 @@ class FleetAssignment:
         If they cannot, idle workers would cost more than holding them is worth.
         """
         reservation = self._capacity.reservation
-        if reservation is not None and reservation.soon and reservation.claim.job_id == job_id:
+        if reservation is not None and reservation.soon and reservation.job.job_id == job_id:
             for fleet_bin in waiting.reserved:
                 self._plan(fleet_bin, job_id, waiting.demand)
 
     def _place_at_any_cost(self, demand: Demand, job_id: JobId) -> bool:
         """Place a job that cannot have new workers on any others, whatever it costs there. False if it does not fit."""
-        group = self._workloads.group(demand, (job_id,), demand.nodes)
+        group = self._job_groups.group(demand, (job_id,), demand.nodes)
         chosen = self._capacity.any_for(demand, group)[: demand.nodes]
         if len(chosen) < demand.nodes:
             return False
@@ -238,7 +234,7 @@ class FleetAssignment:
             if fleet_bin.ready:
                 self._capacity.admit(fleet_bin, demand)
                 if fleet_bin.place.shape and not all(each.ready for each in chosen):
-                    self.holds.append(_booking(fleet_bin.place, job_id, self.observation))
+                    self.held_bookings.append(_booking(fleet_bin.place, job_id, self.observation))
         return True
 
     def _plan(self, fleet_bin: FleetBin, job_id: JobId, demand: Demand) -> None:

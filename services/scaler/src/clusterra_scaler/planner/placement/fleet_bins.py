@@ -16,8 +16,8 @@ from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.supply import Supply, SupplyBin, best_fit_key, empty_bin
 from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.placement.job_groups import NodeShares, offering_of
 from clusterra_scaler.planner.placement.plan import Place
-from clusterra_scaler.planner.placement.workloads import Shares, offering_of
 
 NEARLY_CERTAIN = 0.9
 """The chance to have ended from which a job's capacity counts as free: a new worker is then not worth its boot."""
@@ -78,7 +78,7 @@ class FleetBins:
             for name in job.nodes:
                 self._running[name].append(job)
 
-    def of(self, bins: Iterable[SupplyBin], bookings: Iterable[Booking], shares: Shares) -> list[FleetBin]:
+    def of(self, bins: Iterable[SupplyBin], bookings: Iterable[Booking], shares: NodeShares) -> list[FleetBin]:
         """The supply in best-fit order, which is Slurm's, and then workers that are ordered and booked.
 
         `shares` must have the shares of booked jobs. A node that serves one user alone is left out.
@@ -99,7 +99,7 @@ class FleetBins:
                 fleet_bins.append(FleetBin(f"booked-{number}", places[booking.shape], make, booking))
         return fleet_bins
 
-    def soon(self, fleet_bin: FleetBin, seconds: float) -> Bin:
+    def bin_after(self, fleet_bin: FleetBin, seconds: float) -> Bin:
         """The bin as it will be after `seconds`, without the jobs that have nearly certainly ended by then."""
         later = fleet_bin.bin.copy()
         for job in self._running.get(fleet_bin.place.worker, ()):
@@ -109,23 +109,23 @@ class FleetBins:
                 later.memory_gib += traits.memory_gib
         return later
 
-    def is_empty_in(self, fleet_bin: FleetBin, seconds: float) -> bool:
+    def is_empty_after(self, fleet_bin: FleetBin, seconds: float) -> bool:
         """Whether all jobs that run there now have nearly certainly ended after `seconds`."""
         jobs = self._running[fleet_bin.place.worker]
         return all(self._history.ends_within(job, self._now, seconds) >= NEARLY_CERTAIN for job in jobs)
 
-    def _of_supply(self, each: SupplyBin, booking: Booking | None, shares: Shares) -> Bin:
+    def _of_supply(self, each: SupplyBin, booking: Booking | None, shares: NodeShares) -> Bin:
         booked = _booked(booking, shares)
         running = self._running.get(each.name)
         if running:
             busy = last(self._history.of_running(job, self._now) for job in running)
             return _filled(self._bin(each, busy), booked)
-        key = (each.shape or foreign(each.name), each.cpus, each.memory_mib, each.empty, *map(id, booked))
+        key = (each.shape or foreign_shape(each.name), each.cpus, each.memory_mib, each.empty, *map(id, booked))
         if key not in self._templates:
             self._templates[key] = _filled(self._bin(each, OVER), booked)
         return self._templates[key]
 
-    def _of_order(self, booking: Booking, shares: Shares) -> Bin:
+    def _of_order(self, booking: Booking, shares: NodeShares) -> Bin:
         spec = self._supply.specs[booking.shape]
         return self._of_supply(empty_bin("ordered", "", booking.shape, spec), booking, shares)
 
@@ -135,7 +135,7 @@ class FleetBins:
             spec = WorkerSpec(cpus=each.cpus or 1, memory_mib=max(each.memory_mib, 1))
         return Bin(
             id="",
-            offering=self._offering(each.shape or foreign(each.name), spec),
+            offering=self._offering(each.shape or foreign_shape(each.name), spec),
             cpus=each.cpus,
             memory_gib=each.memory_mib / MIB_PER_GIB,
             gpus=0,
@@ -149,7 +149,7 @@ class FleetBins:
         return self._offerings[shape]
 
 
-def _booked(booking: Booking | None, shares: Shares) -> list[Group]:
+def _booked(booking: Booking | None, shares: NodeShares) -> list[Group]:
     """The node shares of the booked jobs that still wait."""
     booked: list[Group] = []
     for job_id, count in booking.jobs.items() if booking else ():
@@ -165,6 +165,6 @@ def _filled(bin_: Bin, booked: Iterable[Group]) -> Bin:
     return bin_
 
 
-def foreign(node: str) -> str:
+def foreign_shape(node: str) -> str:
     """A name that stands for the shape of a node that is not our worker. No shape of a catalogue has such a name."""
     return f"node:{node}"

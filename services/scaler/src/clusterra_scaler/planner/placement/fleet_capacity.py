@@ -31,7 +31,7 @@ class FleetCapacity:
 
     def is_head(self, demand: Demand) -> bool:
         """Whether the head job is one of the demand's jobs."""
-        return self.reservation is not None and self.reservation.claim.job_id in demand.job_ids
+        return self.reservation is not None and self.reservation.job.job_id in demand.job_ids
 
     def ready_for(self, demand: Demand, group: Group) -> list[FleetBin]:
         """The bins in which Slurm can start a job now, in Slurm's order."""
@@ -39,9 +39,7 @@ class FleetCapacity:
         if self.reservation is not None:
             usable = [fleet_bin for fleet_bin in self._ready if self._may_use(fleet_bin, demand)]
         closed = self._closed_nodes.closed_to(demand)
-        return [
-            fleet_bin for fleet_bin in usable if fleet_bin.bin.takes(group) and fleet_bin.place.worker not in closed
-        ]
+        return [fleet_bin for fleet_bin in usable if fleet_bin.bin.fits(group) and fleet_bin.place.worker not in closed]
 
     def take_freeing(self, demand: Demand, group: Group, count: int) -> list[FleetBin]:
         """Take capacity that nearly certainly frees up before a new worker could boot.
@@ -65,7 +63,7 @@ class FleetCapacity:
             if fleet_bin.place.worker in closed:
                 continue
             after_boot = fleet_bin.after_boot
-            while len(taken) < count and after_boot and after_boot.takes(group):
+            while len(taken) < count and after_boot and after_boot.fits(group):
                 after_boot.add(group)
                 taken.append(fleet_bin)
         self._freeing = [each for each in self._freeing if each.after_boot and each.after_boot.cpus >= 1]
@@ -83,7 +81,7 @@ class FleetCapacity:
         return [
             fleet_bin
             for fleet_bin in self.fleet_bins
-            if fleet_bin.bin.takes(group)
+            if fleet_bin.bin.fits(group)
             and (fleet_bin.ready or fleet_bin.place.shape)
             and self._may_use(fleet_bin, demand)
         ]

@@ -22,7 +22,7 @@ from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.observed.supply import Supply, drained_by_us
-from clusterra_scaler.planner.packing.fair_share import Claim
+from clusterra_scaler.planner.packing.fair_share import HeadJob
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.limits import ROUNDING_USD
 from clusterra_scaler.planner.placement.fleet_bins import FleetBin
@@ -54,7 +54,7 @@ class CappedJob:
 class HeadReservation:
     """The reservation and the workers that are drained for it."""
 
-    claim: Claim
+    job: HeadJob
     workers: frozenset[WorkerName]
     """Workers to drain. They take no more jobs and are removed once their jobs have ended."""
     soon: bool
@@ -105,7 +105,7 @@ def head_reservation(
                 chosen = _chosen(each, shortage, candidates_to_drain, supply, observation)
                 if chosen is not None:
                     return HeadReservation(
-                        Claim(each.job_id, offering.shape),
+                        HeadJob(each.job_id, offering.shape),
                         frozenset(fleet_bin.place.worker for fleet_bin in chosen),
                         soon=all(map(is_soon_empty, chosen)),
                     )

@@ -19,7 +19,7 @@ from clusterra_contracts.node_extra import closed as closed_to_others
 from clusterra_contracts.queue import QueueSnapshot
 
 from clusterra_scaler.planner.observed.supply import Supply
-from clusterra_scaler.planner.packing.bins import Bin, cheapest_new
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.placement_predicate import rejects
 from clusterra_scaler.planner.packing.settings import Settings
@@ -65,7 +65,7 @@ class ClosedNodes:
         smallest_first = [
             (group, name, new[0])
             for name, group in sorted(classes.items(), key=lambda each: each[1].cpus)
-            if (new := cheapest_new(group, offerings, settings))
+            if (new := cheapest_new_worker(group, offerings, settings))
         ]
         for fleet_bin in fleet_bins:
             node = supply.nodes.get(fleet_bin.place.worker)
@@ -78,7 +78,7 @@ class ClosedNodes:
             for group, name, new_usd in smallest_first:
                 if group.cpus > ready.bin.cpus:
                     break
-                if ready.bin.takes(group) and rejects(ready.bin, group, new_usd, settings):
+                if ready.bin.fits(group) and rejects(ready.bin, group, new_usd, settings):
                     ready.closed.add(name)
                     self._refusing[name].add(node.name)
         self._closed = {name for name, ready in self._registered.items() if ready.closed}
@@ -108,7 +108,7 @@ class ClosedNodes:
             closed = set(ready.closed)
             if ready.booked:
                 closed |= {
-                    name for name, group in self._classes.items() if name not in own and not ready.bin.takes(group)
+                    name for name, group in self._classes.items() if name not in own and not ready.bin.fits(group)
                 }
             allowed = {*self._admitted_everywhere, *self._classes, *own, *ready.admitted} - closed
             extra = closed_to_others(allowed) if closed else OPEN

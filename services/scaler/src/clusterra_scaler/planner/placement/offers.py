@@ -11,7 +11,7 @@ from clusterra_scaler.planner.estimates.provisioning_latency import Provisioning
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.packing.items import Offering
-from clusterra_scaler.planner.placement.workloads import fair_share_owner, offerings_of
+from clusterra_scaler.planner.placement.job_groups import fair_share_owner, offerings_of
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 

@@ -23,18 +23,19 @@ from clusterra_scaler.planner.observed.supply import Supply, SupplyBin
 from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.placement.bookings import standing
+from clusterra_scaler.planner.placement.bookings import valid_bookings
 from clusterra_scaler.planner.placement.first_fit import FirstFit, FirstFitOptions, first_fit
 from clusterra_scaler.planner.placement.fleet_assignment import FleetAssignment
-from clusterra_scaler.planner.placement.fleet_bins import FleetBin, FleetBins, foreign
+from clusterra_scaler.planner.placement.fleet_bins import FleetBin, FleetBins, foreign_shape
+from clusterra_scaler.planner.placement.fleet_capacity import FleetCapacity
 from clusterra_scaler.planner.placement.gpu_node_extra import gpu_extras
 from clusterra_scaler.planner.placement.head_reservation import CappedJob, HeadReservation, head_reservation
+from clusterra_scaler.planner.placement.job_groups import JobGroups, NodeShares, is_packable
 from clusterra_scaler.planner.placement.node_extra import MOST_CLASSES, ClosedNodes
 from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.placement.plan import NAMED_JOBS, Plan
 from clusterra_scaler.planner.placement.policy import Placement, PlacementRequest
 from clusterra_scaler.planner.placement.shape_choice import FamilyShapes
-from clusterra_scaler.planner.placement.workloads import Shares, Workloads, is_packed
 from clusterra_scaler.planner.requests.demand import Demand
 
 
@@ -51,7 +52,7 @@ class PackingPolicy:
         plan, bookings = _joined(special, assignment)
         if head is not None:
             drained = head.workers - plan.needed - plan.undrain
-            plan = replace(plan, drain_for=dict.fromkeys(sorted(drained), head.claim.job_id))
+            plan = replace(plan, drain_for=dict.fromkeys(sorted(drained), head.job.job_id))
         context = request.context
         extras = closed_nodes.extras(problem.packed) if problem.classes else {}
         gpu = gpu_extras(context.observation.snapshot, context.gpu_shapes)
@@ -69,12 +70,12 @@ def _problem(request: PlacementRequest) -> tuple["_PackingProblem", Plan]:
     """The packing problem of the request, and the plan of first fit for the jobs that the packing does not model."""
     context, supply = request.context, request.supply
     observation = context.observation
-    packed = [demand for demand in request.demands if is_packed(demand)]
-    special = [demand for demand in request.demands if not is_packed(demand)]
-    kept = standing(context.state.bookings, packed, supply, observation)
+    packed = [demand for demand in request.demands if is_packable(demand)]
+    special = [demand for demand in request.demands if not is_packable(demand)]
+    kept = valid_bookings(context.state.bookings, packed, supply, observation)
     options = FirstFitOptions(FamilyShapes(observation.binding.catalogue), any_family=True)
     fitted = first_fit(special, _unbooked(supply, kept), request.catalogue, request.headroom, options)
-    workloads = Workloads(context.run_history, {**supply.specs, **_foreign(supply)}, context.gpu_shapes)
+    job_groups = JobGroups(context.run_history, {**supply.specs, **_foreign(supply)}, context.gpu_shapes)
     # First fit has placed these jobs without knowing which nodes are closed to them.
     admitted = {name for demand in special if (name := job_class(demand.extra))}
     problem = _PackingProblem(
@@ -83,9 +84,9 @@ def _problem(request: PlacementRequest) -> tuple["_PackingProblem", Plan]:
         supply=supply,
         kept=kept,
         bins=_bins(fitted, supply, kept),
-        workloads=workloads,
+        job_groups=job_groups,
         fleet=FleetBins(observation, supply, context.run_history),
-        shares=Shares(packed, workloads),
+        shares=NodeShares(packed, job_groups),
         offers=Offers.of(
             observation,
             request.catalogue,
@@ -93,7 +94,7 @@ def _problem(request: PlacementRequest) -> tuple["_PackingProblem", Plan]:
             context.history.registrations.latency,
             context.gpu_shapes.excluded_for_all(demand.parts[0].need for demand in packed),
         ),
-        classes=_classes(packed, admitted, observation, workloads),
+        classes=_classes(packed, admitted, observation, job_groups),
         admitted=admitted,
     )
     return problem, fitted.plan
@@ -108,9 +109,9 @@ class _PackingProblem:
     supply: Supply
     kept: Sequence[Booking]
     bins: Sequence[SupplyBin]
-    workloads: Workloads
+    job_groups: JobGroups
     fleet: FleetBins
-    shares: Shares
+    shares: NodeShares
     offers: Offers
     classes: Mapping[str, Group]
     admitted: Collection[str]
@@ -124,10 +125,11 @@ class _PackingProblem:
         closed_nodes = ClosedNodes(
             closable, self.supply, self.classes, self.admitted, self.offers.offerings, Settings()
         )
-        assignment = FleetAssignment(fleet_bins, self.workloads, observation, self.kept, closed_nodes, self._soon, head)
+        capacity = FleetCapacity(fleet_bins, closed_nodes, self._soon, head)
+        assignment = FleetAssignment(capacity, self.job_groups, observation, self.kept)
         gathers = timedelta(seconds=observation.binding.policy.gather_seconds)
-        for demand in sorted(self.packed, key=lambda demand: not assignment.claims(demand)):
-            assignment.start(demand, gathered=observation.now - demand.submitted_at >= gathers)
+        for demand in sorted(self.packed, key=lambda demand: not assignment.has_head_job(demand)):
+            assignment.start(demand, batch_closed=observation.now - demand.submitted_at >= gathers)
         assignment.buy(self.offers)
         return assignment, closed_nodes
 
@@ -141,14 +143,14 @@ class _PackingProblem:
         return self.fleet.of(self.bins, self.kept, self.shares)
 
     def _soon(self, fleet_bin: FleetBin) -> Bin:
-        return self.fleet.soon(fleet_bin, self.offers.boot_seconds)
+        return self.fleet.bin_after(fleet_bin, self.offers.boot_seconds)
 
     def _is_soon_empty(self, fleet_bin: FleetBin) -> bool:
-        return self.fleet.is_empty_in(fleet_bin, self.offers.boot_seconds)
+        return self.fleet.is_empty_after(fleet_bin, self.offers.boot_seconds)
 
 
 def _classes(
-    packed: Sequence[Demand], admitted: Container[str], observation: Observation, workloads: Workloads
+    packed: Sequence[Demand], admitted: Container[str], observation: Observation, job_groups: JobGroups
 ) -> dict[str, Group]:
     """One node's share of a job of each job class: pending classes in queue order, then running ones.
 
@@ -164,9 +166,9 @@ def _classes(
         if len(classes) == MOST_CLASSES:
             break
         if isinstance(each, Demand):
-            classes[name] = workloads.group(each, each.job_ids[:1], 1)
+            classes[name] = job_groups.group(each, each.job_ids[:1], 1)
         else:
-            classes[name] = workloads.running(each)
+            classes[name] = job_groups.running(each)
     return classes
 
 
@@ -191,7 +193,7 @@ def _bins(fitted: FirstFit, supply: Supply, kept: Iterable[Booking]) -> list[Sup
 def _foreign(supply: Supply) -> dict[ShapeName, WorkerSpec]:
     """Nodes that are not our workers, each as a shape of its own."""
     return {
-        foreign(node.name): WorkerSpec(cpus=node.cpus, memory_mib=node.memory_mib, features=node.features)
+        foreign_shape(node.name): WorkerSpec(cpus=node.cpus, memory_mib=node.memory_mib, features=node.features)
         for node in supply.nodes.values()
         if node.name not in supply.worker_nodes
     }
@@ -243,4 +245,4 @@ def _joined(special: Plan, assignment: FleetAssignment) -> tuple[Plan, tuple[Boo
         places={**special.places, **{job_id: tuple(places) for job_id, places in assignment.places.items()}},
         unmet=(*special.unmet, *assignment.unmet),
     )
-    return plan, tuple(sorted([*bookings, *assignment.holds], key=lambda each: each.bought_at))
+    return plan, tuple(sorted([*bookings, *assignment.held_bookings], key=lambda each: each.bought_at))

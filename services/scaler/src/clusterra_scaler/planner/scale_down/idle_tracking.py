@@ -6,12 +6,12 @@ from dataclasses import replace
 from clusterra_contracts.queue import NodeState
 
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps, substitutes
-from clusterra_scaler.planner.estimates.keep_alive import Stakes
+from clusterra_scaler.planner.estimates.keep_alive import KeepAliveCosts
 from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.observation import Observation, runs_nothing
 from clusterra_scaler.planner.observed.supply import drained_by_us
+from clusterra_scaler.planner.placement.job_groups import BOOT_SECONDS
 from clusterra_scaler.planner.placement.plan import Plan
-from clusterra_scaler.planner.placement.workloads import BOOT_SECONDS
 
 
 def with_idle_tracking(context: DecisionContext, plan: Plan | None) -> DecisionContext:
@@ -25,15 +25,15 @@ def with_idle_tracking(context: DecisionContext, plan: Plan | None) -> DecisionC
         return context
     moment, taken_at = observation.now.timestamp(), observation.snapshot.taken_at
     standing = supply.workers.keys() & supply.nodes.keys()
-    idle_gaps, worked = history.idle_gaps.copied(), dict(history.last_worked)
+    idle_gaps, worked = history.idle_gaps.copy(), dict(history.last_worked)
     for name in sorted(standing):
         node = supply.nodes[name]
         if name in plan.needed or name in plan.undrain or name in context.busy or node.cpus_allocated:
-            idle_gaps.wanted(name, taken_at.timestamp())
+            idle_gaps.work_arrived(name, taken_at.timestamp())
             worked[name] = taken_at
         elif drained_by_us(node) or name in context.state.drains:
             if name in idle_gaps.idle:
-                idle_gaps.let_go(name)
+                idle_gaps.release(name)
         elif node.draining or node.gone:
             if name in idle_gaps.idle:
                 idle_gaps.lost(name, moment)
@@ -53,21 +53,21 @@ def _track_idle_node(idle_gaps: IdleGaps, node: NodeState, context: DecisionCont
     since = max(idle_since, history.last_worked.get(name, idle_since)).timestamp()
     known = idle_gaps.idle.get(name) or idle_gaps.released.get(name)
     if known is not None and since <= known.since:
-        idle_gaps.back(name)
+        idle_gaps.reinstate(name)
         return
     # A known worker has run a job meanwhile that no snapshot shows.
-    idle_gaps.wanted(name, since)
+    idle_gaps.work_arrived(name, since)
     shape, catalogue = context.supply.workers[name].shape, observation.binding.catalogue
     # A shape without a known price is kept for as long as the policy allows.
     usd_per_hour = catalogue[shape].usd_per_hour if shape in catalogue else 0.0
     boot_seconds = history.registrations.latency.typical_seconds(shape)
-    stakes = Stakes.of(usd_per_hour, BOOT_SECONDS if boot_seconds is None else boot_seconds)
+    stakes = KeepAliveCosts.of(usd_per_hour, BOOT_SECONDS if boot_seconds is None else boot_seconds)
     idle_gaps.fell_idle(name, shape, since, stakes, observation.binding.policy.idle_seconds)
 
 
 def _count_purchases(idle_gaps: IdleGaps, observation: Observation, plan: Plan) -> None:
     moment = observation.now.timestamp()
-    idle_gaps.follow(moment, observation.binding.policy.idle_seconds)
+    idle_gaps.expire_followed(moment, observation.binding.policy.idle_seconds)
     if plan.new and idle_gaps.released:
         instead_of = substitutes(observation.binding.catalogue)
         for shape in (Counter(plan.new) - Counter(plan.warm)).elements():

@@ -18,7 +18,7 @@ BOOT_SECONDS = 60.0
 SECONDS_PER_HOUR = 3600.0
 
 
-def is_packed(demand: Demand) -> bool:
+def is_packable(demand: Demand) -> bool:
     """Whether the packing models all that the jobs request. First fit serves the others, such as jobs with GPUs."""
     if len(demand.parts) > 1:
         return False
@@ -47,7 +47,7 @@ def offering_of(shape: ShapeName, spec: WorkerSpec, usd_per_hour: float, boot_se
     )
 
 
-class Workloads:
+class JobGroups:
     """Makes groups of demands and of running jobs."""
 
     def __init__(self, history: RunHistory, specs: Mapping[ShapeName, WorkerSpec], gpu_shapes: GpuShapes) -> None:
@@ -91,11 +91,11 @@ class Workloads:
         return self._allowed[constraint]
 
 
-class Shares:
+class NodeShares:
     """One node's share of each job, made on demand."""
 
-    def __init__(self, demands: Iterable[Demand], workloads: Workloads) -> None:
-        self._workloads = workloads
+    def __init__(self, demands: Iterable[Demand], job_groups: JobGroups) -> None:
+        self._job_groups = job_groups
         self._demands = {job_id: demand for demand in demands for job_id in demand.job_ids}
         self._made: dict[JobId, Group] = {}
         """By the first job id of the demand."""
@@ -107,7 +107,7 @@ class Shares:
             return None
         first = demand.job_ids[0]
         if first not in self._made:
-            self._made[first] = self._workloads.group(demand, (first,), 1)
+            self._made[first] = self._job_groups.group(demand, (first,), 1)
         return self._made[first]
 
 
