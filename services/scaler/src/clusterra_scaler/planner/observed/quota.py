@@ -1,4 +1,4 @@
-"""How many workers may still be bought, so that a cluster never has more, or dearer ones, than its policy says."""
+"""Quota headroom: how many more workers a cluster may buy within the limits of its policy."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,18 +14,18 @@ from clusterra_scaler.planner.packing.limits import ROUNDING_USD, Limits
 
 @dataclass(slots=True)
 class QuotaHeadroom:
-    """How many more; it counts down as workers are bought."""
+    """The workers that may still be bought. `take` counts it down in place."""
 
     anywhere: int
     """Workers of any shape."""
     reserved: Counter[ShapeName]
-    """Workers of one shape that an earlier desired state asked for, and that the edge may be about to start."""
+    """Workers by shape that an earlier desired state ordered and that the edge may be about to start."""
     of_shape: Mapping[ShapeName, int] = field(default_factory=dict)
-    """Workers of a shape that has a bound of its own."""
+    """Workers of each shape that has a limit of its own."""
     usd_per_hour: float | None = None
-    """What they may cost together; None: no bound."""
+    """The cost that all new workers may have together; None: no limit."""
     prices: Mapping[ShapeName, float] = field(default_factory=dict)
-    """In USD per hour; a shape that is not listed costs nothing."""
+    """USD per hour by shape. A shape that is not listed costs nothing."""
 
     def of(self, shape: ShapeName) -> int:
         """How many workers of this shape may be bought."""
@@ -36,9 +36,9 @@ class QuotaHeadroom:
         return max(0, min(limits) + self.reserved[shape])
 
     def take(self, shape: ShapeName) -> None:
-        """Buy one."""
+        """Counts the purchase of one worker."""
         if self.reserved[shape] > 0:
-            # It counts already.
+            # A reserved worker is counted already.
             self.reserved[shape] -= 1
             return
         self.anywhere -= 1
@@ -48,10 +48,10 @@ class QuotaHeadroom:
             self.usd_per_hour -= self.prices.get(shape, 0.0)
 
     def limits(self, shapes: Iterable[ShapeName]) -> Limits:
-        """The same for the packing, which may buy of these shapes, but nothing of what is reserved.
+        """The limits of the packing, which may buy these shapes. Reserved workers are left out.
 
-        That could be bought only once the edge has been told to start less of it: so the same look would give two
-        answers, one after the other. It is free again as soon as the edge has obeyed.
+        They could be bought only after the edge was told to start fewer of them, so the same observation would give
+        two decisions, one after the other. They are free again as soon as the edge has acknowledged the lower number.
         """
         return Limits(
             workers=max(0, self.anywhere),
@@ -60,7 +60,7 @@ class QuotaHeadroom:
         )
 
     def after(self, bought: Counter[ShapeName]) -> "QuotaHeadroom":
-        """Another one, with these workers bought."""
+        """A copy, after these workers are bought."""
         left = replace(self, reserved=Counter(self.reserved))
         for shape in bought.elements():
             left.take(shape)
@@ -68,7 +68,7 @@ class QuotaHeadroom:
 
 
 def ceilings(observation: Observation, state: FleetState) -> Counter[ShapeName]:
-    """The most workers of each shape that the edge may be acting on: it obeys the last state it has received."""
+    """The most workers of each shape that the edge may be acting on: it applies the last desired state it received."""
     applied = observation.edge.applied
     acknowledged = applied is not None and (applied.fence, applied.generation) == (state.fence, state.generation)
     asked = Counter({target.shape: target.replicas for target in state.targets})
@@ -76,7 +76,7 @@ def ceilings(observation: Observation, state: FleetState) -> Counter[ShapeName]:
 
 
 def quota_headroom(observation: Observation, state: FleetState, supply: Supply) -> QuotaHeadroom:
-    """What is left of the policy's bounds, counting all that are there, on their way out or possibly being started."""
+    """The headroom under the policy's limits. Existing workers count, and leaving ones and those that may be starting."""
     policy = observation.binding.policy
     asked = ceilings(observation, state)
     counted = supply.active_by_shape + Counter(supply.ordered)
