@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from clusterra_runtime.store import dynamodb_client
-from clusterra_runtime.store.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most
+from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, VersionIs, at_most, compare
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -187,8 +187,8 @@ conditions: st.SearchStrategy[Condition] = st.recursive(
         st.just(Present()),
         st.builds(VersionIs, small),
         st.builds(Missing, names),
-        st.builds(Compare, names, st.sampled_from(["==", "!="]), values | small),
-        st.builds(Compare, names, st.sampled_from(["<", "<=", ">", ">="]), texts | numbers | small),
+        st.builds(compare, names, st.sampled_from(["==", "!="]), values | small),
+        st.builds(compare, names, st.sampled_from(["<", "<=", ">", ">="]), texts | numbers | small),
         st.builds(at_most, names, small),
     ),
     lambda inner: st.builds(lambda a, b: a & b, inner, inner) | st.builds(lambda a, b: a | b, inner, inner),

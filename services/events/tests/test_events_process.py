@@ -71,7 +71,7 @@ async def test_each_event_is_archived_once_over_crashes_and_repetitions(
     process = await started(environment, tmp_path)
     try:
         for number, (fact, moment) in enumerate(zip(facts, moments, strict=True)):
-            await publisher.tell(REF, fact, version="1", time=moment)
+            await publisher.publish(REF, fact, version="1", time=moment)
             if number == 40:
                 await archived(client, 1, process)
                 process.kill()
@@ -85,7 +85,7 @@ async def test_each_event_is_archived_once_over_crashes_and_repetitions(
             event = event_of("proxy", REF, fact, version="1", time=moment)
             await publish_durable(client, subjects.event(REF, fact.kind), event, message_id=f"again-{event.id}")
         last = NodeFact(kind="node.removed", node="the-last")
-        await publisher.tell(REF, last, version="1", time=begin + timedelta(seconds=1))
+        await publisher.publish(REF, last, version="1", time=begin + timedelta(seconds=1))
 
         found = await archived(client, len(facts) + 1, process)
 
@@ -113,7 +113,7 @@ async def test_garbage_becomes_dead_letters_and_does_not_block_the_consumer(
             await js.publish(subjects.event(ref, "worker.started"), body)
         await js.publish("event.UPPER.main.node.down", misplaced.model_dump_json().encode())
         valid = NodeFact(kind="node.down", node="n2")
-        await EventPublisher(client, "proxy").tell(ref, valid, version="1", time=now())
+        await EventPublisher(client, "proxy").publish(ref, valid, version="1", time=now())
 
         assert [event.data for event in await archived(client, 1, process, ref)] == [valid]
 

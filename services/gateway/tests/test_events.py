@@ -31,7 +31,7 @@ _versions = itertools.count()
 async def publish_node_down(world: World, node: str, ref: ClusterRef | None = None) -> None:
     version = f"{now().isoformat()}-{next(_versions)}"
     publisher = EventPublisher(world.client, "proxy")
-    await publisher.tell(ref or world.acme.ref, NodeFact(kind="node.down", node=node), version=version, time=now())
+    await publisher.publish(ref or world.acme.ref, NodeFact(kind="node.down", node=node), version=version, time=now())
 
 
 def nodes(events: list[ServerSentEvent]) -> list[str]:
@@ -135,7 +135,7 @@ async def test_invalid_events_and_events_on_the_wrong_subject_are_left_out(world
 
     async with sse_reader(browser, STREAM) as reader:
         await world.client.publish(subjects.event(world.acme.ref, "node.down"), b"garbage")
-        await EventPublisher(world.client, "edge-agent").tell(world.acme.ref, lie, version="1", time=now())
+        await EventPublisher(world.client, "edge-agent").publish(world.acme.ref, lie, version="1", time=now())
         event = Event.model_validate_json(
             '{"id": "x", "source": "x", "type": "x", "subject": "x", "time": "2026-01-01T00:00:00Z",'
             ' "data": {"kind": "user.created", "actor": "eve", "subject": "root"}}'

@@ -30,7 +30,7 @@ async def change_state(world: World, job_id: str = "7", state: str = "COMPLETED"
         state=state,
         submitted_at=job.submitted_at,
     )
-    await EventPublisher(world.client, "proxy").tell(world.acme.ref, fact, version=now().isoformat(), time=now())
+    await EventPublisher(world.client, "proxy").publish(world.acme.ref, fact, version=now().isoformat(), time=now())
 
 
 async def read_output(browser: aiohttp.ClientSession, query: str = "") -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from clusterra_contracts.node_extra import OPEN, of_new_worker
+from clusterra_contracts.node_extra import OPEN, registration_extra
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
 from clusterra_contracts.shapes import WorkerSpec
@@ -88,7 +88,7 @@ class SlurmModel:
         self._serves = serves
 
     def register(self, name: str, spec: WorkerSpec, second: int) -> None:
-        self.nodes[name] = NodeRecord(name, spec, second, second, extra=of_new_worker(spec.gres))
+        self.nodes[name] = NodeRecord(name, spec, second, second, extra=registration_extra(spec.gres))
 
     def progress(self, second: int) -> None:
         """Let one second pass for all running jobs. Jobs on nodes that are down are requeued."""

@@ -22,7 +22,7 @@ def closed(classes: Iterable[str] = ()) -> str:
     return json.dumps({"open": 0} | dict.fromkeys(sorted(classes), 1), separators=(",", ":"))
 
 
-def of_new_worker(gres: str) -> str:
+def registration_extra(gres: str) -> str:
     """The Extra that a worker with these generic resources registers with.
 
     A worker without GPUs accepts every job. A worker with GPUs accepts no job that has a class: GPU jobs have no class,
@@ -31,7 +31,7 @@ def of_new_worker(gres: str) -> str:
     return closed() if gres else OPEN
 
 
-def says_what_it_takes(extra: str) -> bool:
+def is_class_filter(extra: str) -> bool:
     """Whether a node's Extra was written by Clusterra, and not by somebody else."""
     try:
         return "open" in _EXTRA.validate_json(extra)

@@ -99,8 +99,8 @@ async def test_a_durable_message_is_stored_once_per_id(client: Client, ref: Clus
     facts = EventPublisher(client, "test")
     fact = NodeFact(kind="node.registered", node="n1")
     for _ in range(2):
-        await facts.tell(ref, fact, version="1", time=NOW)
-    await facts.tell(ref, fact, version="2", time=NOW)
+        await facts.publish(ref, fact, version="1", time=NOW)
+    await facts.publish(ref, fact, version="2", time=NOW)
     kept = await stored(client, "EVENT", subjects.events_of(ref))
 
     assert [Event.model_validate_json(message.body).id.split(":")[2] for message in kept] == ["1", "2"]
@@ -119,7 +119,7 @@ async def test_a_permanently_rejected_message_is_not_retried(client: Client, ref
     await bus.publish_durable(client, subject, desired(1), message_id=f"{ref.key}:1")
     started = asyncio.get_running_loop().time()
 
-    with pytest.raises(bus.MessageRefused) as rejected:
+    with pytest.raises(bus.MessageRejected) as rejected:
         await bus.store(client, subject, b"{}", {"Nats-Expected-Last-Subject-Sequence": "0"})
     assert rejected.value.code == 10071
     assert asyncio.get_running_loop().time() - started < 2
@@ -164,7 +164,7 @@ async def test_a_snapshot_over_the_payload_limit_is_sent_compressed(client: Clie
 
 async def test_a_message_that_exceeds_the_payload_limit_is_rejected(client: Client, ref: ClusterRef) -> None:
     body = gzip.compress(b"x")
-    with pytest.raises(bus.MessageRefused, match="payload limit"):
+    with pytest.raises(bus.MessageRejected, match="payload limit"):
         await bus.store(client, subjects.heartbeat(ref), body * (client.max_payload // len(body) + 1), {})
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from clusterra_runtime.store.condition import Absent, Compare, Condition, Missing, Present, VersionIs, at_most
+from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, VersionIs, at_most, compare
 from clusterra_runtime.store.item import InvalidItem, Item, Key, Value
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 
@@ -28,17 +28,17 @@ async def test_a_failed_condition_reports_the_current_item(store: Store) -> None
 async def test_a_condition_error_contains_no_values(store: Store) -> None:
     await put(store, password_hash="hunter2")
     with pytest.raises(ConditionFailed) as failed:
-        await store.write(Update(JOBS, KEY, condition=Compare("password_hash", "==", "swordfish")))
+        await store.write(Update(JOBS, KEY, condition=compare("password_hash", "==", "swordfish")))
     assert "hunter2" not in str(failed.value)
     assert "swordfish" not in str(failed.value)
 
 
 async def test_a_put_must_say_what_it_replaces(store: Store) -> None:
-    for condition in (Present(), Compare("a", "==", 1), Absent() | VersionIs(1)):
+    for condition in (Present(), compare("a", "==", 1), Absent() | VersionIs(1)):
         with pytest.raises(InvalidItem):
             await store.write(Put(JOBS, KEY, {}, condition))
     await put(store, a=1, b=2)
-    written = await store.write(Put(JOBS, KEY, {}, Compare("a", "==", 1) & Compare("b", "==", 2) & VersionIs(1)))
+    written = await store.write(Put(JOBS, KEY, {}, compare("a", "==", 1) & compare("b", "==", 2) & VersionIs(1)))
     assert written.version == 2
 
 
@@ -50,42 +50,42 @@ CONDITIONS: list[tuple[Condition, bool, bool]] = [
     (VersionIs(0), False, False),
     (Missing("fence"), False, True),
     (Missing("other"), True, True),
-    (Compare("fence", "==", 5), True, False),
-    (Compare("fence", "==", 5.0), True, False),
-    (Compare("fence", "==", "5"), False, False),
-    (Compare("fence", "!=", 5), False, False),
-    (Compare("fence", "!=", 6), True, False),
-    (Compare("fence", "!=", "5"), True, False),
-    (Compare("other", "!=", 5), False, False),
-    (Compare("fence", "<", 5), False, False),
-    (Compare("fence", "<", 5.5), True, False),
-    (Compare("fence", "<=", 5), True, False),
-    (Compare("fence", ">", 4), True, False),
-    (Compare("fence", ">=", 6), False, False),
-    (Compare("fence", "<", "6"), False, False),
-    (Compare("fence", ">", "4"), False, False),
-    (Compare("other", "<", 5), False, False),
-    (Compare("name", "<", "b"), True, False),
-    (Compare("name", ">", "Z"), True, False),
-    (Compare("name", "<", "ä"), True, False),
-    (Compare("price", "==", 0.1), True, False),
-    (Compare("flag", "==", True), True, False),
-    (Compare("flag", "==", 1), False, False),
-    (Compare("none", "==", None), True, False),
-    (Compare("other", "==", None), False, False),
-    (Compare("list", "==", [1, {"a": 2}]), True, False),
-    (Compare("list", "==", [1, {"a": True}]), False, False),
-    (Compare("map", "==", {"b": [], "a": 1.0}), True, False),
-    (Compare("bytes", "<", b"\xff"), True, False),
+    (compare("fence", "==", 5), True, False),
+    (compare("fence", "==", 5.0), True, False),
+    (compare("fence", "==", "5"), False, False),
+    (compare("fence", "!=", 5), False, False),
+    (compare("fence", "!=", 6), True, False),
+    (compare("fence", "!=", "5"), True, False),
+    (compare("other", "!=", 5), False, False),
+    (compare("fence", "<", 5), False, False),
+    (compare("fence", "<", 5.5), True, False),
+    (compare("fence", "<=", 5), True, False),
+    (compare("fence", ">", 4), True, False),
+    (compare("fence", ">=", 6), False, False),
+    (compare("fence", "<", "6"), False, False),
+    (compare("fence", ">", "4"), False, False),
+    (compare("other", "<", 5), False, False),
+    (compare("name", "<", "b"), True, False),
+    (compare("name", ">", "Z"), True, False),
+    (compare("name", "<", "ä"), True, False),
+    (compare("price", "==", 0.1), True, False),
+    (compare("flag", "==", True), True, False),
+    (compare("flag", "==", 1), False, False),
+    (compare("none", "==", None), True, False),
+    (compare("other", "==", None), False, False),
+    (compare("list", "==", [1, {"a": 2}]), True, False),
+    (compare("list", "==", [1, {"a": True}]), False, False),
+    (compare("map", "==", {"b": [], "a": 1.0}), True, False),
+    (compare("bytes", "<", b"\xff"), True, False),
     (at_most("fence", 5), True, True),
     (at_most("fence", 4), False, True),
-    (VersionIs(1) & Compare("fence", "<", 6), True, False),
-    (VersionIs(1) & Compare("fence", "<", 5), False, False),
-    (VersionIs(2) | Compare("fence", "<", 6), True, False),
-    ((Missing("fence") | Compare("fence", "<", 6)) & (Missing("name") | Compare("name", "==", "a")), True, True),
-    (Missing("fence") & Present() | Compare("name", "==", "a") & Compare("fence", "!=", 6), True, False),
-    (Compare("fence", "!=", 5) | Compare("name", "!=", "b"), True, False),
-    (Absent() | (Compare("fence", "<", 6) & (VersionIs(1) | Missing("x"))), True, True),
+    (VersionIs(1) & compare("fence", "<", 6), True, False),
+    (VersionIs(1) & compare("fence", "<", 5), False, False),
+    (VersionIs(2) | compare("fence", "<", 6), True, False),
+    ((Missing("fence") | compare("fence", "<", 6)) & (Missing("name") | compare("name", "==", "a")), True, True),
+    (Missing("fence") & Present() | compare("name", "==", "a") & compare("fence", "!=", 6), True, False),
+    (compare("fence", "!=", 5) | compare("name", "!=", "b"), True, False),
+    (Absent() | (compare("fence", "<", 6) & (VersionIs(1) | Missing("x"))), True, True),
 ]
 
 
@@ -124,13 +124,13 @@ async def test_conditions_hold_as_declared(store: Store) -> None:
 @pytest.mark.parametrize("value", [True, None, [], {}])
 def test_only_numbers_strings_and_bytes_can_be_ordered(value: Value) -> None:
     with pytest.raises(InvalidItem):
-        Compare("a", "<", value)
+        compare("a", "<", value)
 
 
 def test_the_stores_own_attributes_cannot_be_used() -> None:
     for name in ("version", "pk", "sk", "expires_at"):
         with pytest.raises(InvalidItem):
-            Compare(name, "==", 1)
+            compare(name, "==", 1)
         with pytest.raises(InvalidItem):
             Missing(name)
         with pytest.raises(InvalidItem):
@@ -140,4 +140,4 @@ def test_the_stores_own_attributes_cannot_be_used() -> None:
 @pytest.mark.parametrize("name", ["", "a.b", "a[0]"])
 def test_a_condition_cannot_name_a_path(name: str) -> None:
     with pytest.raises(InvalidItem):
-        Compare(name, "==", 1)
+        compare(name, "==", 1)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from clusterra_runtime.store.condition import Absent, Compare, Present, VersionIs, at_most
+from clusterra_runtime.store.condition import Absent, Present, VersionIs, at_most, compare
 from clusterra_runtime.store.item import InvalidItem, Item, Key
 from clusterra_runtime.store.store import Check, Delete, Put, Store, TokenReused, TransactionCancelled, Update, Write
 
@@ -18,7 +18,7 @@ async def test_a_transaction_applies_all_writes(store: Store) -> None:
             Put(JOBS, Key("p", "new"), {"a": 1}, Absent()),
             Delete(JOBS, Key("p", "old"), VersionIs(1)),
             Update(QUOTAS, Key("acme", "cpus"), add={"usage": 4}, condition=at_most("usage", 6)),
-            Check(JOBS, Key("p", "checked"), Compare("state", "==", "ok")),
+            Check(JOBS, Key("p", "checked"), compare("state", "==", "ok")),
         ],
         token="t",
     )

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from clusterra_runtime.store.condition import Compare, Present, VersionIs, at_most
+from clusterra_runtime.store.condition import Present, VersionIs, at_most, compare
 from clusterra_runtime.store.item import InvalidItem, Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, StoreError, Update
 
@@ -74,7 +74,7 @@ async def test_delete_removes_an_item_if_its_condition_holds(store: Store) -> No
     await put(store, state="running")
 
     with pytest.raises(ConditionFailed):
-        await store.delete(Delete(JOBS, KEY, Compare("state", "==", "done")))
+        await store.delete(Delete(JOBS, KEY, compare("state", "==", "done")))
     assert await store.get(JOBS, KEY) is not None
 
     await store.delete(Delete(JOBS, KEY, VersionIs(1)))

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from clusterra_runtime import trace
 from clusterra_runtime.metrics import HANDLED, family
 from clusterra_runtime.nats import bus
-from clusterra_runtime.nats.bus import BusUnavailable, MessageRefused, dead_letter
+from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected, dead_letter
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.pull import Pull
 from clusterra_runtime.settings import ServiceSettings
@@ -156,7 +156,7 @@ class Durable[M: BaseModel]:
         origin = f"{raw.metadata.stream}-{raw.metadata.sequence.stream}"
         try:
             await dead_letter(self._broker.client, raw.subject, raw.data, raw.headers, reason, origin=origin)
-        except (BusUnavailable, MessageRefused) as error:
+        except (BusUnavailable, MessageRejected) as error:
             log.error("dead_letter_lost", subject=raw.subject, reason=str(error))  # noqa: TRY400
             raise NackMessage(delay=LONGEST_PAUSE_SECONDS) from error
         HANDLED.labels(family(raw.subject), outcome).inc()

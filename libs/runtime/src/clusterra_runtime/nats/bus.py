@@ -24,7 +24,7 @@ from clusterra_runtime.settings import ServiceSettings
 __all__ = [
     "BusUnavailable",
     "Client",
-    "MessageRefused",
+    "MessageRejected",
     "close",
     "connect",
     "dead_letter",
@@ -46,7 +46,7 @@ _LONGEST_REASON = 500
 _TRY_AGAIN_CODES = frozenset({408, 429, 500, 503})
 
 
-class MessageRefused(RuntimeError):
+class MessageRejected(RuntimeError):
     """A message was rejected permanently: too large, over a quota, or not at the expected sequence."""
 
     def __init__(self, subject: str, code: int, reason: str) -> None:
@@ -70,7 +70,7 @@ async def close(client: Client) -> None:
 async def publish(client: Client, subject: str, message: Message) -> None:
     """Send a message to the current subscribers. While NATS is away, up to 2 MiB are buffered.
 
-    Raises BusUnavailable when the buffer is full, MessageRefused for a message over the payload limit.
+    Raises BusUnavailable when the buffer is full, MessageRejected for a message over the payload limit.
     """
     body, headers = encode(message)
     trace.inject(headers)
@@ -79,13 +79,13 @@ async def publish(client: Client, subject: str, message: Message) -> None:
     except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError) as error:
         raise BusUnavailable(f"{subject}: not connected to NATS, and the buffer is full") from error
     except nats.errors.MaxPayloadError as error:
-        raise MessageRefused(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
+        raise MessageRejected(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
 
 
 async def publish_durable(client: Client, subject: str, message: Message, *, message_id: str) -> int:
     """Store a message in the stream of its subject, once per id, and return its stream sequence.
 
-    The message is retried for 15 s with the same id. Raises BusUnavailable after that, and MessageRefused when a retry
+    The message is retried for 15 s with the same id. Raises BusUnavailable after that, and MessageRejected when a retry
     is useless.
     """
     body, headers = encode(message, message_id=message_id)
@@ -123,7 +123,7 @@ async def _store_once(client: Client, subject: str, body: bytes, headers: dict[s
     except nats.errors.NoRespondersError as error:
         raise _TryAgain("no stream takes this subject, or it has no leader") from error
     except nats.errors.MaxPayloadError as error:
-        raise MessageRefused(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
+        raise MessageRejected(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
     except (TimeoutError, nats.errors.Error) as error:
         raise _TryAgain(str(error) or type(error).__name__) from error
     return _sequence(subject, answer)
@@ -139,7 +139,7 @@ def _sequence(subject: str, answer: Msg) -> int:
         reason = str(error.get("description", "no reason given"))
         if error.get("code") in _TRY_AGAIN_CODES and error.get("err_code") != 10077:
             raise _TryAgain(reason)
-        raise MessageRefused(subject, int(error.get("err_code", 0)), reason)
+        raise MessageRejected(subject, int(error.get("err_code", 0)), reason)
     return int(acknowledgement["seq"])
 
 
@@ -204,5 +204,5 @@ async def bury(client: Client, message: Msg, reason: str) -> None:
     """Send a core message to the dead letters; if that fails, only a log line remains."""
     try:
         await dead_letter(client, message.subject, message.data, message.headers, reason)
-    except (BusUnavailable, MessageRefused) as error:
+    except (BusUnavailable, MessageRejected) as error:
         log.error("dead_letter_lost", subject=message.subject, reason=str(error))  # noqa: TRY400

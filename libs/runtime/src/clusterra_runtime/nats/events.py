@@ -17,7 +17,7 @@ class EventPublisher:
         self._client = client
         self._service = service
 
-    async def tell(self, ref: ClusterRef, fact: Fact, *, version: str, time: datetime) -> None:
+    async def publish(self, ref: ClusterRef, fact: Fact, *, version: str, time: datetime) -> None:
         """Store the event of a fact. `version` distinguishes it from others of the same kind for the same entity.
 
         A repetition within the stream's deduplication window changes nothing; after that, the archive recognises the

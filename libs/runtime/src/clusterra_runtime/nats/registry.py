@@ -18,7 +18,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from nats.aio.msg import Msg
 
-from clusterra_runtime.nats.bus import MessageRefused, dead_letter, store
+from clusterra_runtime.nats.bus import MessageRejected, dead_letter, store
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import Stored, replay
 
@@ -179,7 +179,7 @@ async def _bury(client: Client, entry: Stored, reason: str) -> None:
     origin = f"{_STREAM}-{entry.sequence}"
     try:
         await dead_letter(client, entry.subject, entry.body, entry.headers, reason, origin=origin)
-    except (BusUnavailable, MessageRefused) as error:
+    except (BusUnavailable, MessageRejected) as error:
         log.error("dead_letter_lost", subject=entry.subject, reason=str(error))  # noqa: TRY400
 
 

@@ -64,7 +64,7 @@ class Missing(AttributeNotExists):
         super().__init__(_attribute(attribute))
 
 
-def Compare(attribute: str, operator: Operator, value: Value) -> Condition:  # noqa: N802
+def compare(attribute: str, operator: Operator, value: Value) -> Condition:
     """The item has the attribute, and it compares so with the value. Values of different types are never equal.
 
     `<`, `<=`, `>` and `>=` order numbers, strings (by their UTF-8 bytes) and bytes. Raises InvalidItem for other types.
@@ -93,7 +93,7 @@ def Compare(attribute: str, operator: Operator, value: Value) -> Condition:  # n
 
 def at_most(attribute: str, value: int | float | str) -> Condition:
     """The attribute is missing or at most this value: the condition under which a lease's fence is written."""
-    return Missing(attribute) | Compare(attribute, "<=", value)
+    return Missing(attribute) | compare(attribute, "<=", value)
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:

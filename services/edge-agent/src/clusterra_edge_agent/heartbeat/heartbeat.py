@@ -62,5 +62,5 @@ class Heartbeats:
     async def _send(self) -> None:
         try:
             await bus.publish(self._client, self._subject, await self._build())
-        except (bus.BusUnavailable, bus.MessageRefused) as error:
+        except (bus.BusUnavailable, bus.MessageRejected) as error:
             log.warning("heartbeat_not_sent", reason=str(error))

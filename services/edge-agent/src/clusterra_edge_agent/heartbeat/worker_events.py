@@ -28,9 +28,9 @@ async def publish_worker_events(
         timeout_seconds = None
         try:
             for event in substrate.pending_events() if leadership.held else ():
-                await publisher.tell(ref, event.fact, version=event.version, time=event.time)
+                await publisher.publish(ref, event.fact, version=event.version, time=event.time)
                 await substrate.mark_published(event)
-        except (bus.BusUnavailable, bus.MessageRefused, SubstrateUnavailable) as error:
+        except (bus.BusUnavailable, bus.MessageRejected, SubstrateUnavailable) as error:
             log.warning("news_kept_for_later", reason=str(error))
             timeout_seconds = RETRY_SECONDS
         with suppress(TimeoutError):

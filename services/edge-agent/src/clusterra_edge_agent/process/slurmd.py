@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import WorkerName
-from clusterra_contracts.node_extra import of_new_worker
+from clusterra_contracts.node_extra import registration_extra
 from clusterra_contracts.shapes import WorkerSpec
 
 _CONF_VALUE = re.compile(r"^[A-Za-z0-9_.:-]+$")
@@ -33,7 +33,7 @@ class Slurmd:
         Resources beyond the machine's need `SlurmdParameters=config_overrides` in slurm.conf. Raises InvalidSpec.
         """
         source = ["-f", self.conf] if self.conf else ["--conf-server", str(self.conf_server)]
-        node = ["--conf", node_conf(port, spec), "--extra", of_new_worker(spec.gres)]
+        node = ["--conf", node_conf(port, spec), "--extra", registration_extra(spec.gres)]
         return [*self.launcher, self.path, "-D", "-Z", "-N", name, *source, *node]
 
 

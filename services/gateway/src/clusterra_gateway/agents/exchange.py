@@ -69,7 +69,7 @@ class AgentExchange:
         except (TimeoutError, bus.BusUnavailable) as error:
             log.warning("agent_heartbeat_not_stored", reason=str(error) or "it took too long")
             raise _unavailable() from error
-        except bus.MessageRefused as error:
+        except bus.MessageRejected as error:
             raise TooLarge("this heartbeat is larger than a message may be", hint="send fewer prices") from error
         reply = http_reply(request, central)
         if central.desired is not None and version_of(central.desired) < request.last_applied_version:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_runtime.store.condition import Absent, Compare, Missing, Present
+from clusterra_runtime.store.condition import Absent, Missing, Present, compare
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, Update
 
@@ -62,7 +62,7 @@ class IdempotencyKeys:
 
     async def complete(self, key: ScopedKey, request_hash: str, answer: Submitted) -> None:
         """Stores the answer, for when the request is sent again."""
-        same = Present() & Compare("request", "==", request_hash)
+        same = Present() & compare("request", "==", request_hash)
         try:
             await self._store.write(
                 Update(IDEMPOTENCY, key.item, set={"answer": answer.model_dump_json()}, condition=same)
@@ -74,7 +74,7 @@ class IdempotencyKeys:
         """Makes the key usable for other requests, unless it has an answer or belongs to another request by now."""
         try:
             await self._store.delete(
-                Delete(IDEMPOTENCY, key.item, Compare("request", "==", request_hash) & Missing("answer"))
+                Delete(IDEMPOTENCY, key.item, compare("request", "==", request_hash) & Missing("answer"))
             )
         except ConditionFailed:
             return

@@ -8,7 +8,7 @@ from datetime import datetime
 import structlog
 from clusterra_contracts.events import JobFact, NodeFact
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.nats.bus import BusUnavailable, MessageRefused
+from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected
 from clusterra_runtime.nats.events import EventPublisher
 
 log = structlog.get_logger(__name__)
@@ -47,11 +47,11 @@ class EventQueue:
         fact = event.fact
         for attempt in itertools.count(1):
             try:
-                await self._publisher.tell(self._ref, fact, version=event.version, time=event.time)
+                await self._publisher.publish(self._ref, fact, version=event.version, time=event.time)
             except BusUnavailable as error:
                 log.warning("fact_not_told_yet", kind=fact.kind, attempt=attempt, reason=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
-            except MessageRefused as error:
+            except MessageRejected as error:
                 log.error("fact_refused", kind=fact.kind, reason=str(error))  # noqa: TRY400 - the message is complete
                 return
             else:

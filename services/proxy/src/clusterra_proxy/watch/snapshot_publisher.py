@@ -11,7 +11,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_runtime.clock import generation
 from clusterra_runtime.nats import bus
-from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRefused
+from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
 from prometheus_client import Counter
 
 from clusterra_proxy.cluster.cluster import Cluster
@@ -83,7 +83,7 @@ class SnapshotPublisher:
         message_id = f"{ref.key}:snapshot:{snapshot.generation}"
         try:
             await bus.publish_durable(self._client, subjects.job_pending(ref), snapshot, message_id=message_id)
-        except (BusUnavailable, MessageRefused) as error:
+        except (BusUnavailable, MessageRejected) as error:
             log.warning("snapshot_not_published", generation=snapshot.generation, reason=str(error))
             return False
         return True

@@ -76,7 +76,7 @@ def ceilings(observation: Observation, state: FleetState) -> Counter[ShapeName]:
 
 
 def quota_headroom(observation: Observation, state: FleetState, supply: Supply) -> QuotaHeadroom:
-    """The headroom under the policy's limits. Existing workers count, and leaving ones and those that may be starting."""
+    """The headroom under the limits of the policy, with existing, leaving and possibly starting workers counted."""
     policy = observation.binding.policy
     asked = ceilings(observation, state)
     counted = supply.active_by_shape + Counter(supply.ordered)

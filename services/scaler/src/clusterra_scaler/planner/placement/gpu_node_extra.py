@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from clusterra_contracts.identity import WorkerName
-from clusterra_contracts.node_extra import closed, job_class, says_what_it_takes
+from clusterra_contracts.node_extra import closed, is_class_filter, job_class
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot
 
 from clusterra_scaler.planner.placement.node_extra import MOST_CLASSES
@@ -34,7 +34,7 @@ def gpu_extras(snapshot: QueueSnapshot, gpu_shapes: GpuShapes) -> dict[WorkerNam
     return {
         name: extra
         for name, node in nodes.items()
-        if node.extra != extra and (says_what_it_takes(node.extra) if node.extra else classes)
+        if node.extra != extra and (is_class_filter(node.extra) if node.extra else classes)
     }
 
 

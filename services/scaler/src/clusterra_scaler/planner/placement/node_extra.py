@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from clusterra_contracts.identity import JobId, WorkerName
-from clusterra_contracts.node_extra import OPEN, job_class, says_what_it_takes
+from clusterra_contracts.node_extra import OPEN, is_class_filter, job_class
 from clusterra_contracts.node_extra import closed as closed_to_others
 from clusterra_contracts.queue import QueueSnapshot
 
@@ -69,7 +69,7 @@ class ClosedNodes:
         ]
         for fleet_bin in fleet_bins:
             node = supply.nodes.get(fleet_bin.place.worker)
-            if not fleet_bin.ready or node is None or (node.extra and not says_what_it_takes(node.extra)):
+            if not fleet_bin.ready or node is None or (node.extra and not is_class_filter(node.extra)):
                 continue
             ready = _RegisteredNode(
                 node.extra, fleet_bin.bin.copy(), fleet_bin.booking.jobs if fleet_bin.booking else ()
@@ -128,7 +128,5 @@ def open_all(snapshot: QueueSnapshot, besides: Container[WorkerName]) -> dict[Wo
     return {
         node.name: OPEN
         for node in snapshot.nodes or ()
-        if node.name not in besides
-        and node.extra != OPEN
-        and (says_what_it_takes(node.extra) if node.extra else classes)
+        if node.name not in besides and node.extra != OPEN and (is_class_filter(node.extra) if node.extra else classes)
     }
