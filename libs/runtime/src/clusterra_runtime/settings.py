@@ -21,16 +21,19 @@ class ServiceSettings(BaseSettings):
     nats_url: str = "nats://127.0.0.1:4222"
     """One address, or several addresses of one NATS cluster joined by commas; without user or password."""
     nats_user: str | None = None
+    """The NATS user, together with `nats_password_file`. None: no user, or that of `nats_credentials_file`."""
     nats_password_file: Path | None = None
     """The file is read at every connect, so it may be replaced at any time."""
     nats_credentials_file: Path | None = None
     """A `.creds` file of an operator-mode user; it is read at every connect."""
 
     health_host: str = "127.0.0.1"
+    """The address on which `/livez`, `/readyz` and `/metrics` are served."""
     health_port: Annotated[int, Field(ge=0, le=65535)] = 0
     """0 means any free port; the log names it."""
 
     log_level: str = "INFO"
+    """The lowest level that is logged: DEBUG, INFO, WARNING or ERROR."""
     stop_delay_seconds: Annotated[float, Field(ge=0)] = 0.5
     """The delay between "not ready" and the stop, so that load balancers send no more requests to this process."""
     stop_grace_seconds: Annotated[float, Field(gt=0)] = 20.0

@@ -22,8 +22,11 @@ class Settings(ServiceSettings):
     """Settings of one agent, which serves one cluster. Tuples are JSON lists in the environment."""
 
     tenant: Id
+    """The tenant that the cluster belongs to."""
     cluster: Id
+    """The cluster whose workers this agent keeps."""
     substrate: Literal["process", "kubernetes"] = "process"
+    """What runs the workers: processes of this host, or pods of a Kubernetes."""
 
     shared_dir: Path
     """The cluster's shared folder as this agent sees it. Jobs write their output there."""
@@ -50,6 +53,7 @@ class Settings(ServiceSettings):
     """The spool folder of one slurmd as this agent sees it, with `{worker}` for its name. It is removed with the
     worker."""
     slurmd_first_port: Annotated[int, Field(ge=1, le=65535)] = 17001
+    """The first TCP port for slurmd."""
     slurmd_ports: Annotated[int, Field(ge=1, le=65535)] = 1000
     """Number of ports, counted from the first. It is also the maximum number of workers."""
     slurmd_grace_seconds: Annotated[float, Field(gt=0)] = 10.0
