@@ -1,6 +1,7 @@
-"""What holds for the tests of all packages."""
+"""Configuration of all tests: order, markers, number of examples."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,29 +38,79 @@ FIRST = (
     "tests/test_chaos.py",
     "tests/test_why.py",
 )
-"""The files that take longest begin first, so that no process is left alone with one in the end. Those that share the
-lab of tests/conftest.py come behind the others: it stays until the end of a process that has begun it."""
+"""The files that take longest start first, so that no process runs one of them alone at the end. Files that share the
+lab of tests/conftest.py come last: a process that has started this lab keeps it until it ends."""
 
-# A shell that starts the suite in the background lets all that descends from it ignore SIGINT, also what a test starts
-# to see it end by that.
+MARKERS = {
+    "slurm": "starts a real Slurm",
+    "kubernetes": "starts a real Kubernetes",
+    "containers": "runs containers of an engine",
+}
+NEEDS = {
+    "ControlPlane": "kubernetes",
+    "RealNode": "kubernetes",
+    "OwnedSlurmCluster": "slurm",
+    "Site": "slurm",
+    "SlurmCluster": "slurm",
+    "SlurmWorld": "slurm",
+    "Stack": "slurm",
+}
+"""Class that a fixture yields -> marker of each test that uses the fixture. A test that starts Slurm or Kubernetes
+without such a fixture carries the marker itself."""
+
+# A shell that starts the suite in the background makes all its descendants ignore SIGINT, also the processes that a
+# test starts to end them with SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes is the machine's affair, and it runs other tests beside this one. The suite plays the same
-# few examples each time; `make test-histories` plays others, and more.
-WHOLE = "HISTORIES" in os.environ
-settings.register_profile("suite", deadline=None, derandomize=not WHOLE, max_examples=100 if WHOLE else 40)
-settings.load_profile("suite")
+# No deadline for an example: its time depends on the machine, which runs other tests at the same time. `make test` and
+# `make test-fast` play the same few examples each time; `make test-histories` plays others, and more.
+settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("histories", deadline=None, max_examples=100)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what takes long at the beginning."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --fast, which `make test-fast` uses."""
+    parser.addoption("--fast", action="store_true", help="leave out Slurm, Kubernetes, containers and histories")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and choose how many examples property tests play."""
+    for marker, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{marker}: {meaning}")
+    profile = "fast" if config.getoption("fast") else "histories" if "HISTORIES" in os.environ else "suite"
+    settings.load_profile(profile)
+
+
+def needed(item: pytest.Item) -> set[str]:
+    """The markers of a test that follow from the return annotations of its fixtures."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    annotations = [str(definitions[-1].func.__annotations__.get("return")) for definitions in fixtures]
+    names = set(re.findall(r"\w+", " ".join(annotations)))
+    return {marker for name, marker in NEEDS.items() if name in names}
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Whether `make test-fast` runs this test: it has no marker of MARKERS, and is not in a file `*_histories.py`."""
+    return not any(map(item.get_closest_marker, MARKERS)) and not item.path.stem.endswith("_histories")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by what they need, leave out slow ones with --fast, and put the longest files first."""
+    for item in items:
+        for marker in needed(item):
+            item.add_marker(marker)
+    if config.getoption("fast"):
+        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
+        items[:] = filter(is_fast, items)
     order = {Path(__file__).parent / path: number for number, path in enumerate(FIRST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 @pytest.fixture(autouse=True)
-def _logging_of_its_own() -> Iterator[None]:
-    """Commands that a test runs in this process say what is logged from then on."""
+def _reset_logging() -> Iterator[None]:
+    """Undo the logging configuration of commands that a test runs in this process."""
     yield
     structlog.reset_defaults()
