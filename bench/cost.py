@@ -1,7 +1,7 @@
-"""What the policies cost on a trace and on each of its halves, by the fluid bound of the runs they produced.
+"""Measures the cost of the policies on a trace and on its halves, divided by a lower bound: that of the fluid model.
 
-Prints a table while it goes and, last, one JSON line: for each policy the ratio, waits and worker starts of the whole
-trace, the ratios of its halves, and the seconds that the simulation of the whole took.
+Prints a table row after each run and, last, one JSON line: for each policy the cost ratio, waits and worker starts of
+the whole trace, the ratios of its halves, and the duration of the whole simulation in seconds.
 """
 
 import argparse
@@ -29,11 +29,11 @@ COLUMNS = "{:24} {:12} {:>7} {:>9} {:>9} {:>9} {:>8} {:>8}"
 
 
 def measured(what: str, trace: Trace, catalogue: Catalogue, options: Options) -> tuple[Figures, float]:
-    """The figures, and the seconds of this process's time that they took."""
+    """The figures, and the CPU seconds that the simulation took."""
     jobs, _ = fitting(trace, catalogue)
-    with jobs_progress(what, len(jobs)) as tell:
+    with jobs_progress(what, len(jobs)) as progress:
         began = time.process_time()
-        figures = simulate(trace, catalogue, options, tell).figures
+        figures = simulate(trace, catalogue, options, progress).figures
     seconds = time.process_time() - began
     if figures.violations:
         raise SystemExit(f"{what}: {figures.violations[0].what} ({figures.violations[0].where})")
@@ -54,20 +54,20 @@ def row(policy: str, part: str, figures: Figures, seconds: float) -> str:
 
 
 def compared(trace: Trace, catalogue: Catalogue) -> dict[str, object]:
-    """Every policy on the whole trace and on its halves."""
+    """The results of all policies on the whole trace and on its halves."""
     first, second = trace.halves()
     parts = {"whole": trace, "first half": first, "second half": second}
     print(COLUMNS.format("policy", "part", "ratio", "wait p50", "wait p99", "longest", "starts", "took"), flush=True)
     found: dict[str, object] = {}
     for policy, options in RUNS.items():
-        observation: dict[str, tuple[Figures, float]] = {}
+        results: dict[str, tuple[Figures, float]] = {}
         for part, jobs in parts.items():
-            observation[part] = measured(f"{policy}, {part}", jobs, catalogue, options)
-            print(row(policy, part, *observation[part]), flush=True)
-        whole, seconds = observation["whole"]
+            results[part] = measured(f"{policy}, {part}", jobs, catalogue, options)
+            print(row(policy, part, *results[part]), flush=True)
+        whole, seconds = results["whole"]
         found[policy] = {
             "ratio": round(whole.ratio, 4),
-            "halves": [round(observation[half][0].ratio, 4) for half in ("first half", "second half")],
+            "halves": [round(results[half][0].ratio, 4) for half in ("first half", "second half")],
             "cost_usd": round(whole.cost_usd, 2),
             "wait_p50": whole.wait_p50,
             "wait_p99": whole.wait_p99,
@@ -81,8 +81,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", type=Path, help="a trace in the Standard Workload Format")
     parser.add_argument("shapes", type=Path, help="YAML with a list `shapes`")
-    parser.add_argument("--memory", choices=get_args(MemoryUnit), default="auto", help="what memory columns count")
-    parser.add_argument("--node-cpus", type=int, help="as of `clusterra-planner simulate`")
+    parser.add_argument("--memory", choices=get_args(MemoryUnit), default="auto", help="unit of the memory columns")
+    parser.add_argument("--node-cpus", type=int, help="like in `clusterra-planner simulate`")
     arguments = parser.parse_args()
     try:
         catalogue = catalogues.read(arguments.shapes)

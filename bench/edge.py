@@ -1,7 +1,8 @@
-"""The edge-agent on Kubernetes: time to the API server's acceptance, and what it takes with thousands of workers.
+"""Measures the edge-agent on Kubernetes: time until the API server accepts a change, memory and CPU for many workers.
 
-A real API server and its controllers, KWOK's nodes, a real NATS server, the agent as a process with the rights of
-k8s/edge. Prints one JSON line last (`Edge.relist`: two of its figures). `--changes` and `--replicas`: a shorter run.
+Uses a real API server with its controllers, KWOK nodes, a real NATS server, and the agent as a process with the rights
+of k8s/edge. Prints one JSON line last; `Edge.relist` explains two of its figures. `--changes` and `--replicas` shorten
+the run.
 """
 
 import argparse
@@ -44,7 +45,7 @@ LIST_SECONDS = "clusterra_edge_list_seconds"
 
 
 class Edge:
-    """An agent and the centre's view of it."""
+    """An edge-agent, and its last heartbeat at the centre."""
 
     def __init__(self, plane: ControlPlane, centre: Client, shapes: tuple[Shape, ...]) -> None:
         self.plane, self._centre = plane, centre
@@ -55,12 +56,12 @@ class Edge:
         self.metrics_url = ""
         self._generation = 0
 
-    async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
+    async def receive(self, _about: Subject, heartbeat: Heartbeat) -> None:
         self.last = heartbeat
         self.heartbeats += 1
 
     async def desire(self, replicas: dict[str, int], victims: tuple[str, ...] = ()) -> float:
-        """Publish it, wait until the API server has accepted it; the seconds between."""
+        """Publish a desired state, wait until the API server has accepted it, and return the seconds between."""
         self._generation += 1
         targets = tuple(
             ShapeTarget(
@@ -86,8 +87,8 @@ class Edge:
         assert self.last.applied is not None
         return (self.last.applied.applied_at - published).total_seconds()
 
-    async def followed(self, count: int) -> list[str]:
-        """Wait until exactly so many workers run; their names."""
+    async def workers_running(self, count: int) -> list[str]:
+        """Wait until exactly `count` workers run, and return their names."""
 
         def all_run() -> bool:
             workers = self.last.workers if self.last else None
@@ -100,7 +101,7 @@ class Edge:
         return [worker.name for worker in self.last.workers or ()]
 
     async def pod_lists(self) -> tuple[int, float]:
-        """How often the agent has listed all pods, and the seconds that it took together."""
+        """How often the agent has listed all pods, and the total seconds of these lists."""
         async with aiohttp.ClientSession() as http, http.get(self.metrics_url) as answer:
             families = list(text_string_to_metric_families(await answer.text()))
         values = {
@@ -113,39 +114,40 @@ class Edge:
         return int(values["_count"]), values["_sum"]
 
     async def relist(self, shape: str, replicas: int, count: int) -> tuple[float, float]:
-        """Bring the agent back to an API server that remembers nothing of what it has followed.
+        """Reconnect the agent to a restarted API server, which cannot resume the agent's watches.
 
-        The agent is held while its connections are cut, the API server gets a successor, and `shape` one worker more:
-        so no start is in the figures, and only who has listed anew can tell of `count` workers. Seconds from the
-        request for the first page until all is taken, by the agent's own metric (`relist_seconds`); and from its
-        release, when it sees the cut, to the first heartbeat with all workers at the centre (`return_seconds`).
+        The agent is stopped (SIGSTOP) while the API server restarts and `shape` gets one more worker. So the figures
+        include no start of a worker, and the agent can only report `count` workers after a new list. Returns two times
+        in seconds: from the request of the first page to the end of the list, by the agent's own metric
+        (`relist_seconds`); and from the agent's continuation (SIGCONT), when it notices the cut connections, to the
+        first heartbeat with all workers at the centre (`return_seconds`).
         """
         lists, list_seconds = await self.pod_lists()
         self.agent.signal(signal.SIGSTOP)
         try:
-            # A change of anything, which the agent does not see: the successor's memory begins after it.
+            # Any change that the agent does not receive: the watch cache of the restarted server begins after it.
             await self.plane.kubectl("annotate", "namespace", NAMESPACE, f"relist={count}", "--overwrite")
             await self.plane.kill_api_server()
             await self.plane.start_api_server()
-            # By another's hand; the last desired state names another shape, so that the agent leaves this one.
+            # Scaled by kubectl. The last desired state names another shape, so the agent does not change this one.
             name = f"--namespace={NAMESPACE}", f"deployment/slurmd-{shape}"
             await self.plane.kubectl("scale", *name, f"--replicas={replicas}")
             await self.plane.kubectl("rollout", "status", *name, "--timeout=120s")
             released = time.monotonic()
         finally:
             self.agent.signal(signal.SIGCONT)
-        await self.followed(count)
+        await self.workers_running(count)
         heard = time.monotonic()
         lists_after, list_seconds_after = await self.pod_lists()
         if lists_after != lists + 1:
-            raise RuntimeError(f"the agent has listed {lists_after - lists} times: nothing has been measured")
+            raise RuntimeError(f"the agent has listed {lists_after - lists} times instead of once: no valid figure")
         return list_seconds_after - list_seconds, heard - released
 
 
 @asynccontextmanager
 async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
-    """Everything, with an agent that has nothing to do."""
-    # The same fifteen as ever, so that figures can be compared.
+    """Run all parts until the block ends, with an agent that has no workers."""
+    # Only the fifteen shapes without GPUs, as in earlier runs, so that figures can be compared.
     everything = catalogue.load(ROOT / "catalog" / "shapes.yaml").shapes
     shapes = tuple(shape for shape in everything if not shape.gpu_count)
     users = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
@@ -172,18 +174,18 @@ async def edge(folder: Path, progress: Progress) -> AsyncIterator[Edge]:
             "CLUSTERRA_STATE_DIR": str(folder / "state"),
             "CLUSTERRA_HEALTH_PORT": str(health_port),
         }
-        observation = Edge(plane, centre, shapes)
-        observation.metrics_url = f"http://127.0.0.1:{health_port}/metrics"
+        started = Edge(plane, centre, shapes)
+        started.metrics_url = f"http://127.0.0.1:{health_port}/metrics"
         argv = [sys.executable, "-m", "clusterra_edge_agent"]
-        observation.agent = await start("edge-agent", argv, log=folder / "agent.log", env=environment)
-        running.push_async_callback(observation.agent.stop)
-        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, observation.take)
-        await observation.followed(0)
-        yield observation
+        started.agent = await start("edge-agent", argv, log=folder / "agent.log", env=environment)
+        running.push_async_callback(started.agent.stop)
+        await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, started.receive)
+        await started.workers_running(0)
+        yield started
 
 
 def deployment(shape: str) -> dict[str, object]:
-    """As small as the API server accepts: what a worker needs is nothing to KWOK."""
+    """The smallest Deployment that the API server accepts; KWOK runs nothing, so the pods need no resources."""
     labels = {"clusterra.io/shape": shape}
     pod = {"containers": [{"name": "slurmd", "image": "slurmd"}], "terminationGracePeriodSeconds": 1}
     return {
@@ -199,7 +201,7 @@ def deployment(shape: str) -> dict[str, object]:
 
 
 async def measure_changes(edge: Edge, changes: int, progress: Progress) -> dict[str, list[float]]:
-    """Seconds from published to accepted, by direction; each change after the last one's pods have followed."""
+    """Seconds from publish to acceptance of each change, by direction; each waits for the pods of the one before."""
     rng, seconds = random.Random(1), {"up": list[float](), "down": list[float]()}
     shape, names = next(iter(edge.shapes)), list[str]()
     for number in range(changes):
@@ -211,19 +213,19 @@ async def measure_changes(edge: Edge, changes: int, progress: Progress) -> dict[
             victims = tuple(rng.sample(names, rng.randint(1, min(3, len(names)))))
             wanted = len(names) - len(victims)
             seconds["down"].append(await edge.desire({shape: wanted}, victims))
-        names = await edge.followed(wanted)
+        names = await edge.workers_running(wanted)
     await edge.desire({shape: 0}, tuple(names))
-    await edge.followed(0)
+    await edge.workers_running(0)
     return seconds
 
 
 async def measure_burst(edge: Edge, replicas: int, progress: Progress) -> dict[str, float]:
-    """What the agent takes while the pods of one shape come, all at once."""
+    """The agent's time and CPU while all pods of one shape start together."""
     progress(f"a burst of {replicas} workers")
     process, began, heartbeats = psutil.Process(edge.agent.pid), time.monotonic(), edge.heartbeats
     before = _cpu_seconds(process)
     await edge.desire({next(iter(edge.shapes)): replicas})
-    await edge.followed(replicas)
+    await edge.workers_running(replicas)
     return {
         "workers": replicas,
         "seconds": round(time.monotonic() - began, 1),
@@ -233,12 +235,12 @@ async def measure_burst(edge: Edge, replicas: int, progress: Progress) -> dict[s
 
 
 async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[str, object]:
-    """What the agent takes with so many workers of each shape, and the times of each `relist` of all of them."""
+    """The agent's memory and CPU with `replicas` workers of each shape, and the times of `relist` with all of them."""
     count = replicas * len(edge.shapes)
     for number, shape in enumerate(edge.shapes, 1):
         progress(f"{number * replicas} of {count} workers")
         await edge.desire({shape: replicas})
-        await edge.followed(number * replicas)
+        await edge.workers_running(number * replicas)
     process = psutil.Process(edge.agent.pid)
     progress(f"the agent idle for {IDLE_SECONDS:.0f} s")
     await asyncio.sleep(5)
@@ -251,8 +253,9 @@ async def measure_size(edge: Edge, replicas: int, progress: Progress) -> dict[st
         progress(f"a new API server: {number} of {RELISTS}")
         relists.append(await edge.relist(next(iter(edge.shapes)), replicas + number, count + number))
     rss_after_mib = process.memory_info().rss / 2**20
-    progress("the workers to go")
-    # Not by the agent, which marks each: nobody retires thousands at once. Without this they would be made again.
+    progress("removing the workers")
+    # Without the agent, which would mark each worker first; nobody drains thousands together in practice. It is stopped
+    # because it would create them again.
     await edge.agent.stop()
     await edge.plane.kubectl("scale", "deployments", "--all", "--replicas=0", f"--namespace={NAMESPACE}")
     return {

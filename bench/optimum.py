@@ -1,4 +1,4 @@
-"""The cheapest workers for a few jobs, proved by a mixed-integer program. HiGHS solves it."""
+"""Finds the cheapest workers for a few jobs with a mixed-integer program, solved to proved optimality by HiGHS."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """USD per hour."""
+    """Result of the solver, in USD per hour."""
 
     found: float
     bound: float
-    """No workers for these jobs cost less. The same as `found`, unless the time was too short."""
+    """Lower bound of the cost; the same as `found` unless the time limit was reached."""
 
 
 def optimum(jobs: Sequence[tuple[int, float]], offerings: Sequence[Offering], most_seconds: float) -> Optimum:
-    """The least price of workers that hold jobs of so many CPUs and GiB all at the same time.
+    """The lowest price of workers that can run all jobs at the same time; `jobs` are pairs of CPUs and GiB.
 
-    A worker is named by the first of its jobs: job i opens one of shape s (`opens`), and later jobs go with it
-    (`joins`). So no two solutions differ by the names of workers alone, of which there would be very many.
+    A worker is named by its first job: job i opens a worker of shape s (`opens`), and later jobs join it (`joins`).
+    This excludes the many solutions that differ only in the names of workers.
     """
     ordered = sorted(jobs, reverse=True)
     numbers = range(len(ordered))
@@ -37,11 +37,11 @@ def optimum(jobs: Sequence[tuple[int, float]], offerings: Sequence[Offering], mo
         opened = program.qsum(opens[first])
         program.addConstr(opened + program.qsum(joins[other, first] for other in range(first)) == 1)
         for what in (0, 1):
-            bin_ = program.qsum(
+            capacity = program.qsum(
                 (each.cpus, each.memory_gib)[what] * opens[first][shape] for shape, each in enumerate(offerings)
             )
             others = program.qsum(ordered[other][what] * joins[first, other] for other in numbers if other > first)
-            program.addConstr(ordered[first][what] * opened + others <= bin_)
+            program.addConstr(ordered[first][what] * opened + others <= capacity)
         for other in numbers[first + 1 :]:
             program.addConstr(joins[first, other] <= opened)
     program.minimize()

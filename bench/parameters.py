@@ -1,10 +1,10 @@
-"""How near the packing's parameters are to the best for a trace's halves: what other values would cost there.
+"""Compares the packing's parameters with the best ones for each half of a trace.
 
-Parameters that were fitted to one part of a trace do worse on another. So each is moved alone to values around its own,
-on both halves; and then all those that gain most on a half are moved together.
+Parameters fitted to one part of a trace do worse on another. So each parameter is varied alone, on both halves; then
+all values that gain most on a half are combined.
 
-Prints a table while it goes and, last, one JSON line: for each half the ratio by the parameters as they are, the best
-that was found, by which values, and how far apart the two are.
+Prints a table row after each simulation and, last, one JSON line: for each half the ratio of the current parameters,
+the best ratio found, the values that give it, and the difference of the two.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from clusterra_scaler.planner.estimates.settings import LearningSettings
 from clusterra_scaler.planner.packing.settings import Settings
 
 type Change = dict[str, Any]
-"""Parameters by name that are other than they are."""
+"""Changed parameters: name -> value."""
 
 AROUND: dict[str, Sequence[float]] = {
     "credit": (0.25, 0.3, 0.5, 0.6),
@@ -42,7 +42,7 @@ HALVES = ("first half", "second half")
 
 
 def ratio(trace: Trace, catalogue: Catalogue, change: Change) -> float:
-    """Cost by bound, with run times learned."""
+    """Cost divided by its lower bound, with learned run times."""
     of_learning = {name: value for name, value in change.items() if name in LEARNING}
     of_packing = {name: value for name, value in change.items() if name not in LEARNING}
     options = Options(
@@ -51,12 +51,12 @@ def ratio(trace: Trace, catalogue: Catalogue, change: Change) -> float:
     return simulate(trace, catalogue, options).figures.ratio
 
 
-def ratios(halves: Sequence[Trace], catalogue: Catalogue, asked: Sequence[tuple[int, Change]]) -> list[float]:
-    """Of each change on the half of that number, a row of the table each."""
+def ratios(halves: Sequence[Trace], catalogue: Catalogue, trials: Sequence[tuple[int, Change]]) -> list[float]:
+    """The ratio of each trial, which is the number of a half and a change; prints a table row for each."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        futures = [pool.submit(ratio, halves[half], catalogue, change) for half, change in asked]
-        for (half, change), future in zip(asked, futures, strict=True):
+        futures = [pool.submit(ratio, halves[half], catalogue, change) for half, change in trials]
+        for (half, change), future in zip(trials, futures, strict=True):
             print(f"{HALVES[half]:12} {future.result():.4f}  {in_words(change)}", flush=True)
         return [future.result() for future in futures]
 
@@ -66,13 +66,13 @@ def in_words(change: Change) -> str:
 
 
 def compared(trace: Trace, catalogue: Catalogue) -> dict[str, object]:
-    """Each half by itself."""
+    """The comparison for each half."""
     halves = trace.halves()
-    alone: list[Change] = [{}, *({name: value} for name, values in AROUND.items() for value in values)]
-    asked = [(half, change) for change in alone for half in (0, 1)]
-    of_alone = ratios(halves, catalogue, asked)
+    single: list[Change] = [{}, *({name: value} for name, values in AROUND.items() for value in values)]
+    trials = [(half, change) for change in single for half in (0, 1)]
+    of_trials = ratios(halves, catalogue, trials)
     found = [
-        {in_words(change): (value, change) for (at, change), value in zip(asked, of_alone, strict=True) if at == half}
+        {in_words(change): (value, change) for (at, change), value in zip(trials, of_trials, strict=True) if at == half}
         for half in (0, 1)
     ]
     together = [best_of_each(of_half) for of_half in found]
@@ -91,7 +91,7 @@ def compared(trace: Trace, catalogue: Catalogue) -> dict[str, object]:
 
 
 def best_of_each(of_half: dict[str, tuple[float, Change]]) -> Change:
-    """All those parameters together that gain by themselves, each at its best value."""
+    """The combination of all parameters that gain when varied alone, each at its best value."""
     own, _ = of_half[in_words({})]
     together: Change = {}
     for name in AROUND:

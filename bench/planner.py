@@ -1,18 +1,17 @@
-"""How fast the planner is, what memory it takes, and how far its plans are from the cheapest.
+"""Measures the planner's speed and memory, and compares its plans with the cheapest ones.
 
-- 10,000 pending jobs of 2,000 vectors against 45 offerings: all of them new (cold), and 100 more of 20 vectors
-  while the workers of all the others are on their way (incremental). `cold` and `incremental` time the packing alone,
-  `decide_cold` and `decide_again` the whole decision from what is seen to what is desired, `decide_beside` the same
-  where 500 workers are there, each with a quarter of its CPUs free.
-- 1,000 clusters, each with a snapshot every five seconds: what decoding and deciding take of a core.
-- 200 small random queues, each against a proved optimum: USD per hour of what is bought.
+- 10,000 pending jobs of 2,000 resource vectors against 45 offerings: all jobs new (`cold`), and 100 more jobs of 20
+  vectors while the workers for the others are booting (`incremental`). `cold` and `incremental` time only the packing;
+  `decide_cold` and `decide_again` time the whole decision from observation to desired state; `decide_beside` does so
+  with 500 workers, each with a quarter of its CPUs free.
+- 1,000 clusters, each with a snapshot every five seconds: the share of a core that decoding and deciding takes.
+- 200 small random queues: the price of the bought workers against a proved optimum, and against first fit.
 
-Prints progress on stderr and, last, one JSON line; times are in milliseconds of the process, memory is the most that a
-process of its own had. How much of a p99 was the machine is told beside it. `wall_p99_ms` has also what others ran
-meanwhile, `collected_p99_ms` is the garbage collector's part. `steady` are the times of those runs around which the
-machine was as fast as it is most of the time at its fastest, by a plain loop of 100,000 additions before and after
-each: others slow a shared machine down for seconds. `loop_ms` is what ten such loops took, to compare machines by.
-First fit says what packing is worth.
+Prints progress on stderr and, last, one JSON line. Times are CPU milliseconds of the process; memory is the peak of a
+separate process. Other figures show how much the machine contributed to a p99: `wall_p99_ms` is the elapsed time,
+which includes other processes; `collected_p99_ms` is the garbage collector's share. Other users slow a shared machine
+down for seconds, so `steady` has only the runs during which the machine was nearly at its fastest, by a plain loop of
+100,000 additions before and after each run. `loop_ms` is the time of ten such loops, to compare machines.
 """
 
 import argparse
@@ -44,9 +43,9 @@ from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
-from looks import LongQueue
-from quality import against_optimum
-from queues import HOUR, OFFERINGS, queue
+from long_queue import LongQueue
+from plan_quality import against_optimum
+from random_queues import HOUR, OFFERINGS, queue
 from stopwatch import Clock, loop_ms, peak_mib
 
 VECTORS, JOBS = 2_000, 10_000
@@ -58,12 +57,12 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CATALOGUE = Path(__file__).parents[1] / "catalog" / "shapes.yaml"
 
 
-def tell(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+def print_progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def cold(runs: int) -> dict[str, object]:
-    """All jobs are new. Every tenth run has another queue."""
+    """Time the packing with only new jobs; every tenth run has another queue."""
     clock = Clock()
     groups: list[Group] = []
     for run in range(runs):
@@ -72,21 +71,21 @@ def cold(runs: int) -> dict[str, object]:
         with clock():
             packing = pack(groups, [], OFFERINGS, Settings())
     placed = sum(each.usd for each in packing.placements)
-    alone = 0.0
+    one_per_job = 0.0
     for group in groups:
         new = cheapest_new_worker(group, OFFERINGS, Settings())
-        alone += new[0] * group.nodes * len(group.job_ids) if new is not None else 0.0
+        one_per_job += new[0] * group.nodes * len(group.job_ids) if new is not None else 0.0
     return {
         **clock.figures(),
         "peak_mib": peak_mib(),
         "workers": len(packing.purchases),
-        "of_one_worker_per_job": round(placed / alone, 4),
+        "of_one_worker_per_job": round(placed / one_per_job, 4),
         "loop_ms": loop_ms(),
     }
 
 
 def incremental(runs: int) -> dict[str, object]:
-    """The workers of all jobs are on their way, with their jobs in mind, and a few more jobs come."""
+    """Time the packing of a few more jobs while workers with booked jobs are booting."""
     chance = random.Random(1)
     groups = queue("job", VECTORS, JOBS, chance)
     packing = pack(groups, [], OFFERINGS, Settings())
@@ -105,7 +104,7 @@ def incremental(runs: int) -> dict[str, object]:
 
 
 def decide_cold(runs: int) -> dict[str, object]:
-    """The whole decision where all jobs are new: demand, plan, targets, reasons. Every tenth run has another queue."""
+    """Time the whole decision (demand to reasons) with only new jobs; every tenth run has another queue."""
     clock = Clock()
     for run in range(runs):
         if run % 10 == 0:
@@ -119,7 +118,7 @@ def decide_cold(runs: int) -> dict[str, object]:
 
 
 def decide_again(runs: int) -> dict[str, object]:
-    """The whole decision while all workers boot: `same` where nothing has changed, `more` with a few more jobs."""
+    """Time the whole decision while all workers boot: `same` without any change, `more` with a few more jobs."""
     long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
     first, history = long_queue.observation(), RunHistory()
     history.observe(first.snapshot)
@@ -139,9 +138,9 @@ def decide_again(runs: int) -> dict[str, object]:
 
 
 def decide_beside(runs: int) -> dict[str, object]:
-    """The whole decision where all jobs are new and many workers have room for a few of them."""
+    """Time the whole decision with only new jobs and many workers that have capacity for a few of them."""
     long_queue = LongQueue.of(VECTORS, JOBS, random.Random(1))
-    state, history = long_queue.works(WORKERS), RunHistory()
+    state, history = long_queue.add_busy_workers(WORKERS), RunHistory()
     observation = long_queue.observation()
     history.observe(observation.snapshot)
     clock = Clock()
@@ -153,7 +152,7 @@ def decide_beside(runs: int) -> dict[str, object]:
 
 
 def clusters(rounds: int) -> dict[str, object]:
-    """Each cluster's snapshot is decoded, decided on and forgotten, as its controller does it, store and bus apart."""
+    """Time decoding a snapshot and deciding for each cluster, like its control loop without store and bus."""
     chance = random.Random(1)
     catalogue = Catalogue.model_validate(yaml.safe_load(CATALOGUE.read_text(encoding="utf-8")))
     binding = ClusterBinding(
@@ -189,7 +188,7 @@ def clusters(rounds: int) -> dict[str, object]:
 
 
 def fleet(catalogue: Catalogue, chance: random.Random) -> FleetState:
-    """Two to six workers of one shape or two."""
+    """A fleet of two to six workers of one or two shapes."""
     shapes = chance.sample(catalogue.shapes, chance.randint(1, 2))
     return FleetState(
         decided_at=START,
@@ -201,12 +200,12 @@ def fleet(catalogue: Catalogue, chance: random.Random) -> FleetState:
 
 
 def names(state: FleetState) -> list[tuple[str, str]]:
-    """The workers that the edge has made of it, and their shapes."""
+    """Name and shape of each desired worker."""
     return [(f"{each.shape}-{number}", each.shape) for each in state.targets for number in range(each.replicas)]
 
 
 def edge_of(state: FleetState, generation: int, now: datetime) -> Edge:
-    """An edge that has done what was desired."""
+    """An edge that has applied the desired state."""
     heartbeat = Heartbeat(
         generation=generation,
         sent_at=now,
@@ -223,7 +222,7 @@ def edge_of(state: FleetState, generation: int, now: datetime) -> Edge:
 def snapshot(
     state: FleetState, generation: int, now: datetime, catalogue: Catalogue, chance: random.Random
 ) -> QueueSnapshot:
-    """All workers but the last run a job each, and up to four more jobs wait."""
+    """A snapshot in which every worker except the last runs a job, and up to four more jobs wait."""
     workers = names(state)
     busy = {name: number for number, (name, _) in enumerate(workers[:-1], start=1)}
     running = tuple(
@@ -261,22 +260,22 @@ def snapshot(
     return QueueSnapshot(generation=generation, taken_at=now, pending=pending, running=running, nodes=nodes)
 
 
-def apart(what: Callable[..., dict[str, object]], *arguments: float) -> dict[str, object]:
-    """Run it in a process of its own, whose memory is its own, and which collects garbage as the scaler does."""
+def in_process(measurement: Callable[..., dict[str, object]], *arguments: float) -> dict[str, object]:
+    """Run a measurement in a separate process, which collects garbage like the scaler."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context, initializer=collect_seldom) as pool:
-        return pool.submit(what, *arguments).result()
+        return pool.submit(measurement, *arguments).result()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=100, help="of the big queue")
+    parser.add_argument("--runs", type=int, default=100, help="runs with the big queue")
     parser.add_argument("--rounds", type=int, default=5, help="snapshots of each cluster")
-    parser.add_argument("--instances", type=int, default=200, help="small queues held against their optimum")
-    parser.add_argument("--seconds", type=float, default=60.0, help="at most, to prove an optimum")
+    parser.add_argument("--instances", type=int, default=200, help="small queues compared with their optimum")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit for proving an optimum")
     arguments = parser.parse_args()
     found: dict[str, object] = {"vectors": VECTORS, "jobs": JOBS, "offerings": len(OFFERINGS)}
-    for name, what, *amounts in (
+    for name, measurement, *amounts in (
         ("cold", cold, arguments.runs),
         ("incremental", incremental, 2 * arguments.runs),
         ("decide_cold", decide_cold, max(1, arguments.runs // 2)),
@@ -285,9 +284,9 @@ def main() -> None:
         ("clusters", clusters, arguments.rounds),
         ("against_optimum", against_optimum, arguments.instances, arguments.seconds),
     ):
-        tell(f"{name} ...")
-        found[name] = apart(what, *amounts)
-        tell(f"  {json.dumps(found[name])}")
+        print_progress(f"{name} ...")
+        found[name] = in_process(measurement, *amounts)
+        print_progress(f"  {json.dumps(found[name])}")
     print(json.dumps(found))
 
 

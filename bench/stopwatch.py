@@ -1,4 +1,4 @@
-"""Times of one thing done many times, and how much of them was the machine's and the garbage collector's."""
+"""Times repeated runs of a piece of code, and the shares of the machine and of the garbage collector in them."""
 
 import gc
 import resource
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 LOOP = 1_000_000
 STEADY = 1.2
-"""By so much slower than at its fastest the machine may be."""
+"""Largest factor of the loop time over its fastest at which a run counts as steady."""
 
 
 class Clock:
-    """Times of one thing done many times: of this process, and by the wall, which on a busy machine are more."""
+    """CPU times and elapsed times of repeated runs; on a busy machine the elapsed times are longer."""
 
     def __init__(self) -> None:
         self._cpu: list[float] = []
@@ -55,22 +55,22 @@ class Clock:
 
 @contextmanager
 def collections() -> Iterator[list[float]]:
-    """How long each look for garbage within the block takes, in milliseconds of the process."""
-    took: list[float] = []
+    """Collect the duration of each garbage collection within the block, in CPU milliseconds."""
+    durations: list[float] = []
     began = 0.0
 
-    def note(phase: str, _: dict[str, int]) -> None:
+    def record(phase: str, _: dict[str, int]) -> None:
         nonlocal began
         if phase == "start":
             began = time.process_time()
         else:
-            took.append((time.process_time() - began) * 1e3)
+            durations.append((time.process_time() - began) * 1e3)
 
-    gc.callbacks.append(note)
+    gc.callbacks.append(record)
     try:
-        yield took
+        yield durations
     finally:
-        gc.callbacks.remove(note)
+        gc.callbacks.remove(record)
 
 
 def p99(values: Sequence[float]) -> float:
@@ -82,7 +82,7 @@ def peak_mib() -> float:
 
 
 def loop_ms(additions: int = LOOP) -> float:
-    """A plain loop of additions, to compare machines by."""
+    """CPU milliseconds of a plain loop of additions, to compare machines."""
     began = time.process_time()
     total = 0
     for number in range(additions):

@@ -1,4 +1,4 @@
-"""One whole lab for all tests across services: real NATS, DynamoDB, OIDC and Slurm, and the five services."""
+"""The lab that the tests across services share: real NATS, DynamoDB, OIDC and Slurm, and the five services."""
 
 import os
 from collections.abc import AsyncIterator
@@ -8,14 +8,14 @@ from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import Stack, stack
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
 
 
 @pytest.fixture(scope="session")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     if os.geteuid() != 0:
-        pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
-    async with stack(tmp_path_factory.mktemp("lab"), policy=ScalingPolicy(idle_seconds=2.0)) as running:
+        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
+    async with stack(tmp_path_factory.mktemp("lab"), LabOptions(ScalingPolicy(idle_seconds=2.0))) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""A catalogue with GPUs: the service's own shapes without any, and some with GPUs of two models."""
+"""A catalogue with GPUs: the default shapes without GPUs, and shapes with GPUs of two models."""
 
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ _SHAPES = (
 
 
 def catalogue_with_gpus(folder: Path) -> Path:
-    """Write it to a file there."""
+    """Write the catalogue to a file in the folder, and return the file."""
     shapes: list[dict[str, Any]] = yaml.safe_load(CATALOGUE.read_text())["shapes"]
-    others = [shape for shape in shapes if not shape.get("gpu_count")]
+    written = [shape for shape in shapes if not shape.get("gpu_count")]
     for shape in _SHAPES:
         model, _, size = str(shape["name"]).partition("-")
-        others.append({**shape, "family": model, "size": size, "gpu_model": model})
+        written.append({**shape, "family": model, "size": size, "gpu_model": model})
     file = folder / "shapes.yaml"
-    file.write_text(yaml.safe_dump({"shapes": others}))
+    file.write_text(yaml.safe_dump({"shapes": written}))
     return file

@@ -1,6 +1,6 @@
-"""One table of what can be asked of Slurm for a job, and what the scaler must make of Slurm's answer.
+"""A table of job requests that Slurm knows, each with the demand that the scaler must derive from Slurm's answer.
 
-`make record-jobs` submits each to a real Slurm and keeps the answers in `recorded/jobs.json`.
+`make record-jobs` submits each of them to a real Slurm and writes the answers to `recorded/jobs.json`.
 """
 
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ from clusterra_scaler.planner.requests.gres import Gres
 
 UID = 5001
 BUSY = "busy-1"
-"""The worker of the stage `a busy node`: it has 4 CPUs and runs the job `fill`, which uses one."""
+"""The worker of the stage `a busy node`: it has 4 CPUs and runs the job `fill`, which uses one CPU."""
 
 
 @dataclass(frozen=True)
 class JobCase:
-    """A job that is submitted, and the demand that it is; without parts it is none."""
+    """A job to submit, and the demand that it must become; without parts it becomes none."""
 
     name: str
     options: str
-    """Of sbatch. `{fill}` is the id of a job that runs."""
+    """Options of sbatch. `{fill}` stands for the id of a running job."""
     parts: tuple[Part, ...] = ()
     count: int = 1
     reason: str = "Resources"
-    """Slurm's word once it has looked at the job; what is recorded is what it says then."""
+    """Slurm's reason once it has considered the job; the record is taken then."""
     refused: str = ""
-    """Slurm's word where it does not even take the job."""
+    """Slurm's error when it rejects the job at submit."""
     components: tuple[str, ...] = ()
     """Options of the further components of a heterogeneous job."""
     then: tuple[str, ...] = ()
@@ -35,19 +35,19 @@ class JobCase:
 
 
 def need(cpus: int = 1, memory_mib: int = 0, constraint: str = "", gres: str = "", **more: object) -> Need:
-    """1 GiB per CPU unless said otherwise, as DefMemPerCPU has it; GPUs in the form `gpu:h100=2`."""
-    asked = [item.partition("=") for item in gres.split(",")] if gres else []
-    resources = tuple(Gres(name, int(count)) for name, _, count in asked)
+    """The need of one node: by default 1 GiB per CPU (DefMemPerCPU); GPUs have the form `gpu:h100=2`."""
+    requested = [item.partition("=") for item in gres.split(",")] if gres else []
+    resources = tuple(Gres(name, int(count)) for name, _, count in requested)
     return Need(cpus, memory_mib or 1024 * cpus, constraint, resources, **more)  # type: ignore[arg-type]
 
 
 def one(cpus: int = 1, memory_mib: int = 0, constraint: str = "", gres: str = "", **more: object) -> tuple[Part, ...]:
-    """One node."""
+    """The parts of a job of one node."""
     return (Part(need(cpus, memory_mib, constraint, gres, **more)),)
 
 
 def alike(nodes: int, cpus: int = 1, memory_mib: int = 0, constraint: str = "", gres: str = "") -> tuple[Part, ...]:
-    """Some nodes that need the same."""
+    """The parts of a job of several nodes with equal needs."""
     return (Part(need(cpus, memory_mib, constraint, gres), nodes),)
 
 
@@ -143,7 +143,7 @@ CASES = (
     JobCase("several partitions of which one allows it", "-p main,bounded -N 3", alike(3)),
     JobCase("another partition", "-p debug"),
     JobCase("partition that is down", "-p closed", reason="PartitionDown"),
-    # What new nodes do not cure
+    # Jobs that new nodes would not start
     JobCase("licence", "-L matlab", one()),
     JobCase("qos without jobs", "--qos=none", reason="QOSMaxJobsPerUserLimit"),
     JobCase("account without jobs", "--account=idle", reason="AssocMaxJobsLimit"),
@@ -157,7 +157,7 @@ CASES = (
         "excluded placeholder", "-x placeholder-general-1", one(excluded_nodes=frozenset({"placeholder-general-1"}))
     ),
     JobCase("extra", "--extra=rack=7", one()),
-    # What Slurm refuses
+    # Jobs that Slurm rejects
     JobCase("too many cpus", "-c 33", refused="Requested node configuration is not available"),
     JobCase("too many tasks for a node", "-N 1 -n 40", refused="Requested node configuration is not available"),
     JobCase("too much memory", "--mem=300000", refused="Requested node configuration is not available"),
@@ -190,7 +190,7 @@ CASES = (
         "--account=nobody",
         refused="Invalid account or account/partition combination specified",
     ),
-    # With a node
+    # Jobs that wait beside a busy node
     JobCase("licences taken", "-t 60 -C busy -L matlab:1", reason="Licenses", stage="a busy node"),
     JobCase("qos used up", "-t 60 -C busy --qos=two -c 2", reason="QOSGrpCpuLimit", stage="a busy node"),
     JobCase("throttled array", "-t 60 --array=0-9%2 -C busy", reason="JobArrayTaskLimit", stage="a busy node"),

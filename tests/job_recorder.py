@@ -1,4 +1,4 @@
-"""What a real Slurm answers to the job cases, without what is different each time."""
+"""Records the answers of a real Slurm to the job cases, with times and ids that are the same each time."""
 
 import json
 import re
@@ -13,6 +13,7 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
+from clusterra_lab.slurm.config import ClusterOptions
 from clusterra_lab.slurm.control_plane import CommandFailed, OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.records import JobRecord
@@ -22,9 +23,9 @@ from job_site import ACCOUNTING, PLACEHOLDERS, SETTINGS
 
 RECORDED = Path(__file__).parent / "recorded" / "jobs.json"
 SUBMITTED_AT = 1_800_000_000
-"""Every job's submit time, in seconds of the epoch; its other times are as long before or after as they were."""
+"""Submit time that every recorded job gets, in seconds since the epoch; its other times keep their distance from it."""
 FIRST_ID = 100
-"""Every job's id, or that of its first component."""
+"""Id that every recorded job, or its first component, gets."""
 
 _ALICE = SlurmUser(name="alice", uid=UID, gid=UID)
 _SCRIPT = "#!/bin/sh\nsleep 600\n"
@@ -35,11 +36,11 @@ _OUTPUT = {"standard_output", "stdout_expanded", "stderr_expanded", "comment", "
 _KEPT = sorted(
     JobRecord.model_fields.keys() - _OUTPUT | {"licenses", "qos", "account", "cpus_per_tres", "prefer", "extra"}
 )
-"""What the proxy reads of a job that waits, and what tells the reader of the file more."""
+"""The recorded fields: those that the proxy reads of a waiting job, and some for readers of the file."""
 
 
 class JobRecorder:
-    """Submits cases, one after the other, so that no job waits because of another one's priority."""
+    """Submits the cases one after another, so that no job waits because of another job's priority."""
 
     def __init__(self, cluster: OwnedSlurmCluster, http: aiohttp.ClientSession) -> None:
         self._cluster = cluster
@@ -47,7 +48,7 @@ class JobRecorder:
         self._fill = ""
 
     async def record(self, cases: Iterable[JobCase]) -> dict[str, Any]:
-        """The answers by the cases' names; those that need the busy node after all others."""
+        """Return Slurm's answers by case name; cases that need the busy node are submitted last."""
         listed = list(cases)
         answers = {case.name: await self._one(case) for case in listed if case.stage == "no node"}
         busy = [case for case in listed if case.stage == "a busy node"]
@@ -57,7 +58,7 @@ class JobRecorder:
         return {case.name: answers[case.name] for case in listed}
 
     async def _one(self, case: JobCase) -> dict[str, Any]:
-        asked = {"options": " : ".join((case.options, *case.components))}
+        submitted = {"options": " : ".join((case.options, *case.components))}
         options = shlex.split(case.options.format(fill=self._fill))
         further = "".join(f"#SBATCH hetjob\n#SBATCH {component}\n" for component in case.components)
         script = _SCRIPT
@@ -66,26 +67,26 @@ class JobRecorder:
         try:
             job = await self._cluster.sbatch(_ALICE, script, *options)
         except CommandFailed as error:
-            return asked | {
+            return submitted | {
                 "refused": str(error).rpartition("error: ")[2].removeprefix("Batch job submission failed: ")
             }
         try:
             if case.then:
                 await self._run(*(word.format(job=job) for word in case.then))
-            return asked | {"jobs": await self._settled(job, case)}
+            return submitted | {"jobs": await self._settled(job, case)}
         finally:
             await self._cancel(job)
 
     async def _settled(self, job: str, case: JobCase) -> list[dict[str, Any]]:
-        """Its records once Slurm has given the reason, which it does not at once."""
+        """The job's records once Slurm reports the expected reason, which takes a moment."""
 
-        async def given() -> list[dict[str, Any]] | None:
+        async def with_reason() -> list[dict[str, Any]] | None:
             jobs = await self._jobs(job)
             waiting = [each["state_reason"] for each in jobs if each["job_state"] == ["PENDING"]]
             return jobs if waiting and set(waiting) == {case.reason} else None
 
         what = f"{case.name!r} to wait for {case.reason}"
-        jobs = await until(given, seconds=_SETTLED_SECONDS, what=what, every=0.05)
+        jobs = await until(with_reason, seconds=_SETTLED_SECONDS, what=what, every=0.05)
         first = min(each["job_id"] for each in jobs)
         return [_normal(each, first) for each in sorted(jobs, key=lambda each: int(each["job_id"]))]
 
@@ -105,7 +106,7 @@ class JobRecorder:
 
     @asynccontextmanager
     async def _busy_node(self) -> AsyncIterator[None]:
-        """A worker with a job that uses all licences and the QOS, and a reservation of it for tomorrow."""
+        """Run a worker with a job that uses all licences and the whole QOS, and a reservation for tomorrow."""
         conf = f"CPUs=4 RealMemory=8192 Feature=busy Port={free_port()}"
         argv = [*self._cluster.launcher, "slurmd", "-D", "-Z", "-N", BUSY, "--conf", conf, "--extra", OPEN]
         worker = await start(BUSY, argv, log=self._cluster.log_dir / f"{BUSY}.out")
@@ -122,10 +123,10 @@ class JobRecorder:
             await self._run("scontrol", "create", "reservation", "reservationname=later", *reservation)
             self._fill = await self._cluster.sbatch(
                 *(_ALICE, _SCRIPT, "--job-name=fill", "--constraint=busy", "--qos=two", "--licenses=matlab:2"),
-                # It must be over before the reservation begins.
+                # The job must end before the reservation begins.
                 "--time=60",
             )
-            await until(running, seconds=_SETTLED_SECONDS, what="the job on it", every=0.05, process=worker)
+            await until(running, seconds=_SETTLED_SECONDS, what="the job on the busy node", every=0.05, process=worker)
             yield
             await self._cancel(self._fill)
         finally:
@@ -133,7 +134,7 @@ class JobRecorder:
 
     async def _run(self, *argv: str) -> str:
         done = await self._cluster.run(*argv)
-        # A job id that slurmctld has forgotten is an error of squeue.
+        # squeue fails for a job that slurmctld no longer has.
         if done.returncode and "Invalid job id" not in done.stderr:
             raise CommandFailed(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
@@ -141,9 +142,9 @@ class JobRecorder:
 
 @asynccontextmanager
 async def job_recorder(directory: Path) -> AsyncIterator[JobRecorder]:
-    """A recorder on a Slurm of its own. Needs root."""
+    """Run a recorder with its own Slurm until the block ends. Needs root."""
     async with (
-        slurm_cluster(directory, settings=SETTINGS) as cluster,
+        slurm_cluster(directory, ClusterOptions(settings=SETTINGS)) as cluster,
         aiohttp.ClientSession(cluster.slurmrestd_url, connector=SlurmrestdConnector(limit=2)) as http,
     ):
         recorder = JobRecorder(cluster, http)
@@ -153,8 +154,8 @@ async def job_recorder(directory: Path) -> AsyncIterator[JobRecorder]:
         yield recorder
 
 
-def written(answers: dict[str, Any]) -> str:
-    """The content of the file, with a line for each field."""
+def file_content(answers: dict[str, Any]) -> str:
+    """The content of `recorded/jobs.json`, with one line per field."""
     text = json.dumps(answers, indent=1, sort_keys=True)
     return re.sub(r"([\[{])\n *([^\[\]{}]*?)\n *([\]}])", _one_line, text) + "\n"
 
@@ -181,5 +182,5 @@ def _normal(job: dict[str, Any], first: int) -> dict[str, Any]:
 
 
 def _empty(value: Any) -> bool:
-    """What a record says as well by leaving it out; not a number that is set to 0."""
+    """Whether a value can be left out of the record; a number that is set to 0 cannot."""
     return not value["set"] if isinstance(value, dict) and "set" in value else value in ("", [], False)

@@ -1,4 +1,4 @@
-"""The Slurm that the job cases are recorded on: what its workers would be, and what its accounts may do."""
+"""The Slurm on which the job cases are recorded: its placeholders, limits and accounts."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from clusterra_scaler.planner.requests.demand import Need
 
 
 class _Kind(NamedTuple):
-    """What workers of a kind have. Memory in MiB, GPUs as in slurm.conf."""
+    """A kind of workers: memory in MiB, GPUs as in slurm.conf."""
 
     name: str
     cpus: int
@@ -17,7 +17,7 @@ class _Kind(NamedTuple):
 
     @property
     def placeholders(self) -> str:
-        """The line of slurm.conf for four of them."""
+        """The line of slurm.conf for four placeholders of this kind."""
         has = f"CPUs={self.cpus} RealMemory={self.memory_mib} Feature={','.join(self.features)}"
         return f"NodeName=placeholder-{self.name}-[1-4] {has}{self.gres and f' Gres={self.gres}'} State=FUTURE"
 
@@ -38,13 +38,13 @@ LIMITS = (
     "PartitionName=closed Nodes=ALL State=DOWN",
     "PartitionName=bounded Nodes=ALL MaxNodes=2 MaxTime=60 State=UP",
 )
-"""Lines of slurm.conf: what jobs may do, wherever they run."""
+"""Lines of slurm.conf with licences, partitions and limits, which do not depend on the nodes."""
 
 SETTINGS = (*(kind.placeholders for kind in _KINDS), *LIMITS)
 
 
 def member(name: str) -> str:
-    """The command of sacctmgr for a user who may use all that is limited."""
+    """The sacctmgr command for a user who may use all accounts and QOS."""
     return f"add user name={name} account=lab,idle defaultaccount=lab qos=normal,two,none defaultqos=normal"
 
 
@@ -60,7 +60,7 @@ ACCOUNTING = (
 
 
 def fits(need: Need) -> bool:
-    """Whether one of the placeholders has what is needed of a node."""
+    """Whether a node like one of the placeholders satisfies the need."""
     allows = parse(need.constraint)
     return any(
         need.cpus <= kind.cpus
@@ -72,6 +72,6 @@ def fits(need: Need) -> bool:
 
 
 def _count(gres: str, name: str) -> int:
-    """GPUs of one type, or of any where no type is asked for."""
+    """Number of GPUs of a type in `gres`, or of any type if `name` has none."""
     kind, _, count = gres.rpartition(":")
     return int(count) if kind.split(":")[: len(name.split(":"))] == name.split(":") else 0

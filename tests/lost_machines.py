@@ -1,4 +1,4 @@
-"""Workers that go as machines go: with all that runs on them, and with nobody left to tell of it."""
+"""Simulates the loss of machines: workers vanish with all their processes, and nothing reports it."""
 
 import time
 from contextlib import suppress
@@ -10,15 +10,15 @@ from clusterra_lab.stack.stack import Stack
 
 DAEMONS = ("slurmd", "slurmstepd")
 STOP_SECONDS = 30.0
-"""A signal stops a daemon in milliseconds, unless it is in the kernel and cannot be disturbed."""
+"""A signal stops a daemon within milliseconds, unless it is in uninterruptible sleep."""
 
 
 def lose_workers(lab: Stack) -> None:
-    """SIGKILL everything on the lab's workers; no daemon of theirs sees any of it die.
+    """Send SIGKILL to all processes of the lab's workers, so that no daemon notices the end of another process.
 
-    All daemons are stopped first. One that was just being started is not among those that were looked at, and has no
-    parent that leads to it, so they are looked at again until each that is found is stopped: these start no more.
-    Raises TimeoutError when some cannot be stopped.
+    All daemons are stopped first. A daemon that is just being started can be missing in a list of them, and has no
+    ancestor in the list. So the list is taken again until all daemons in it are stopped: then no more can start.
+    Raises TimeoutError when a daemon cannot be stopped.
     """
     deadline = time.monotonic() + STOP_SECONDS
     while running := [daemon for daemon, stopped in _daemons(lab).items() if not stopped]:
@@ -35,14 +35,17 @@ def lose_workers(lab: Stack) -> None:
 
 
 def _daemons(lab: Stack) -> dict[psutil.Process, bool]:
-    """Whether each is stopped. Found by their programs, for one that is just being started has not yet its name."""
+    """The lab's slurmd and slurmstepd, each with whether it is stopped.
+
+    They are found by their program files, because a process that is just being started does not have its name yet.
+    """
     ours = Path(f"/proc/{lab.slurm.init_pid}/ns/pid").readlink()
     found: dict[psutil.Process, bool] = {}
     for pid in psutil.pids():
-        # What has ended has no program any more; what nobody may look at is none of ours.
+        # A process that has ended has no program file; one that cannot be inspected is not of this lab.
         with suppress(OSError, psutil.NoSuchProcess):
             process = Path(f"/proc/{pid}")
-            program, _, _ = (process / "exe").readlink().name.partition("-")  # Debian's are called slurmd-wlm
+            program, _, _ = (process / "exe").readlink().name.partition("-")  # Debian calls it slurmd-wlm
             if program in DAEMONS and (process / "ns/pid").readlink() == ours:
                 daemon = psutil.Process(pid)
                 found[daemon] = daemon.status() == psutil.STATUS_STOPPED

@@ -1,4 +1,4 @@
-"""A queue of jobs that ask for everything in the table of job cases that can run on the lab's workers."""
+"""A queue of jobs of all job cases that can run on the lab's workers."""
 
 import random
 import re
@@ -10,26 +10,26 @@ from clusterra_lab.slurm.config import SHARED_PATH
 from job_cases import CASES
 
 FILL = "fill"
-"""The name of a job that runs from the beginning until the others are let go, by whom they are submitted with sbatch.
-It has all the licences and all of the QOS `two`."""
+"""The name of a job that runs from the beginning until the other jobs are released. It uses all licences and the whole
+QOS `two`. Its user also submits the other jobs with this name, by sbatch."""
 
-UNTIL_LET_GO = f"until [ -e {SHARED_PATH}/let-go ]; do sleep 0.2; done\n"
-"""What a job does that stays until the others are let go."""
+UNTIL_RELEASE = f"until [ -e {SHARED_PATH}/let-go ]; do sleep 0.2; done\n"
+"""Script of a job that runs until the other jobs are released."""
 
 LEFT_OUT = {
-    "no worker has so many GPUs, although Slurm takes it": ("more gpus of the job than any node has",),
+    "no worker has so many GPUs, although Slurm accepts the job": ("more gpus of the job than any node has",),
     "no worker has such an Extra": ("extra", "extra that the node has not"),
-    "workers are bought for the partition main alone": ("another partition",),
-    "nothing ever runs on a placeholder, and the proxy refuses it": ("named placeholder",),
+    "workers are bought only for the partition main": ("another partition",),
+    "no job can run on a placeholder, and the proxy rejects it": ("named placeholder",),
 }
-"""The cases that cannot run here, by the reason."""
+"""Reason -> the cases that cannot run in the lab."""
 
 CHANGED = {
     "nodes from to with tasks that need more": "-N 2-4 -n 80 -C general",
     "features in parentheses": "-C '(general|compute)&compute-small'",
     "heterogeneous": "-n 2 -c 4",
     "begin time": "--begin=now+20",
-    # Else it may run before it is held.
+    # Otherwise it may run before it is held.
     "held by an administrator": "--begin=now+5",
     "licences taken": "-t 60 -L matlab:1",
     "qos used up": "-t 60 --qos=two -c 2",
@@ -39,21 +39,21 @@ CHANGED = {
     "named node among several": "-t 60 -w {node} -N 2",
     "excluded placeholder": "-x {node}",
 }
-"""Options that are of the lab's shapes."""
+"""Options that replace those of a case, because the lab has other shapes."""
 
 _COMPONENTS = {"heterogeneous": ("--gpus=1 -C l4", "-N 2 --mem=3000")}
 
 APART = {"boots": "-C memory-large", "more workers than there may be": "-N {most} --exclusive"}
-"""Jobs that are not in the table, for their reasons alone."""
+"""Jobs that are not in the table, and that are submitted only for their explanations."""
 
 _MORE = {"chain": "-d afterok:{last}", "small": "-c 2", "array of some size": "--array=1-6 -c 2", **APART}
-"""Jobs that are not in the table."""
+"""All jobs that are not in the table."""
 
 _WITH_SBATCH = (
     *("-O", "--mincpus", "--hint", "--spread-job", "--contiguous", "--prefer", "{node}", "--reservation"),
     *("--mem-per-gpu", "--cpus-per-gpu", "--ntasks-per-gpu", "--sockets-per-node"),
 )
-"""What the interface does not take, and what only Slurm's own users ask for."""
+"""Options that the HTTP API does not accept, or that only users of a login node have."""
 
 RELEASED = {
     "held by the user": ("scontrol release {job}",),
@@ -61,14 +61,14 @@ RELEASED = {
     "heterogeneous and held": ("scontrol release {job}",),
     "partition that is down": ("scontrol update jobid={job} partition=main",),
 }
-"""Commands that let jobs of these cases start in the end."""
+"""Commands that let the jobs of a case start at the end."""
 
-LET_GO = (
+RELEASE_ALL = (
     "sacctmgr --immediate modify qos none set MaxJobsPerUser=-1",
     "sacctmgr --immediate modify account idle set MaxJobs=-1",
     "scontrol update reservationname=later starttime=now",
 )
-"""What lets the jobs start that wait for more than a release of their own."""
+"""Commands that remove the limits for which several cases wait."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class Queued:
 
     case: str
     options: str
-    """Of sbatch. `{fill}` is the id of a job that runs, `{node}` its node, `{last}` the id of the job before, `{most}`
-    how many workers there may be."""
+    """Options of sbatch. `{fill}` stands for the id of a running job, `{node}` for its node, `{last}` for the id of the
+    previous job, `{most}` for the largest number of workers."""
     components: tuple[str, ...]
     then: tuple[str, ...]
-    """Commands after the submit; `{job}` is the job's id."""
+    """Commands after the submit; `{job}` stands for the job's id."""
     released: tuple[str, ...]
-    """Commands that let it start in the end."""
+    """Commands that let the job start at the end."""
     seconds: float
-    """How long it runs."""
+    """Run time."""
 
     @property
     def by_sbatch(self) -> bool:
@@ -94,21 +94,21 @@ class Queued:
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """The name of the job."""
         named = re.search(r"-J (\S+)", self.options)
         return named[1] if named else self.case.replace(" ", "-")
 
     @property
     def _body(self) -> str:
-        return UNTIL_LET_GO if self.case == "throttled array" else f"sleep {self.seconds}\n"
+        return UNTIL_RELEASE if self.case == "throttled array" else f"sleep {self.seconds}\n"
 
     def script(self, options: str = "") -> str:
-        """The batch script, with options that its components come after."""
+        """The batch script: `options`, then the components, then the body."""
         lines = [options, *(line for each in self.components for line in ("hetjob", each))]
         return "#!/bin/sh\n" + "".join(f"#SBATCH {line}\n" for line in lines if line) + self._body
 
     def runs(self, job_id: str) -> tuple[str, ...]:
-        """The ids of what runs in the end: of the tasks of an array, or of the components."""
+        """The ids of all runs of the job: its array tasks or its components."""
         array = re.search(r"--array=(\d+)-(\d+)(?::(\d+))?", self.options)
         if array is None:
             return tuple(str(int(job_id) + offset) for offset in range(1 + len(self.components)))
@@ -122,13 +122,13 @@ def sample(case: str) -> Queued:
 
 
 def mixed_queue(jobs: int, seed: int) -> list[Queued]:
-    """So many jobs: every option once before any of them is there twice."""
-    chosen = random.Random(seed)
+    """A queue of `jobs` jobs, in which every case occurs once before any occurs twice."""
+    rng = random.Random(seed)
     cases = [each for each in _cases() if each.case not in APART]
     queue: list[Queued] = []
     while len(queue) < jobs:
-        queue += chosen.sample(cases, min(len(cases), jobs - len(queue)))
-    return [_timed(each, chosen) for each in queue]
+        queue += rng.sample(cases, min(len(cases), jobs - len(queue)))
+    return [_timed(each, rng) for each in queue]
 
 
 def _cases() -> Iterator[Queued]:
@@ -147,7 +147,7 @@ def _cases() -> Iterator[Queued]:
         yield Queued(name, options, (), (), (), seconds=0.0)
 
 
-def _timed(job: Queued, chosen: random.Random) -> Queued:
-    limit = chosen.choice(("", " -t 5"))
+def _timed(job: Queued, rng: random.Random) -> Queued:
+    limit = rng.choice(("", " -t 5"))
     options = job.options if "-t " in job.options else job.options + limit
-    return Queued(job.case, options, job.components, job.then, job.released, chosen.choice((0.0, 0.3, 1.0)))
+    return Queued(job.case, options, job.components, job.then, job.released, rng.choice((0.0, 0.3, 1.0)))

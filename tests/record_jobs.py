@@ -1,6 +1,6 @@
-"""`make record-jobs`: record what a real Slurm answers to the job cases, into `recorded/jobs.json`.
+"""`make record-jobs`: writes the answers of a real Slurm to the job cases to `recorded/jobs.json`.
 
-Run it when a case is added, or when Slurm or its configuration is another one, and read the difference.
+Run it after adding a case or changing Slurm or its configuration, and review the difference.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from job_cases import CASES
-from job_recorder import RECORDED, job_recorder, written
+from job_recorder import RECORDED, file_content, job_recorder
 
 
 async def main() -> None:
@@ -17,7 +17,7 @@ async def main() -> None:
         async with job_recorder(Path(directory)) as recorder:
             answers = await recorder.record(CASES)
     RECORDED.parent.mkdir(exist_ok=True)
-    RECORDED.write_text(written(answers))
+    RECORDED.write_text(file_content(answers))
     print(f"{RECORDED.relative_to(Path.cwd())}: {len(answers)} cases")
 
 

@@ -1,4 +1,4 @@
-"""Admission by HTTP: what no shape fits is refused at once with the limit, what one fits is taken with no worker."""
+"""Admission over HTTP: a job that no shape fits is rejected with the limit, any other is accepted without a worker."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from clusterra_lab.parts.user import User
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_lab.stack.stack import Stack
 
-GREATEST = "240799 (memory-xlarge)"
+MOST_MEMORY = "240799 (memory-xlarge)"
 
 
-async def refusal(user: User, script: str, job: dict[str, Any]) -> dict[str, Any]:
-    """The problem that a submit is answered with."""
+async def rejection(user: User, script: str, job: dict[str, Any]) -> dict[str, Any]:
+    """Submit a job that must be rejected, and return the problem document."""
     body = {"script": f"#!/bin/sh\n{script}\n", "job": {"environment": ["PATH=/bin"], **job}}
     async with user.session.post(f"/v1/clusters/{user.cluster}/jobs/submit", json=body) as response:
         problem: dict[str, Any] = await response.json()
@@ -27,8 +27,8 @@ async def refusal(user: User, script: str, job: dict[str, Any]) -> dict[str, Any
         ("#SBATCH --cpus-per-task=33", {}, "33 CPUs on each node, but the largest worker without GPUs has 32"),
         ("#SBATCH -n 66 -N 2", {}, "33 CPUs on each node"),
         ("#SBATCH -C compute-xs -c 3", {}, "among those with compute-xs has 2 (compute-xs)"),
-        ("", {"memory_per_node": 300_000}, GREATEST),
-        ("#SBATCH --mem=300G", {}, GREATEST),
+        ("", {"memory_per_node": 300_000}, MOST_MEMORY),
+        ("#SBATCH --mem=300G", {}, MOST_MEMORY),
         ("#SBATCH -N 101", {}, "101 nodes, but the cluster may have 100 workers"),
         ("#SBATCH --constraint=quantum", {}, "no worker has the feature quantum"),
         ("#SBATCH --constraint=quantum|compute&nowhere", {}, "Invalid feature"),
@@ -39,14 +39,16 @@ async def refusal(user: User, script: str, job: dict[str, Any]) -> dict[str, Any
     ],
     ids=str,
 )
-async def test_what_no_shape_fits_is_refused(ada: User, script: str, job: dict[str, Any], words: str) -> None:
-    problem = await refusal(ada, script, job)
+async def test_a_job_that_no_shape_fits_is_rejected_with_the_limit(
+    ada: User, script: str, job: dict[str, Any], words: str
+) -> None:
+    problem = await rejection(ada, script, job)
     assert words in problem["detail"], problem
     assert problem["hint"], problem
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         "-c 32 --mem=200G -C memory",
         "-N 3 -C general-large",
@@ -56,14 +58,14 @@ async def test_what_no_shape_fits_is_refused(ada: User, script: str, job: dict[s
         "-c 48 -C l4",
     ],
 )
-async def test_what_a_shape_fits_is_taken_with_no_such_worker(ada: User, asked: str) -> None:
-    job = await ada.submit(f"#!/bin/sh\n#SBATCH {asked}\n", {"hold": True, "name": "admitted"})
+async def test_a_job_that_a_shape_fits_is_accepted_without_a_worker(ada: User, options: str) -> None:
+    job = await ada.submit(f"#!/bin/sh\n#SBATCH {options}\n", {"hold": True, "name": "admitted"})
     await ada.cancel(job.job_id)
 
 
 @pytest.mark.parametrize(
     "options", [("--nodes=101",), ("--cpus-per-task=49",), ("--mem=300G",), ("--constraint=quantum",)], ids=" ".join
 )
-async def test_a_login_node_refuses_it_as_well(lab: Stack, options: tuple[str, ...]) -> None:
+async def test_sbatch_rejects_jobs_that_no_shape_fits(lab: Stack, options: tuple[str, ...]) -> None:
     with pytest.raises(CommandFailed):
         await lab.slurm.sbatch(SlurmUser(name="ada", uid=7001, gid=7001), "#!/bin/sh\ntrue\n", *options)

@@ -1,4 +1,4 @@
-"""Each service and the NATS server are killed while jobs run: every job runs once, every fact is told once."""
+"""Each service and the NATS server are killed while jobs run: every job runs once, every event is published once."""
 
 import asyncio
 from collections import Counter
@@ -27,24 +27,28 @@ def slurmds(lab: Stack) -> list[int]:
             if process.info["name"] == "slurmd" and Path(f"/proc/{process.pid}/ns/pid").readlink() == ours:
                 found.append(process.pid)
         except FileNotFoundError:
-            continue  # it has ended since it was listed
+            continue  # the process has ended since
     return found
 
 
-async def written(user: User, job_id: str) -> str | None:
-    """A job's output; None while nobody serves it."""
+async def available_output(user: User, job_id: str) -> str | None:
+    """A job's output; None while no service can deliver it."""
     try:
         return await user.output(job_id)
     except UnavailableError:
         return None
 
 
-async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer: Observer) -> None:
+async def test_each_job_runs_once_and_each_event_is_published_once_while_services_are_killed(
+    lab: Stack, ada: User, observer: Observer
+) -> None:
     job = {"name": "chaos", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
     submitted: list[SubmittedJob] = await asyncio.gather(
         *(ada.submit(SCRIPT, job, key=f"chaos-job-{number:02}") for number in range(JOBS))
     )
+
     job_ids = {each.job_id for each in submitted}
+
     assert len(job_ids) == JOBS
 
     for service in lab.services.values():
@@ -63,21 +67,26 @@ async def test_kill_each_service_while_jobs_run(lab: Stack, ada: User, observer:
         return events if ended == job_ids else None
 
     events = await until(complete, seconds=300, every=1.0, what="all jobs to be archived as completed")
-    told = Counter((event.subject, event.data.kind) for event in events)
-    assert told == Counter({(job_id, kind): 1 for job_id in job_ids for kind in EXPECTED})
+
+    published = Counter((event.subject, event.data.kind) for event in events)
+
+    assert published == Counter({(job_id, kind): 1 for job_id in job_ids for kind in EXPECTED})
     assert all(isinstance(event.data, JobFact) and event.data.uid == ada.profile.uid for event in events)
+
     for job_id in job_ids:
-        # The edge comes back to the new NATS server by itself, which may be later than the archive does.
-        output = await until(partial(written, ada, job_id), seconds=120, every=0.2, what=f"the output of job {job_id}")
+        # The edge may reconnect to the restarted NATS server later than the archive does.
+        read = partial(available_output, ada, job_id)
+        output = await until(read, seconds=120, every=0.2, what=f"the output of job {job_id}")
         assert output == f"began {job_id}\nended {job_id}\n"
 
     repeated = await ada.submit(SCRIPT, job, key="chaos-job-00")
+
     assert repeated.job_id == submitted[0].job_id
 
-    await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
+    await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
 
     async def no_nodes() -> bool:
         return (await lab.slurm.run("sinfo", "--noheader", "--Node")).stdout.strip() == ""
 
-    await until(no_nodes, seconds=120, every=0.5, what="Slurm to forget the nodes")
-    await until(lambda: not slurmds(lab), seconds=120, what="the last slurmd to end")
+    await until(no_nodes, seconds=120, every=0.5, what="the removal of Slurm's nodes")
+    await until(lambda: not slurmds(lab), seconds=120, what="the end of the last slurmd")

@@ -1,4 +1,4 @@
-"""An edge that is cut off from NATS, while the gateway is not: real agent, real gateway, real NATS."""
+"""An edge that loses NATS but not the gateway: real agent, real gateway, real NATS."""
 
 import asyncio
 import secrets
@@ -23,7 +23,7 @@ from issuer_stand_in import CLIENT_ID, issuer_stand_in
 
 
 class Link:
-    """The one connection of an edge, which can be cut and mended."""
+    """A TCP proxy for the NATS connection of an edge, which can be cut and restored."""
 
     def __init__(self, port: int) -> None:
         self.port = free_port()
@@ -31,8 +31,8 @@ class Link:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
-    async def mend(self) -> None:
-        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", self.port)
+    async def restore(self) -> None:
+        self._server = await asyncio.start_server(self._forward, "127.0.0.1", self.port)
 
     async def cut(self) -> None:
         assert self._server is not None
@@ -41,14 +41,14 @@ class Link:
             writer.transport.abort()
         await self._server.wait_closed()
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._to)
         both = {writer, far_writer}
         self._open |= both
         with suppress(ConnectionError):
-            async with asyncio.TaskGroup() as ways:
-                ways.create_task(self._copy(reader, far_writer))
-                ways.create_task(self._copy(far_reader, writer))
+            async with asyncio.TaskGroup() as directions:
+                directions.create_task(self._copy(reader, far_writer))
+                directions.create_task(self._copy(far_reader, writer))
         for each in both:
             each.transport.abort()
             with suppress(ConnectionError):
@@ -89,7 +89,7 @@ async def provision(world: World, key_file: Path) -> None:
         await Provisioning(Directory(world.store, outbox), CATALOGUE).apply(Given.model_validate({"tenants": [acme]}))
 
 
-async def test_an_edge_goes_on_without_its_link_to_nats(tmp_path: Path) -> None:
+async def test_an_edge_without_nats_works_over_http_and_returns_to_nats(tmp_path: Path) -> None:
     key = new_key()
     key_file = tmp_path / "agent.key"
     key_file.write_text(key)
@@ -99,7 +99,7 @@ async def test_an_edge_goes_on_without_its_link_to_nats(tmp_path: Path) -> None:
     ):
         await provision(world, key_file)
         link = Link(urlsplit(edge.server.url).port or 0)
-        await link.mend()
+        await link.restore()
         edge.environment = {
             "CLUSTERRA_NATS_URL": f"nats://127.0.0.1:{link.port}",
             "CLUSTERRA_GATEWAY_URL": world.url,
@@ -108,21 +108,29 @@ async def test_an_edge_goes_on_without_its_link_to_nats(tmp_path: Path) -> None:
         agent = await edge.start()
         await edge.applied(await edge.desire(1))
         await link.cut()
+
         up = await edge.desire(3)
         await until(lambda: len(edge.workers()) == 3, seconds=120, what="workers by HTTP", process=agent)
+
         beat = await edge.heartbeat(
             lambda beat: beat.applied and beat.applied.generation == up.generation and len(beat.workers or ()) == 3,
             seconds=120,
         )
         victim = min(worker.name for worker in beat.workers or ())
-        await edge.desire(2, victims=(victim,))
-        await until(lambda: len(edge.workers()) == 2, seconds=120, what="one less by HTTP", process=agent)
 
-        await link.mend()
-        await until(lambda: "heartbeats_by_nats" in agent.tail(50), seconds=120, what="its return", process=agent)
+        await edge.desire(2, victims=(victim,))
+        await until(lambda: len(edge.workers()) == 2, seconds=120, what="one worker less by HTTP", process=agent)
+
+        await link.restore()
+        await until(
+            lambda: "heartbeats_by_nats" in agent.tail(50), seconds=120, what="the return to NATS", process=agent
+        )
+
         await edge.applied(await edge.desire(4))
         await until(lambda: len(edge.workers()) == 4, seconds=120, what="workers by NATS", process=agent)
+
         generations = [beat.generation for beat in edge.heartbeats]
         assert generations == sorted(set(generations))
+
         await link.cut()
         assert key not in agent.log.read_text()

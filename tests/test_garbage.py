@@ -13,7 +13,7 @@ from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats import bus
 from nats.js.errors import NotFoundError
-from patience import patiently
+from unavailability import retry_while_unavailable
 
 
 def every_subject(ref: ClusterRef) -> list[str]:
@@ -31,7 +31,7 @@ def every_subject(ref: ClusterRef) -> list[str]:
 
 
 def stored(subject: str, ref: ClusterRef) -> set[str]:
-    """Where its dead letter may be: under the published subject, or under the one that the stream stores."""
+    """The possible subjects of a dead letter: by the published subject, or by the one that the stream stores."""
     names = {subject}
     if subject == subjects.job_pending(ref):
         names.add(subjects.job_partitioned(ref))
@@ -39,7 +39,7 @@ def stored(subject: str, ref: ClusterRef) -> set[str]:
 
 
 async def dead_letter(lab: Stack, subject: str) -> bytes | None:
-    """The last message that was kept there."""
+    """The last dead letter on a subject."""
     try:
         return (await lab.bus.jetstream().get_last_msg(DLQ.name, subject)).data
     except NotFoundError:
@@ -47,7 +47,7 @@ async def dead_letter(lab: Stack, subject: str) -> bytes | None:
 
 
 @pytest.mark.parametrize("body", [b"\xff\x00 no message", b'[{"generation": -1}]'], ids=["bytes", "json"])
-async def test_garbage_is_kept_and_changes_nothing(lab: Stack, ada: User, body: bytes) -> None:
+async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(lab: Stack, ada: User, body: bytes) -> None:
     before = await bus.last(lab.bus, "SCALE", subjects.scale_desired(lab.cluster), DesiredState)
     for subject in every_subject(lab.cluster):
         await lab.bus.publish(subject, body, headers={"content-type": "application/json"})
@@ -60,19 +60,24 @@ async def test_garbage_is_kept_and_changes_nothing(lab: Stack, ada: User, body: 
 
         await until(kept, seconds=120, every=0.1, what=f"the dead letter of {subject}")
 
-    # Only now: an observer of ours would bury what it cannot read as well.
+    # Only now, because an observer would send the garbage to the dead letters, too.
     async with observe(lab.bus, lab.cluster) as observer:
         after = {"name": "after", "memory_per_cpu": 2048}
         submit = partial(ada.submit, "#!/bin/bash\necho still here\n", after, key=f"after-{body.hex()}")
-        job = await patiently(submit)
+
+        job = await retry_while_unavailable(submit)
         await until(
-            lambda: (job.job_id, "job.completed") in observer.facts, seconds=120, what="a job after the garbage to run"
+            lambda: (job.job_id, "job.completed") in observer.job_events,
+            seconds=120,
+            what="a job after the garbage to run",
         )
         assert await ada.output(job.job_id) == "still here\n"
         assert all(service.alive for service in lab.services.values())
-        await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
-        # The outbox tells some again, after later ones; an edge ignores those.
+        await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
+
+        # The outbox repeats some decisions after later ones; an edge ignores them.
         last = before[0].order if before is not None else (0, 0)
         new = [order for order in dict.fromkeys(decision.order for decision in observer.decisions) if order > last]
+
         assert new
         assert new == sorted(new)

@@ -1,4 +1,4 @@
-"""GPUs on the whole lab: jobs that ask for them are admitted with no worker, cause the right ones, and run there."""
+"""GPUs on the whole lab: jobs for GPUs are accepted without a worker, cause the right workers, and run there."""
 
 import asyncio
 import os
@@ -14,12 +14,12 @@ from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import UnexpectedAnswerError, User
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_lab.stack.stack import Stack, stack
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from gpu_shapes import catalogue_with_gpus
 
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 SECONDS = 60.0
-TELLS = "echo $SLURMD_NODENAME $SLURM_JOB_GPUS\n"
+PRINT_GPUS = "echo $SLURMD_NODENAME $SLURM_JOB_GPUS\n"
 RAN = r"(?P<shape>.+)-\w+ ?(?P<gpus>[\d,]*)\n"
 POLICY = ScalingPolicy(idle_seconds=1.0, max_workers=12)
 
@@ -27,16 +27,17 @@ POLICY = ScalingPolicy(idle_seconds=1.0, max_workers=12)
 @pytest.fixture(scope="module")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     if os.geteuid() != 0:
-        pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
+        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
     folder = tmp_path_factory.mktemp("gpus")
-    async with stack(folder / "lab", policy=POLICY, catalogue=catalogue_with_gpus(folder)) as running:
+    async with stack(folder / "lab", LabOptions(POLICY, catalogue=catalogue_with_gpus(folder))) as running:
         yield running
 
 
 @pytest.fixture
-async def seen(lab: Stack) -> AsyncIterator[Observer]:
+async def observer(lab: Stack) -> AsyncIterator[Observer]:
+    """An observer whose peak of workers starts with an empty fleet."""
     async with observe(lab.bus, lab.cluster) as observer:
-        await until(lambda: observer.workers == {}, seconds=SECONDS, what="the fleet to be empty")
+        await until(lambda: observer.workers == {}, seconds=SECONDS, what="an empty fleet")
         observer.workers_peak.clear()
         yield observer
 
@@ -47,12 +48,12 @@ async def grace(lab: Stack) -> AsyncIterator[User]:
         yield user
 
 
-def script(options: str, body: str = TELLS) -> str:
+def script(options: str, body: str = PRINT_GPUS) -> str:
     return f"#!/bin/sh\n#SBATCH {options}\n{body}"
 
 
-def until_there(lab: Stack, go: Path) -> str:
-    """What a job does that stays until a file is there in the shared folder."""
+def until_exists(lab: Stack, go: Path) -> str:
+    """Script body of a job that runs until the file exists in the shared folder."""
     return f"until [ -e {lab.slurm.shared_path}/{go.name} ]; do sleep 0.1; done\n"
 
 
@@ -60,43 +61,51 @@ async def ended(observer: Observer, *job_ids: str) -> None:
     def done() -> bool:
         return all(observer.states.get(job_id) == "COMPLETED" for job_id in job_ids)
 
-    await until(done, seconds=SECONDS, every=0.1, what=f"{job_ids} to end")
+    await until(done, seconds=SECONDS, every=0.1, what=f"the end of {job_ids}")
 
 
 async def ran_on(user: User, job_id: str) -> tuple[str, str]:
-    """The shape of the worker, and the indices of the GPUs."""
+    """The shape of the job's worker, and the indices of its GPUs."""
     output = await user.output(job_id)
     found = re.fullmatch(RAN, output)
     assert found is not None, output
     return found["shape"], found["gpus"]
 
 
-async def test_the_cpus_beside_gpus_are_left_alone(lab: Stack, seen: Observer, grace: User) -> None:
+async def test_jobs_without_gpus_do_not_use_the_cpus_of_gpu_workers(
+    lab: Stack, observer: Observer, grace: User
+) -> None:
     go = lab.slurm.shared_dir / "beside"
-    runs = (await grace.submit(script("--gres=gpu:l4:4", until_there(lab, go)), {})).job_id
-    await until(lambda: seen.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
+    runs = (await grace.submit(script("--gres=gpu:l4:4", until_exists(lab, go)), {})).job_id
+    await until(lambda: observer.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
+
     explained = await grace.why(runs)
     assert explained.usd_per_hour == pytest.approx(4.6)
+
     shown = await lab.slurm.run("scontrol", "show", "node", explained.places[0].worker or "")
     assert f"Extra={closed()}\n" in shown.stdout
 
     beside, wanted = await asyncio.gather(grace.submit(script("-t 5"), {}), grace.submit(script("-C l4-large"), {}))
-    await ended(seen, beside.job_id, wanted.job_id)
+    await ended(observer, beside.job_id, wanted.job_id)
+
     assert (await ran_on(grace, beside.job_id))[0] == "compute-xs"
     assert (await ran_on(grace, wanted.job_id))[0] == "l4-large"
-    assert seen.workers_peak == {"l4-large": 1, "compute-xs": 1}
+    assert observer.workers_peak == {"l4-large": 1, "compute-xs": 1}
+
     go.touch()
-    await ended(seen, runs)
+    await ended(observer, runs)
 
 
 @pytest.mark.parametrize("policy", [POLICY.name, "family"])
-async def test_each_gets_its_gpus_and_others_get_none(lab: Stack, seen: Observer, grace: User, policy: str) -> None:
+async def test_each_job_gets_the_gpus_it_requests_and_other_jobs_get_none(
+    lab: Stack, observer: Observer, grace: User, policy: str
+) -> None:
     if policy != POLICY.name:
         await lab.set_policy(POLICY.model_copy(update={"name": policy}))
-    # Without a type any GPUs do that there are, but only the cheapest are bought for it. Without a number of nodes
-    # Slurm would give a job of four tasks also those of several workers.
+    # A job for GPUs without a type may use any idle ones, but only the cheapest are bought for it. Without a number of
+    # nodes, Slurm could also give a job of four tasks the GPUs of several workers.
     some = ("l4-small", "l4-large", "h100-xlarge")
-    asked: dict[str, tuple[int, Sequence[str]]] = {
+    expected: dict[str, tuple[int, Sequence[str]]] = {
         "--gres=gpu:1 -t 5": (1, some),
         "--gres=gpu:l4:2": (2, ["l4-large"]),
         "--gpus-per-task=1 -n 4 -N 1": (4, ["l4-large", "h100-xlarge"]),
@@ -105,24 +114,27 @@ async def test_each_gets_its_gpus_and_others_get_none(lab: Stack, seen: Observer
         "-C l4-small": (0, ["l4-small"]),
         "-c 2": (0, ["compute-xs"]),
     }
-    jobs = {(await grace.submit(script(options), {})).job_id: options for options in asked}
+    jobs = {(await grace.submit(script(options), {})).job_id: options for options in expected}
     by_memory = await lab.slurm.sbatch(
         BOB, script("-t 5"), "--gres=gpu:l4:1", "--mem-per-gpu=30G", "--output=by-memory.out"
     )
-    # A job of several nodes has no class: it runs on any, also on workers with GPUs.
+    # A job of several nodes has no class, so it runs on any worker, also on those with GPUs.
     of_two_nodes = await lab.slurm.sbatch(BOB, script("-t 5"), "--nodes=2")
-    await ended(seen, by_memory, of_two_nodes, *jobs)
-    assert seen.workers_peak["compute-xs"] >= 1
+
+    await ended(observer, by_memory, of_two_nodes, *jobs)
+
+    assert observer.workers_peak["compute-xs"] >= 1
     assert (lab.slurm.shared_dir / "by-memory.out").read_text().startswith("l4-large-")
+
     for job_id, options in jobs.items():
-        gpus, shapes = asked[options]
+        gpus, shapes = expected[options]
         shape, indices = await ran_on(grace, job_id)
         assert (len(indices.split(",")) if indices else 0, shape in shapes) == (gpus, True), (options, shape, indices)
-    assert seen.workers_peak["h100-xlarge"] == 1
-    await until(lambda: seen.workers == {}, seconds=SECONDS, what="the workers to go")
+    assert observer.workers_peak["h100-xlarge"] == 1
+    await until(lambda: observer.workers == {}, seconds=SECONDS, what="an empty fleet")
 
 
-async def test_what_no_shape_has_is_refused_at_once(lab: Stack, seen: Observer, grace: User) -> None:
+async def test_gpus_that_no_shape_has_are_rejected_at_submit(lab: Stack, observer: Observer, grace: User) -> None:
     for options, words in (
         ("--gres=gpu:a100:1", "1 gres/gpu:a100 on each node, but the largest worker has 0"),
         ("--gres=gpu:9", "9 gres/gpu on each node, but the largest worker has 8"),
@@ -135,41 +147,44 @@ async def test_what_no_shape_has_is_refused_at_once(lab: Stack, seen: Observer, 
     for option in ("--gres=gpu:a100:1", "--gres=gpu:9", "--gres=gpu:l4:5"):
         with pytest.raises(CommandFailed, match="Requested node configuration is not available"):
             await lab.slurm.sbatch(BOB, "#!/bin/sh\ntrue\n", option)
-    assert seen.workers == {}
+    assert observer.workers == {}
 
 
-async def test_types_outlive_a_reconfigure(lab: Stack, seen: Observer, grace: User) -> None:
+async def test_gpu_types_survive_a_reconfigure(lab: Stack, observer: Observer, grace: User) -> None:
     go = lab.slurm.shared_dir / "types"
-    runs = (await grace.submit(script("--gres=gpu:l4:3", until_there(lab, go)), {})).job_id
-    await until(lambda: seen.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
+    runs = (await grace.submit(script("--gres=gpu:l4:3", until_exists(lab, go)), {})).job_id
+    await until(lambda: observer.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
     assert (await lab.slurm.run("scontrol", "reconfigure")).returncode == 0
 
     async def submitted(options: str) -> str | None:
-        """Refused until the proxy has told the types of what may come once more."""
+        """Submit a job; rejected until the proxy has restored the GPU types of the placeholders."""
         try:
             return (await grace.submit(script(options), {})).job_id
         except UnexpectedAnswerError:
             return None
 
-    last = await until(lambda: submitted("--gres=gpu:l4:1"), seconds=SECONDS, what="a typed job to be taken")
-    other = await until(lambda: submitted("--gres=gpu:h100:1"), seconds=SECONDS, what="another to be taken")
-    # The one GPU that is left of the four is known by its type.
-    await ended(seen, last, other)
+    last = await until(lambda: submitted("--gres=gpu:l4:1"), seconds=SECONDS, what="Slurm to accept a typed job")
+    other = await until(lambda: submitted("--gres=gpu:h100:1"), seconds=SECONDS, what="Slurm to accept another")
+
+    # The last of the four GPUs still has its type.
+    await ended(observer, last, other)
+
     assert await ran_on(grace, last) == ("l4-large", "3")
     assert (await ran_on(grace, other))[0] == "h100-xlarge"
-    assert seen.workers_peak == {"l4-large": 1, "h100-xlarge": 1}
+    assert observer.workers_peak == {"l4-large": 1, "h100-xlarge": 1}
+
     go.touch()
-    await ended(seen, runs)
+    await ended(observer, runs)
 
 
-async def test_idle_workers_without_gpus_are_taken_first_and_then_the_cheapest(
-    lab: Stack, seen: Observer, grace: User
+async def test_slurm_prefers_idle_workers_without_gpus_and_then_the_cheapest(
+    lab: Stack, observer: Observer, grace: User
 ) -> None:
     warm = {"compute-xs": 2, "h100-xlarge": 1, "l4-large": 1, "l4-small": 1}
     await lab.set_policy(POLICY.model_copy(update={"warm": warm}))
 
     async def idle() -> bool:
-        """Whether all stand, each with its weight."""
+        """Whether all warm workers are idle, each with its weight."""
         shown = await lab.slurm.run("sinfo", "--noheader", "--Node", "--format=%T %w %f")
         return sorted(shown.stdout.splitlines()) == [
             *("idle 1 compute,compute-xs",) * 2,
@@ -178,8 +193,8 @@ async def test_idle_workers_without_gpus_are_taken_first_and_then_the_cheapest(
             "idle 8 h100,h100-xlarge",
         ]
 
-    # None of the jobs has a class. Of GPUs Slurm would take those beside the fewest CPUs, which are dearer here, and if
-    # the small worker came before the large one, it would give the last job the GPUs of both.
+    # None of these jobs has a class. Without weights, Slurm would prefer GPUs on nodes with the fewest CPUs, which are
+    # dearer here. If the small worker came before the large one, the last job would get the GPUs of both.
     for options, *given in (
         ("-N 2", "compute-xs", "compute-xs"),
         ("--gres=gpu:2", "l4-large"),
@@ -187,10 +202,12 @@ async def test_idle_workers_without_gpus_are_taken_first_and_then_the_cheapest(
     ):
         await until(idle, seconds=SECONDS, every=0.1, what="the warm workers")
         job_id = (await grace.submit(script(options, "echo $SLURM_JOB_NODELIST\n"), {})).job_id
-        await ended(seen, job_id)
+        await ended(observer, job_id)
         names = await lab.slurm.run("scontrol", "show", "hostnames", (await grace.output(job_id)).strip())
         assert [name.rpartition("-")[0] for name in names.stdout.split()] == given
+
     assert (await lab.slurm.run("scontrol", "reconfigure")).returncode == 0
     await until(idle, seconds=SECONDS, every=0.1, what="the same workers with the same weights")
+
     await lab.set_policy(POLICY)
-    await until(lambda: seen.workers == {}, seconds=SECONDS, what="the workers to go")
+    await until(lambda: observer.workers == {}, seconds=SECONDS, what="an empty fleet")

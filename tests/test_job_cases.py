@@ -1,4 +1,4 @@
-"""From what a real Slurm says of a job to the demand of the scaler, case by case (see job_cases.py)."""
+"""The demand that the scaler derives from a real Slurm's answers, for each case of job_cases.py."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from job_site import fits
 
 ANSWERS: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())
 NOW = datetime.fromtimestamp(SUBMITTED_AT + 1, UTC)
-AGAIN = (
+RECORDED_AGAIN = (
     "tasks",
     "all memory",
     "exclusive to the user",
@@ -30,7 +30,7 @@ AGAIN = (
 
 
 def pending(answer: dict[str, Any]) -> tuple[PendingJobs, ...]:
-    """As the proxy tells the scaler."""
+    """The pending jobs of the snapshot that the proxy sends to the scaler."""
     table = JobTable()
     for record in VERSIONS[0].jobs.model_validate({"jobs": answer["jobs"]}).jobs:
         table.put(record, NOW)
@@ -49,7 +49,7 @@ def test_every_case_is_recorded_once() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.refused], ids=lambda case: case.name)
-def test_demand(case: JobCase) -> None:
+def test_a_waiting_job_becomes_the_expected_demand(case: JobCase) -> None:
     answer = ANSWERS[case.name]
     waiting = {job["state_reason"] for job in answer["jobs"] if job["job_state"] == ["PENDING"]}
     assert waiting == {case.reason}
@@ -61,25 +61,26 @@ def test_demand(case: JobCase) -> None:
 @pytest.mark.parametrize(
     "name", ["begin time", "after another job", "the only one of its name", "reservation to come", "throttled array"]
 )
-def test_no_demand_while_slurm_has_not_found_out_why(name: str) -> None:
-    """For its first second a job waits for resources, whatever else it waits for."""
+def test_a_job_with_another_reason_is_no_demand_while_slurm_still_says_resources(name: str) -> None:
+    """In the first second of a job Slurm reports the reason Resources, whatever the job waits for."""
     answer = {"jobs": [job | {"state_reason": "Resources"} for job in ANSWERS[name]["jobs"]]}
     assert not demands(answer)
 
 
-def test_the_same_demand_whichever_partition_slurm_tried_last() -> None:
+def test_the_demand_does_not_depend_on_the_partition_that_slurm_tried_last() -> None:
     recorded = ANSWERS["several partitions of which one allows it"]
     other = {"jobs": [job | {"state_reason": "PartitionNodeLimit"} for job in recorded["jobs"]]}
     assert demands(other) == demands(recorded) != []
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.refused], ids=lambda case: case.name)
-def test_refused(case: JobCase) -> None:
+def test_slurm_rejects_the_case_with_the_expected_error(case: JobCase) -> None:
     assert ANSWERS[case.name]["refused"] == case.refused
 
 
+@pytest.mark.slurm
 @pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
-async def test_slurm_still_answers_so(tmp_path: Path) -> None:
+async def test_slurm_still_gives_the_recorded_answers(tmp_path: Path) -> None:
     async with job_recorder(tmp_path) as recorder:
-        answers = await recorder.record(case for case in CASES if case.name in AGAIN)
-    assert answers == {name: ANSWERS[name] for name in AGAIN}
+        answers = await recorder.record(case for case in CASES if case.name in RECORDED_AGAIN)
+    assert answers == {name: ANSWERS[name] for name in RECORDED_AGAIN}

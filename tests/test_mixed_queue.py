@@ -1,4 +1,4 @@
-"""A queue of everything that can be asked for, on the whole lab: it drains to zero, and every reason is explained."""
+"""A queue of all kinds of jobs on the whole lab: all of them run, and each reason to wait is explained."""
 
 import asyncio
 import os
@@ -18,25 +18,36 @@ from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import UnavailableError, UnexpectedAnswerError, User
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_lab.stack.stack import Stack, stack
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from gpu_shapes import catalogue_with_gpus
 from job_cases import CASES
 from job_site import ACCOUNTING, LIMITS, member
-from mixed_queue import APART, CHANGED, FILL, LEFT_OUT, LET_GO, RELEASED, UNTIL_LET_GO, Queued, mixed_queue, sample
+from mixed_queue import (
+    APART,
+    CHANGED,
+    FILL,
+    LEFT_OUT,
+    RELEASE_ALL,
+    RELEASED,
+    UNTIL_RELEASE,
+    Queued,
+    mixed_queue,
+    sample,
+)
 
 JOBS = int(os.environ.get("MIXED_JOBS", "200"))
-"""How many are submitted beside the samples."""
+"""Number of jobs submitted besides the samples."""
 SEED = int(os.environ.get("MIXED_SEED", "1"))
 POLICY = os.environ.get("MIXED_POLICY", "packing")
 MAX_WORKERS = 14
 SECONDS_EACH = 0.5
-"""More than one job takes, of many."""
+"""Time limit per job, when there are many."""
 
 ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 
-FILLING = ("-J", FILL, "-c", "2", "-C", "memory-xs", "-t", "60", "--qos=two", "--licenses=matlab:2")
-STAYS = f"#!/bin/sh\n{UNTIL_LET_GO}"
+FILL_OPTIONS = ("-J", FILL, "-c", "2", "-C", "memory-xs", "-t", "60", "--qos=two", "--licenses=matlab:2")
+RUNS_UNTIL_RELEASE = f"#!/bin/sh\n{UNTIL_RELEASE}"
 
 EXPLAINED = {
     "held by the user": ("hold", "It is held by its owner"),
@@ -54,29 +65,29 @@ EXPLAINED = {
     "boots": ("nodes", "which has been booting for|has been ordered but has not started yet"),
     "more workers than there may be": ("nodes", "the cluster has as many workers as it may have"),
 }
-"""By the case: what a job of it is said to wait for while the fill runs."""
+"""Case -> cause and text of its explanation while the job `fill` runs."""
 
 
 @dataclass
 class Site:
-    """The lab, its people, and what they have submitted."""
+    """The lab, its users, and the jobs that they have submitted."""
 
     lab: Stack
     people: Sequence[User]
     fill: str = ""
     node: str = ""
     jobs: dict[str, Queued] = field(default_factory=dict)
-    """By id."""
+    """Id -> job."""
 
     async def command(self, *argv: str) -> str:
-        """Run as root inside Slurm. Raises CommandFailed."""
+        """Run a command as root inside Slurm. Raises CommandFailed."""
         done = await self.lab.slurm.run(*argv)
         if done.returncode:
             raise CommandFailed(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
     async def submit(self, job: Queued, last: str, number: int) -> str:
-        """Submit by HTTP or with sbatch, in turns where both can be."""
+        """Submit a job over HTTP or by sbatch, alternately where both are possible."""
         options = job.options.format(fill=self.fill, node=self.node, last=last or self.fill, most=MAX_WORKERS)
         if job.by_sbatch or number % 3 == 0:
             user = ALICE if job.name == FILL or number % 2 else BOB
@@ -92,7 +103,7 @@ class Site:
         return job_id
 
     async def running_on(self, job_id: str) -> str:
-        """The node of a job, as soon as it runs."""
+        """Wait until a job runs, and return its node."""
 
         async def running() -> str:
             return (await self.command("squeue", "--noheader", f"--jobs={job_id}", "--states=R", "--format=%N")).strip()
@@ -103,12 +114,13 @@ class Site:
 @pytest.fixture
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     if os.geteuid() != 0:
-        pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
+        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
     policy = ScalingPolicy.model_validate({"name": POLICY, "idle_seconds": 3.0, "max_workers": MAX_WORKERS})
     async with AsyncExitStack() as opened:
         folder = tmp_path_factory.mktemp("queue")
         shapes = catalogue_with_gpus(folder)
-        lab = await opened.enter_async_context(stack(folder / "lab", policy=policy, settings=LIMITS, catalogue=shapes))
+        options = LabOptions(policy, settings=LIMITS, catalogue=shapes)
+        lab = await opened.enter_async_context(stack(folder / "lab", options))
         people = [await opened.enter_async_context(lab.user(f"{name}@acme.example")) for name in ("ada", "grace")]
         site = Site(lab, people)
         for change in (*ACCOUNTING, *(member(name) for name in ("bob", *(each.profile.name for each in people)))):
@@ -116,54 +128,59 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         yield site
 
 
-def test_whatever_is_left_out_or_changed_is_in_the_table() -> None:
+def test_all_left_out_and_changed_cases_are_in_the_table() -> None:
     names = {case.name for case in CASES}
     assert {name for left_out in LEFT_OUT.values() for name in left_out} | CHANGED.keys() | RELEASED.keys() <= names
 
 
-async def test_everything_that_can_be_asked_for_runs(site: Site) -> None:
+async def test_a_queue_of_all_kinds_of_jobs_runs_to_its_end_and_is_explained(site: Site) -> None:
     async with observe(site.lab.bus, site.lab.cluster) as observer:
         await until(lambda: observer.workers is not None, seconds=120, what="a heartbeat of the edge-agent")
-        site.fill = await site.lab.slurm.sbatch(ALICE, STAYS, *FILLING)
-        kept = await site.lab.slurm.sbatch(ALICE, STAYS, "-J", "kept", "-c", "2", "-C", "general-xs", "-t", "60")
+
+        site.fill = await site.lab.slurm.sbatch(ALICE, RUNS_UNTIL_RELEASE, *FILL_OPTIONS)
+        kept = await site.lab.slurm.sbatch(
+            ALICE, RUNS_UNTIL_RELEASE, "-J", "kept", "-c", "2", "-C", "general-xs", "-t", "60"
+        )
         site.node = await site.running_on(site.fill)
         reserved = f"nodes={await site.running_on(kept)}"
         until_release = ("starttime=now+1day", "duration=60", "accounts=lab", "flags=ignore_jobs")
         await site.command("scontrol", "create", "reservation", "reservationname=later", reserved, *until_release)
 
-        await refuse(site)
-        await explain(site, [case for case in EXPLAINED if case not in APART])
+        await check_rejections(site)
+        await check_explanations(site, [case for case in EXPLAINED if case not in APART])
         for case in APART:
-            await explain(site, [case])
+            await check_explanations(site, [case])
         await submit_all(site)
 
         for job_id, job in site.jobs.items():
             for command in job.released:
                 await site.command(*shlex.split(command.format(job=job_id)))
-        for command in LET_GO:
+        for command in RELEASE_ALL:
             await site.command(*command.split())
         (site.lab.slurm.shared_dir / "let-go").touch()
 
         runs = {run for job_id, job in site.jobs.items() for run in job.runs(job_id)} | {site.fill, kept}
         reserving = [job_id for job_id, job in site.jobs.items() if "--reservation" in job.options]
-        await over(site, observer, {run for job_id in reserving for run in site.jobs[job_id].runs(job_id)})
-        # While it is there, its node is no other job's.
+        await all_ended(site, observer, {run for job_id in reserving for run in site.jobs[job_id].runs(job_id)})
+        # While the reservation exists, no other job can use its node.
         await site.command("scontrol", "delete", "reservationname=later")
-        await over(site, observer, runs)
-        facts = await archived(site.people[0], runs)
+        await all_ended(site, observer, runs)
+
+        events = await archived(site.people[0], runs)
+
         for kinds in (JOB_ENDS, {"job.completed"}, {"job.running"}):
-            assert Counter(event.subject for event in facts if event.kind in kinds) == Counter(runs)
-        await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
+            assert Counter(event.subject for event in events if event.kind in kinds) == Counter(runs)
+        await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
 
     async def nothing_left() -> bool:
         queue = await site.command("squeue", "--noheader")
         return not queue + await site.command("sinfo", "--noheader", "--Node", "--format=%N")
 
-    await until(nothing_left, seconds=120, every=0.5, what="Slurm to have no job and no node any more")
+    await until(nothing_left, seconds=120, every=0.5, what="a Slurm without jobs and nodes")
 
 
 async def submit_all(site: Site) -> None:
-    """Three at a time."""
+    """Submit the queue, three jobs at a time."""
     queue = [*enumerate(mixed_queue(JOBS, SEED))]
 
     async def some(first: int) -> None:
@@ -174,43 +191,43 @@ async def submit_all(site: Site) -> None:
     await asyncio.gather(*map(some, range(3)))
 
 
-async def over(site: Site, observer: Observer, runs: set[str]) -> None:
-    """Wait for these jobs to end."""
+async def all_ended(site: Site, observer: Observer, runs: set[str]) -> None:
+    """Wait for the end of these jobs."""
 
     def ended() -> bool:
-        return runs <= {job_id for job_id, kind in observer.facts if kind in JOB_ENDS}
+        return runs <= {job_id for job_id, kind in observer.job_events if kind in JOB_ENDS}
 
     try:
-        await until(ended, seconds=240 + SECONDS_EACH * len(runs), every=0.5, what="jobs to end")
+        await until(ended, seconds=240 + SECONDS_EACH * len(runs), every=0.5, what="the end of all jobs")
     except TimeoutError as error:
         waiting = await site.command("squeue", "--format=%i %j %T %r %S %N")
-        raise AssertionError(f"{error}; what is left:\n{waiting}") from error
+        raise AssertionError(f"{error}; the queue:\n{waiting}") from error
 
 
 async def archived(user: User, runs: set[str]) -> list[Event]:
-    """All that was told of these jobs, once the archive has their ends."""
+    """Wait until the archive has the ends of these jobs, and return all their events."""
 
-    async def told() -> list[Event] | None:
+    async def complete() -> list[Event] | None:
         with suppress(UnavailableError):
-            facts = [event for event in await user.history("job.*") if event.subject in runs]
-            return facts if runs <= {event.subject for event in facts if event.kind in JOB_ENDS} else None
+            events = [event for event in await user.history("job.*") if event.subject in runs]
+            return events if runs <= {event.subject for event in events if event.kind in JOB_ENDS} else None
         return None
 
-    return await until(told, seconds=120, every=1.0, what="the archive of all ends")
+    return await until(complete, seconds=120, every=1.0, what="the archive of all ends")
 
 
-async def explain(site: Site, cases: Sequence[str]) -> None:
-    """Submit a job of each case, and see each explained."""
+async def check_explanations(site: Site, cases: Sequence[str]) -> None:
+    """Submit a job of each case, and check that each is explained."""
     jobs = {case: await site.submit(sample(case), "", number) for number, case in enumerate(cases)}
     for case, job_id in jobs.items():
-        await told(site.people[0], job_id, *EXPLAINED[case])
+        await explained(site.people[0], job_id, *EXPLAINED[case])
 
 
-async def told(user: User, job_id: str, cause: str, pattern: str) -> None:
-    """Wait for an explanation."""
+async def explained(user: User, job_id: str, cause: str, pattern: str) -> None:
+    """Wait for an explanation with this cause and a text that matches the pattern."""
     answer: Explanation | None = None
 
-    async def found() -> bool:
+    async def matches() -> bool:
         nonlocal answer
         try:
             answer = await user.why(job_id)
@@ -219,13 +236,13 @@ async def told(user: User, job_id: str, cause: str, pattern: str) -> None:
         return answer.cause == cause and re.search(pattern, answer.text) is not None
 
     try:
-        await until(found, seconds=120, every=0.1, what=f"an explanation of {job_id} like {pattern!r}")
+        await until(matches, seconds=120, every=0.1, what=f"an explanation of {job_id} like {pattern!r}")
     except TimeoutError as error:
         raise AssertionError(f"{error}; the last was {answer}") from error
 
 
-async def refuse(site: Site) -> None:
-    """What no shape fits."""
+async def check_rejections(site: Site) -> None:
+    """Check that jobs which no shape fits are rejected, by sbatch and over HTTP."""
     with pytest.raises(CommandFailed, match="Requested node configuration is not available"):
         await site.lab.slurm.sbatch(BOB, "#!/bin/sh\ntrue\n", "--mem=300G")
     with pytest.raises(UnexpectedAnswerError, match="the largest worker without GPUs has 32"):

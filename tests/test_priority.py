@@ -1,4 +1,4 @@
-"""Slurm's priority at a bound: what the fleet may have goes to the job that Slurm would start first."""
+"""Slurm's priority at a limit of workers: the worker is bought for the job that Slurm would start first."""
 
 from collections.abc import AsyncIterator
 
@@ -11,29 +11,30 @@ from clusterra_lab.stack.stack import Stack
 
 SECONDS = 60.0
 POLICY = ScalingPolicy(idle_seconds=2.0)
-"""The lab's own."""
+"""The policy of the shared lab."""
 
 
 @pytest.fixture
 async def one_worker(lab: Stack, observer: Observer) -> AsyncIterator[Observer]:
-    """The cluster may have no more, and has none yet."""
+    """Limit the cluster to one worker, starting with none."""
     await lab.set_policy(POLICY.model_copy(update={"max_workers": 1}))
     try:
-        await until(lambda: observer.workers == {}, seconds=SECONDS, what="the fleet to be empty")
+        await until(lambda: observer.workers == {}, seconds=SECONDS, what="an empty fleet")
         observer.workers_peak.clear()
         yield observer
     finally:
         await lab.set_policy(POLICY)
 
 
-async def test_the_only_worker_is_bought_for_the_job_of_the_highest_priority(
+async def test_the_only_worker_is_bought_for_the_job_with_the_highest_priority(
     lab: Stack, ada: User, one_worker: Observer
 ) -> None:
     async def update(*what: str) -> None:
         changed = await lab.slurm.run("scontrol", "update", *what)
         assert changed.returncode == 0, changed.stderr
 
-    # Both are looked at in the same moment, and each takes all CPUs of the largest worker.
+    # The partition is down meanwhile, so that both jobs are considered together. Each needs all CPUs of the largest
+    # worker.
     await update("PartitionName=main", "State=DOWN")
     try:
         older, higher = [
@@ -47,6 +48,6 @@ async def test_the_only_worker_is_bought_for_the_job_of_the_highest_priority(
     def done() -> bool:
         return all(one_worker.states.get(job_id) == "COMPLETED" for job_id in (older, higher))
 
-    await until(done, seconds=SECONDS, every=0.1, what="both jobs to end")
-    # The older one finds room there, too; a worker of its own would have been of the family `compute`.
+    await until(done, seconds=SECONDS, every=0.1, what="the end of both jobs")
+    # The older job fits on that worker, too; a separate worker would have been of the family `compute`.
     assert one_worker.workers_peak == {"memory-xlarge": 1}

@@ -1,4 +1,4 @@
-"""Random queues against real Slurm: no running job is ever on a retired worker."""
+"""Random queues on a real Slurm: no job ever runs on a worker that was named as a victim."""
 
 import asyncio
 import os
@@ -12,18 +12,18 @@ from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
-from patience import patiently
+from unavailability import retry_while_unavailable
 
 HISTORIES = int(os.environ.get("HISTORIES", "20"))
-"""How many are played; `make test-histories` plays 200."""
+"""Number of random queues; `make test-histories` plays 200."""
 SEED = int(os.environ.get("HISTORIES_SEED", "1"))
 AT_ONCE = 8
 SECONDS_EACH = 12.0
-"""More than one takes by itself, at any number of others at once."""
+"""Time limit per queue, whatever the number of concurrent queues."""
 
 
 class History:
-    """What one person does: a few jobs of any family, with gaps about as long as a worker may be idle (2 s)."""
+    """The random jobs of one user: a few of any family, with gaps about as long as the keep-alive time (2 s)."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -32,8 +32,8 @@ class History:
         self.cancelled: set[str] = set()
 
     async def play(self, user: User) -> None:
-        """Submit and cancel, not waiting for any job."""
-        for turn in range(self._random.randint(1, 4)):
+        """Submit and cancel jobs, without waiting for them."""
+        for number in range(self._random.randint(1, 4)):
             await asyncio.sleep(self._random.choice((0.0, 0.5, 1.9, 2.1, 3.0)))
             job = {
                 "name": "history",
@@ -43,56 +43,63 @@ class History:
             }
             seconds = self._random.choice((0.0, 0.0, 1.0, 2.5))
             script = f"#!/bin/bash\necho began\nsleep {seconds}\necho ended\n"
-            key = f"history-{self._number}-{turn}"
-            submitted = await patiently(partial(user.submit, script, job, key=key))
+            key = f"history-{self._number}-{number}"
+            submitted = await retry_while_unavailable(partial(user.submit, script, job, key=key))
             if self._random.random() < 0.15:
                 await asyncio.sleep(self._random.uniform(0.0, 1.5))
-                await patiently(partial(user.cancel, submitted.job_id))
+                await retry_while_unavailable(partial(user.cancel, submitted.job_id))
                 self.cancelled.add(submitted.job_id)
             else:
                 self.ended_by_itself.add(submitted.job_id)
 
 
-async def test_random_queues_lose_no_job_to_a_retired_worker(lab: Stack, ada: User, observer: Observer) -> None:
+async def test_random_queues_lose_no_job_to_a_drained_worker(lab: Stack, ada: User, observer: Observer) -> None:
     histories = [History(number) for number in range(HISTORIES)]
-    turn = asyncio.Semaphore(AT_ONCE)
+    limit = asyncio.Semaphore(AT_ONCE)
 
     async def play(history: History) -> None:
-        async with turn:
+        async with limit:
             await history.play(ada)
 
     await asyncio.gather(*map(play, histories))
-    whole = {job_id for history in histories for job_id in history.ended_by_itself}
-    submitted = whole | {job_id for history in histories for job_id in history.cancelled}
+    undisturbed = {job_id for history in histories for job_id in history.ended_by_itself}
+    submitted = undisturbed | {job_id for history in histories for job_id in history.cancelled}
 
-    async def all_over() -> list[Event] | None:
-        facts = await ada.history("job.*")
-        ended = {event.subject for event in facts if event.kind in JOB_ENDS}
-        return facts if submitted <= ended else None
+    async def complete() -> list[Event] | None:
+        events = await ada.history("job.*")
+        ended = {event.subject for event in events if event.kind in JOB_ENDS}
+        return events if submitted <= ended else None
 
-    facts = await until(all_over, seconds=180 + SECONDS_EACH * HISTORIES / AT_ONCE, every=1.0, what="all jobs to end")
-    await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
+    seconds = 180 + SECONDS_EACH * HISTORIES / AT_ONCE
 
-    ends = {event.subject: event.data for event in facts if event.kind in JOB_ENDS and event.subject in submitted}
+    events = await until(complete, seconds=seconds, every=1.0, what="the end of all jobs")
+    await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
+
+    ends = {event.subject: event.data for event in events if event.kind in JOB_ENDS and event.subject in submitted}
     jobs = [fact for fact in ends.values() if isinstance(fact, JobFact)]
-    assert {job.job_id: job.state for job in jobs if job.job_id in whole} == dict.fromkeys(whole, "COMPLETED")
-    begun = [event.subject for event in facts if event.kind == "job.running" and event.subject in submitted]
-    assert len(begun) == len(set(begun)), "a job was run again"
-    for job_id in whole:
+
+    states = {job.job_id: job.state for job in jobs if job.job_id in undisturbed}
+
+    assert states == dict.fromkeys(undisturbed, "COMPLETED")
+
+    begun = [event.subject for event in events if event.kind == "job.running" and event.subject in submitted]
+    assert len(begun) == len(set(begun)), "a job ran twice"
+    for job_id in undisturbed:
         assert await ada.output(job_id) == "began\nended\n"
 
-    retired = await retirements(ada)
+    victims = await victim_times(ada)
     hosts = {node for job in jobs for node in job.nodes}
-    assert hosts <= set(retired), "a worker was not named before it went"
+
+    assert hosts <= set(victims), "a worker was removed without being named as a victim"
     for job in jobs:
         for node in job.nodes:
-            # Slurm tells full seconds: a job that has really ended cannot be told to end later than it did.
+            # Slurm cuts the time of an end to full seconds, so it is never later than the real end.
             assert job.ended_at is not None
-            assert job.ended_at <= retired[node], f"{node} was named while {job.job_id} was on it"
+            assert job.ended_at <= victims[node], f"{node} was named as a victim while {job.job_id} ran there"
 
 
-async def retirements(user: User) -> dict[str, datetime]:
-    """When each worker was first named as a victim; every one that was stopped had been."""
+async def victim_times(user: User) -> dict[str, datetime]:
+    """When each worker was first named as a victim; also checks that no other worker was stopped."""
     named: dict[str, datetime] = {}
     for event in sorted(await user.history("scale.decided"), key=lambda event: event.time):
         assert isinstance(event.data, ScaleFact)

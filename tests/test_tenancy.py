@@ -1,4 +1,4 @@
-"""Somebody of another tenant gets 404 for everything of this one, whatever the route."""
+"""A user of another tenant gets 404 for everything of this tenant, on every route."""
 
 import re
 
@@ -10,18 +10,23 @@ from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 
 
-async def test_the_whole_api_walked_as_another_tenant(lab: Stack, ada: User, observer: Observer) -> None:
+async def test_every_route_answers_404_to_a_user_of_another_tenant(lab: Stack, ada: User, observer: Observer) -> None:
     job = await ada.submit("#!/bin/bash\necho secret\n", {"name": "private", "memory_per_cpu": 2048})
-    await until(lambda: (job.job_id, "job.completed") in observer.facts, seconds=120, what="the job to end")
+    await until(lambda: (job.job_id, "job.completed") in observer.job_events, seconds=120, what="the end of the job")
+
     async with lab.user("eve@globex.example") as eve:
         assert eve.profile.uid != 0
+
         async with eve.session.get("/v1/clusters") as response:
             assert lab.cluster.cluster not in {cluster["id"] for cluster in (await response.json())["clusters"]}
         async with eve.session.get("/v1/api-routes") as response:
             routes = (await response.json())["routes"]
-        walked = [route for route in routes if "{cluster_id}" in route["path"]]
-        assert len(walked) >= 8
-        for route in walked:
+
+        of_clusters = [route for route in routes if "{cluster_id}" in route["path"]]
+
+        assert len(of_clusters) >= 8
+
+        for route in of_clusters:
             path = route["path"].replace("{cluster_id}", lab.cluster.cluster).replace("{job_id}", job.job_id)
             assert not re.search(r"[{}]", path)
             body = {"script": "#!/bin/bash\ntrue\n", "job": {"environment": ["PATH=/bin"]}}
@@ -34,7 +39,7 @@ async def test_the_whole_api_walked_as_another_tenant(lab: Stack, ada: User, obs
 
 
 @pytest.mark.parametrize("path", ["/v1/clusters", "/v1/users/me"])
-async def test_nobody_without_a_session_is_let_in(lab: Stack, path: str) -> None:
+async def test_requests_without_a_session_are_rejected(lab: Stack, path: str) -> None:
     async with ClientSession(lab.gateway_url) as stranger, stranger.get(path) as response:
         assert response.status == 401
         assert response.content_type == "application/problem+json"

@@ -1,4 +1,4 @@
-"""Why jobs wait, as Slurm has them and people ask: by HTTP, on the whole lab."""
+"""Explanations of waiting and running jobs over HTTP, on the whole lab."""
 
 import re
 import time
@@ -25,23 +25,26 @@ async def grace(lab: Stack) -> AsyncIterator[User]:
 
 
 async def why(user: User, job_id: str) -> Explanation | None:
-    """None while the scaler has not heard of the job."""
+    """The explanation of a job; None while the scaler does not know the job."""
     try:
         return await user.why(job_id)
     except UnexpectedAnswerError:
         return None
 
 
-async def told(user: User, job_id: str, pattern: str) -> Explanation:
-    async def found() -> Explanation | None:
+async def explained(user: User, job_id: str, pattern: str) -> Explanation:
+    """Wait for an explanation whose text matches the pattern."""
+
+    async def matching() -> Explanation | None:
         answer = await why(user, job_id)
         return answer if answer is not None and re.search(pattern, answer.text) else None
 
-    return await until(found, seconds=120, every=0.05, what=f"an explanation of {job_id} like {pattern!r}")
+    return await until(matching, seconds=120, every=0.05, what=f"an explanation of {job_id} like {pattern!r}")
 
 
-async def test_from_an_empty_fleet_to_a_running_job(ada: User, observer: Observer) -> None:
-    await until(lambda: observer.workers == {}, seconds=120, what="the fleet to be empty")
+async def test_a_job_is_explained_from_an_empty_fleet_until_it_runs(ada: User, observer: Observer) -> None:
+    await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
+
     job = await ada.submit(SCRIPT, {**JOB, "memory_per_cpu": 8 * GIB})
     answers: dict[str, Explanation] = {}
 
@@ -53,7 +56,7 @@ async def test_from_an_empty_fleet_to_a_running_job(ada: User, observer: Observe
         return "running" in answers
 
     try:
-        await until(runs, seconds=120, every=0.0, what="the job to run, by its explanation")
+        await until(runs, seconds=120, every=0.0, what="an explanation that the job runs")
         booting, running = answers["booting"], answers["running"]
         (place,) = booting.places
         assert re.fullmatch(
@@ -74,40 +77,42 @@ async def test_from_an_empty_fleet_to_a_running_job(ada: User, observer: Observe
         await ada.cancel(job.job_id)
 
 
-async def test_what_no_worker_would_start(ada: User) -> None:
+async def test_jobs_that_no_worker_would_start_are_explained(ada: User) -> None:
     begins = int(time.time()) + 3600
     first = await ada.submit(SCRIPT, {**JOB, "hold": True})
     jobs = [first.job_id]
     try:
-        held = await told(ada, first.job_id, "held by its owner")
+        held = await explained(ada, first.job_id, "held by its owner")
         assert (held.cause, held.reason, held.places, held.bought) == ("hold", "JobHeldUser", (), ())
 
-        async def explained(asked: dict[str, Any], pattern: str) -> Explanation:
-            jobs.append((await ada.submit(SCRIPT, {**JOB, **asked})).job_id)
-            return await told(ada, jobs[-1], pattern)
+        async def submit_explained(fields: dict[str, Any], pattern: str) -> Explanation:
+            jobs.append((await ada.submit(SCRIPT, {**JOB, **fields})).job_id)
+            return await explained(ada, jobs[-1], pattern)
 
-        dependent = await explained({"dependency": f"afterok:{first.job_id}"}, "It waits for jobs that it depends on")
+        dependent = await submit_explained(
+            {"dependency": f"afterok:{first.job_id}"}, "It waits for jobs that it depends on"
+        )
         assert (dependent.cause, dependent.expected_start) == ("dependency", None)
         moment = datetime.fromtimestamp(begins, UTC)
-        later = await explained({"begin_time": begins}, f"will not start before {moment:%Y-%m-%d %H:%M:%S} UTC")
+        later = await submit_explained({"begin_time": begins}, f"will not start before {moment:%Y-%m-%d %H:%M:%S} UTC")
         assert (later.cause, later.usd_per_hour) == ("time", None)
-        array = await explained({"array": "1-3", "hold": True}, "held")
-        assert await told(ada, f"{array.job_id}_2", "held by its owner")
+        array = await submit_explained({"array": "1-3", "hold": True}, "held")
+        assert await explained(ada, f"{array.job_id}_2", "held by its owner")
     finally:
         for job_id in jobs:
             await ada.cancel(job_id)
 
 
-async def test_who_may_ask(ada: User, grace: User) -> None:
-    hers = await grace.submit(SCRIPT, {**JOB, "hold": True})
-    his = await ada.submit(SCRIPT, {**JOB, "hold": True})
+async def test_owners_and_administrators_may_ask_why_a_job_waits(ada: User, grace: User) -> None:
+    of_grace = await grace.submit(SCRIPT, {**JOB, "hold": True})
+    of_ada = await ada.submit(SCRIPT, {**JOB, "hold": True})
     try:
         # Ada is an administrator.
-        for user, job_id in ((grace, hers.job_id), (ada, hers.job_id), (ada, his.job_id)):
-            await told(user, job_id, "held")
-        for job_id in (his.job_id, "999999"):
+        for user, job_id in ((grace, of_grace.job_id), (ada, of_grace.job_id), (ada, of_ada.job_id)):
+            await explained(user, job_id, "held")
+        for job_id in (of_ada.job_id, "999999"):
             with pytest.raises(UnexpectedAnswerError, match="404"):
                 await grace.why(job_id)
     finally:
-        await grace.cancel(hers.job_id)
-        await ada.cancel(his.job_id)
+        await grace.cancel(of_grace.job_id)
+        await ada.cancel(of_ada.job_id)

@@ -1,4 +1,4 @@
-"""A machine goes with all that runs on it: Slurm queues its job again, does not hold it, and it ends on another one."""
+"""A machine is lost with all its processes: Slurm requeues its job without a hold, and it ends on another worker."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import Stack, stack
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from lost_machines import lose_workers
 
 SCRIPT = """#!/bin/bash
@@ -22,40 +22,44 @@ echo ended
 
 @pytest.fixture(scope="module")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    """One of its own: what is lost here leaves a node's record and events, and Slurm need not wait for as long."""
+    """A separate lab: the loss leaves a node record and events, and SlurmdTimeout is shorter here."""
     if os.geteuid() != 0:
-        pytest.skip("the lab's Slurm runs jobs as several users: it needs root")
+        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
     policy, settings = ScalingPolicy(idle_seconds=2.0), ("SlurmdTimeout=10",)
-    async with stack(tmp_path_factory.mktemp("lab"), policy=policy, settings=settings) as running:
+    async with stack(tmp_path_factory.mktemp("lab"), LabOptions(policy, settings=settings)) as running:
         yield running
 
 
-async def test_a_job_is_queued_again_and_ends_on_another_worker(lab: Stack, ada: User, observer: Observer) -> None:
+async def test_a_job_of_a_lost_machine_is_requeued_and_ends_on_another_worker(
+    lab: Stack, ada: User, observer: Observer
+) -> None:
     job = {"name": "loss", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
     submitted = await ada.submit(SCRIPT, job, key="worker-loss")
     output = lab.slurm.shared_dir / f"job_{submitted.job_id}.out"
 
-    async def shown() -> dict[str, str]:
-        told = (await lab.slurm.run("scontrol", "show", "job", submitted.job_id)).stdout
-        return dict(re.findall(r"(\w+)=(\S*)", told))
+    async def record() -> dict[str, str]:
+        shown = (await lab.slurm.run("scontrol", "show", "job", submitted.job_id)).stdout
+        return dict(re.findall(r"(\w+)=(\S*)", shown))
 
     async def first_run() -> str | None:
-        return (await shown())["BatchHost"] if output.exists() and output.read_text() else None
+        return (await record())["BatchHost"] if output.exists() and output.read_text() else None
 
     lost = await until(first_run, seconds=120, every=0.2, what="the job to run")
     lose_workers(lab)
 
     async def requeued() -> dict[str, str] | None:
-        record = await shown()
-        return record if record["Restarts"] == "1" else None
+        job = await record()
+        return job if job["Restarts"] == "1" else None
 
-    waiting = await until(requeued, seconds=120, every=0.2, what="Slurm to queue the job again")
-    assert waiting["Priority"] != "0", "it is held"
+    waiting = await until(requeued, seconds=120, every=0.2, what="Slurm to requeue the job")
 
-    async def done() -> dict[str, str] | None:
-        record = await shown()
-        return record if record["JobState"] == "COMPLETED" else None
+    assert waiting["Priority"] != "0", "the job is held"
 
-    ended = await until(done, seconds=180, every=0.5, what="the job to end on another worker")
+    async def completed() -> dict[str, str] | None:
+        job = await record()
+        return job if job["JobState"] == "COMPLETED" else None
+
+    ended = await until(completed, seconds=180, every=0.5, what="the end of the job on another worker")
+
     assert ended["BatchHost"] != lost
-    await until(lambda: observer.workers == {}, seconds=120, what="the workers to go")
+    await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")

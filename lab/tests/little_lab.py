@@ -1,4 +1,4 @@
-"""`python little_lab.py FOLDER`: as `lab up`, with one small service in place of everything."""
+"""`python little_lab.py FOLDER`: like `lab up`, with one small service instead of the real ones."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.stack.fleet import Command, fleet
 from clusterra_lab.stack.home import Home, Summary
-from clusterra_lab.stack.up import opened, stay_up
+from clusterra_lab.stack.up import open_home, stay_up
 
 
 @dataclass
@@ -23,18 +23,18 @@ class LittleLab:
 async def little_lab(directory: Path) -> AsyncIterator[LittleLab]:
     environment = {"PYTHONPATH": str(Path(__file__).parent), "COLOUR": "red", "WORKER": "1"}
     greeter = Command("greeter", "little_service", environment)
-    async with opened(directory) as home, fleet([greeter], home.logs) as services:
+    async with open_home(directory) as home, fleet([greeter], home.logs) as services:
         health = {name: service.health_url for name, service in services.items()}
         yield LittleLab(home, Summary(addresses=health, health=health))
 
 
-def tell(line: str) -> None:
+def print_line(line: str) -> None:
     print(line, flush=True)
 
 
 def main(directory: Path) -> None:
     try:
-        asyncio.run(stay_up(little_lab(directory), tell, lambda lab: tell(f"up: {lab.summary}")))
+        asyncio.run(stay_up(little_lab(directory), print_line, lambda lab: print_line(f"up: {lab.summary}")))
     except LabProblem as problem:
         sys.exit(str(problem))
 

@@ -1,4 +1,4 @@
-"""A service as the lab sees one: a health port, an orderly end, and a worker that outlives it."""
+"""A minimal service for tests of the lab: a health port, an orderly end, and a worker that outlives it."""
 
 import os
 import signal

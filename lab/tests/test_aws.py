@@ -1,4 +1,4 @@
-"""The AWS provider with the real emulator."""
+"""The AWS provider, with the real emulator."""
 
 import asyncio
 import concurrent.futures
@@ -48,7 +48,7 @@ def create_table(aws: Aws, name: str) -> "DynamoDBClient":
 
 @pytest.fixture(scope="module")
 async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    """An emulator at its second start, on what the first one has left."""
+    """An emulator that was started twice, the second time with the state of the first."""
     directory = tmp_path_factory.mktemp("aws")
     async with aws_emulator(directory) as first:
         table, bucket = create_table(first, "kept"), s3(first)
@@ -61,7 +61,7 @@ async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
         yield second
 
 
-async def test_tables_and_buckets_are_there_again_at_the_next_start(aws: Aws) -> None:
+async def test_tables_and_buckets_survive_an_orderly_restart(aws: Aws) -> None:
     table, bucket = dynamodb(aws), s3(aws)
     assert table.get_item(TableName="kept", Key={"pk": {"S": "one"}})["Item"] == {"pk": {"S": "one"}}
     assert bucket.get_object(Bucket="kept", Key="k")["Body"].read() == b"safe"
@@ -85,13 +85,16 @@ async def test_one_of_many_conditional_puts_wins(aws: Aws) -> None:
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         won = await asyncio.gather(*(asyncio.get_running_loop().run_in_executor(pool, put, n) for n in range(8)))
+
     assert won.count(True) == 1
+
     item = client.get_item(TableName="race", Key={"pk": {"S": "one"}})["Item"]
+
     assert item["writer"]["N"] == str(won.index(True))
     client.close()
 
 
-async def test_objects_come_back_from_s3(aws: Aws) -> None:
+async def test_objects_can_be_read_back_from_s3(aws: Aws) -> None:
     client = s3(aws)
     client.create_bucket(Bucket="archive")
     client.put_object(Bucket="archive", Key="a/b", Body=b"\x00\xff")
@@ -99,7 +102,7 @@ async def test_objects_come_back_from_s3(aws: Aws) -> None:
     client.close()
 
 
-async def test_the_environment_is_all_an_sdk_needs(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_sdk_needs_only_the_environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in aws.environment().items():
         monkeypatch.setenv(name, value)
     client = boto3.session.Session().client("dynamodb")
@@ -108,7 +111,7 @@ async def test_the_environment_is_all_an_sdk_needs(aws: Aws, monkeypatch: pytest
     client.close()
 
 
-async def test_it_listens_on_loopback_only(aws: Aws) -> None:
+async def test_the_emulator_listens_only_on_loopback(aws: Aws) -> None:
     port = int(aws.endpoint_url.rpartition(":")[2])
     listening = [
         (owner.pid, *owner.laddr) for owner in psutil.net_connections("inet") if owner.status == psutil.CONN_LISTEN
@@ -117,12 +120,14 @@ async def test_it_listens_on_loopback_only(aws: Aws) -> None:
     assert {address for pid, address, _ in listening if pid == emulator} == {"127.0.0.1"}
 
 
-async def test_a_given_aws_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_an_aws_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://aws.example:1")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
+
     async with aws_emulator(tmp_path) as aws:
         assert aws == Aws("http://aws.example:1", "eu-west-1", "me", "mine")
         assert "mine" not in repr(aws)
+
     assert list(tmp_path.iterdir()) == []

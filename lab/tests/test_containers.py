@@ -1,4 +1,4 @@
-"""The third choice of each provider. Slurm's is in `test_slurm`."""
+"""Providers that run their server in a container. Slurm's is tested in `test_slurm`."""
 
 from pathlib import Path
 
@@ -6,13 +6,15 @@ import aiohttp
 import nats
 import pytest
 from clusterra_lab.machine.container import Image, NoContainerEngine, container, engine, engine_answers, remove_marked
-from clusterra_lab.machine.process import Register, registered
+from clusterra_lab.machine.process import Recorder, recorded_by
 from clusterra_lab.parts.aws import aws_container
 from clusterra_lab.parts.nats import IMAGE as NATS_IMAGE
 from clusterra_lab.parts.nats import nats_container
 from clusterra_lab.parts.oidc import IMAGE as OIDC_IMAGE
 from clusterra_lab.parts.oidc import Person, oidc_container
 from docker.errors import DockerException  # type: ignore[import-untyped]
+
+pytestmark = pytest.mark.containers
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ async def image(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("image", [NATS_IMAGE], indirect=True)
 @pytest.mark.usefixtures("image")
-async def test_nats_keeps_its_streams_and_its_address_when_it_is_killed(tmp_path: Path) -> None:
+async def test_nats_keeps_its_streams_and_its_address_over_sigkill(tmp_path: Path) -> None:
     async with nats_container(tmp_path) as server:
         client = await nats.connect(server.url)
         await client.jetstream().add_stream(name="KEPT", subjects=["kept"])
@@ -39,21 +41,23 @@ async def test_nats_keeps_its_streams_and_its_address_when_it_is_killed(tmp_path
         await client.close()
         await server.kill()
         await server.restart()
+
         client = await nats.connect(server.url)
+
         assert (await client.jetstream().stream_info("KEPT")).state.messages == 1
         await client.close()
 
 
 @pytest.mark.parametrize("image", ["ministackorg/ministack:latest"], indirect=True)
 @pytest.mark.usefixtures("image")
-async def test_aws_answers(tmp_path: Path) -> None:
+async def test_the_aws_emulator_answers(tmp_path: Path) -> None:
     async with aws_container(tmp_path) as aws, aiohttp.ClientSession() as http, http.get(aws.endpoint_url) as answer:
         assert answer.status < 500
 
 
 @pytest.mark.parametrize("image", [OIDC_IMAGE], indirect=True)
 @pytest.mark.usefixtures("image")
-async def test_the_oidc_provider_tells_where_it_is(tmp_path: Path) -> None:
+async def test_the_oidc_provider_publishes_its_issuer(tmp_path: Path) -> None:
     people = [Person(subject="ada", email="ada@acme.example", name="Ada")]
     async with (
         oidc_container(tmp_path, redirect_uris=["http://127.0.0.1:1/callback"], people=people) as oidc,
@@ -64,12 +68,15 @@ async def test_the_oidc_provider_tells_where_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("image", [NATS_IMAGE], indirect=True)
-async def test_what_a_killed_lab_left_is_found_by_its_mark(image: str, tmp_path: Path) -> None:
-    with registered(Register(lambda process: None, {"MARK": str(tmp_path)})):
+async def test_containers_of_a_killed_lab_are_found_by_their_label(image: str, tmp_path: Path) -> None:
+    with recorded_by(Recorder(lambda process: None, {"MARK": str(tmp_path)})):
         left = container(Image(image))
         await left.__aenter__()
+
     assert await remove_marked("MARK", str(tmp_path / "another")) == []
+
     (removed,) = await remove_marked("MARK", str(tmp_path))
+
     assert image in removed
     assert await remove_marked("MARK", str(tmp_path)) == []
 

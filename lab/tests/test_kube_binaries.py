@@ -1,4 +1,4 @@
-"""The programs of Kubernetes: given, or built once. The other tests of Kubernetes use the built ones."""
+"""The Kubernetes programs: from the environment, or built once. Other tests use the programs built for real."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ printf '#!/bin/sh\\n' > "$2"
 echo 'echo whole' >> "$2"
 chmod 755 "$2"
 """
-"""As Go it is called, and as Go it writes the program bit by bit."""
+"""A stand-in for `go build`, which writes the program in two parts."""
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +63,14 @@ def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, *, meanwhile: str = 
     monkeypatch.setenv("PATH", f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin")
 
 
-async def test_a_given_folder_is_taken_when_it_has_all_that_is_asked_for(given: Path) -> None:
+async def test_a_folder_from_the_environment_is_used_if_it_has_all_programs(given: Path) -> None:
     for name in CONTROL_PLANE:
         put(given, name)
     assert await ensure_binaries(names=CONTROL_PLANE) == given
     assert can_have_binaries(CONTROL_PLANE)
 
 
-async def test_a_given_folder_that_lacks_something_is_not_taken(
+async def test_a_folder_from_the_environment_is_not_used_if_it_lacks_a_program(
     given: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(given, "kube-apiserver")
@@ -80,20 +80,22 @@ async def test_a_given_folder_that_lacks_something_is_not_taken(
     assert sorted(path.name for path in folder.iterdir()) == ["kube-apiserver", "kubectl"]
 
 
-async def test_without_go_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_go_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     assert not can_have_binaries(BINARIES)
     with pytest.raises(BinariesNotBuilt, match=rf"(?s)kubectl is built .* install the Go .* {GIVEN}"):
         await ensure_binaries(names=["kubectl"])
 
 
-async def test_what_the_compiler_complained_about_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_build_is_reported_with_the_compilers_output(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler(cache.with_name("compiler"), monkeypatch, meanwhile="echo no such module; exit 3")
-    with pytest.raises(BinariesNotBuilt, match=r"(?s)go build ended with 3 .*no such module.*GOPROXY"):
+    with pytest.raises(BinariesNotBuilt, match=r"(?s)go build ended with exit code 3 .*no such module.*GOPROXY"):
         await ensure_binaries(names=["kubectl"])
 
 
-async def test_a_killed_builder_leaves_nothing_half_and_the_next_one_builds(
+async def test_a_killed_build_leaves_no_partial_program_and_the_next_build_succeeds(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler(cache.with_name("compiler"), monkeypatch, meanwhile="sleep 60")
@@ -103,16 +105,20 @@ async def test_a_killed_builder_leaves_nothing_half_and_the_next_one_builds(
     finally:
         builder.send_signal(signal.SIGKILL)
         await builder.wait()
+
     folder = half.parent.with_suffix("")
+
     assert not folder.exists()
+
     compiler(cache.with_name("compiler"), monkeypatch)
     programs = await ensure_binaries(names=["kubectl"])
+
     assert (programs / "kubectl").read_text() == "#!/bin/sh\necho whole\n"
     assert (folder / "kubectl").samefile(programs / "kubectl")
     assert sorted(path.suffix for path in cache.iterdir()) == ["", "", ".lock", ".log"]
 
 
-async def test_each_is_built_once_even_by_two_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_builds_build_a_program_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     builds = cache.with_name("builds")
     compiler(cache.with_name("compiler"), monkeypatch, meanwhile=f"echo built >> {builds}; sleep 0.2")
     first, second = await asyncio.gather(*(ensure_binaries(names=["kubectl"]) for _ in range(2)))
@@ -120,13 +126,15 @@ async def test_each_is_built_once_even_by_two_at_once(cache: Path, monkeypatch: 
     assert builds.read_text() == "built\n"
 
 
-async def test_a_new_recipe_of_one_leaves_the_programs_of_the_others(
+async def test_a_new_recipe_rebuilds_only_the_programs_of_its_source(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builds = cache.with_name("builds")
     compiler(cache.with_name("compiler"), monkeypatch, meanwhile=f'echo "${{2##*/}}" >> {builds}')
     before = await ensure_binaries(names=CONTROL_PLANE)
     monkeypatch.setattr(kube_binaries, "_SOURCES", (replace(ETCD, variables={"main.newer": "yes"}), KUBERNETES, KWOK))
+
     after = await ensure_binaries(names=CONTROL_PLANE)
-    assert after != before, "whoever still runs the old one keeps it"
+
+    assert after != before, "a running lab keeps the old programs"
     assert sorted(builds.read_text().split()) == sorted([*CONTROL_PLANE, "etcd"])

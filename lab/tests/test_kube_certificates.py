@@ -1,4 +1,4 @@
-"""Certificates of Kubernetes, checked by TLS itself."""
+"""Certificates of Kubernetes, checked by real TLS connections."""
 
 import asyncio
 import ssl
@@ -17,27 +17,27 @@ def context(purpose: ssl.Purpose, authority: Authority, pair: Pair, folder: Path
     return context
 
 
-class NotGreeted(Exception):
-    """The server hung up: with TLS 1.3 a client learns only so, or by an error, that its certificate was refused."""
+class ConnectionClosed(Exception):
+    """The server closed the connection: with TLS 1.3, this or an error tells a client of a rejected certificate."""
 
 
 async def hello(port: int, trust: ssl.SSLContext, name: str) -> object:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, server_hostname=name)
     try:
         if await reader.read() != b"hello":
-            raise NotGreeted
+            raise ConnectionClosed
         return dict(pair for ((pair),) in writer.get_extra_info("peercert")["subject"])
     finally:
         writer.close()
         await writer.wait_closed()
 
 
-async def test_a_client_and_a_server_of_one_authority_trust_each_other_and_nobody_else(tmp_path: Path) -> None:
+async def test_client_and_server_trust_only_certificates_of_their_authority(tmp_path: Path) -> None:
     authority, stranger = Authority.new("kubernetes"), Authority.new("kubernetes")
-    seen: list[object] = []
+    clients: list[object] = []
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(sorted(pair for ((pair),) in writer.get_extra_info("peercert")["subject"]))
+        clients.append(sorted(pair for ((pair),) in writer.get_extra_info("peercert")["subject"]))
         writer.write(b"hello")
         writer.close()
         await writer.wait_closed()
@@ -46,21 +46,26 @@ async def test_a_client_and_a_server_of_one_authority_trust_each_other_and_nobod
     client = authority.client("administrator", "system:masters")
     knows = context(ssl.Purpose.SERVER_AUTH, authority, client, tmp_path)
     server = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=listens)
+
     async with server:
         port = server.sockets[0].getsockname()[1]
+
         assert await hello(port, knows, "127.0.0.1") == {"commonName": "api"}
         assert await hello(port, knows, "api.lab") == {"commonName": "api"}
         with pytest.raises(ssl.SSLCertVerificationError):
             await hello(port, knows, "other.lab")
         with pytest.raises(ssl.SSLCertVerificationError):
             await hello(port, context(ssl.Purpose.SERVER_AUTH, stranger, client, tmp_path), "api.lab")
+
         forged = context(ssl.Purpose.SERVER_AUTH, authority, stranger.client("administrator"), tmp_path)
-        with pytest.raises((NotGreeted, ssl.SSLError, ConnectionError)):
+
+        with pytest.raises((ConnectionClosed, ssl.SSLError, ConnectionError)):
             await hello(port, forged, "api.lab")
-    assert seen == [[("commonName", "administrator"), ("organizationName", "system:masters")]] * 2
+
+    assert clients == [[("commonName", "administrator"), ("organizationName", "system:masters")]] * 2
 
 
-def test_a_key_is_not_shown() -> None:
+def test_the_repr_of_a_pair_hides_the_key() -> None:
     pair = Authority.new("kubernetes").client("administrator")
     assert "PRIVATE KEY" in pair.key
     assert "PRIVATE" not in repr(pair)

@@ -1,4 +1,4 @@
-"""The control plane of Kubernetes, real: what it refuses, what it survives, and what is left of it."""
+"""A real Kubernetes control plane: its access rules, restarts, and cleanup."""
 
 import asyncio
 import json
@@ -16,10 +16,13 @@ from clusterra_lab.kube.kubeconfig import certificate_user, write_kubeconfig
 from clusterra_lab.kube.kubernetes import GIVEN, ControlPlane, KubectlFailed, NoKubeconfig, control_plane, kubernetes
 from clusterra_lab.machine.process import until
 
-pytestmark = pytest.mark.skipif(
-    not can_have_binaries(CONTROL_PLANE),
-    reason="the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
-)
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.skipif(
+        not can_have_binaries(CONTROL_PLANE),
+        reason="the Kubernetes programs are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
+    ),
+]
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -93,7 +96,7 @@ async def pods_become(plane: ControlPlane, namespace: str, phases: list[str]) ->
 
 
 def running(directory: Path) -> list[str]:
-    """The names of our components that know `directory`."""
+    """The names of running components whose command line names `directory`."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         command = process.info["cmdline"] or [""]
@@ -107,12 +110,12 @@ def running(directory: Path) -> list[str]:
     return found
 
 
-async def test_the_administrator_s_kubeconfig_is_its_owner_s_alone(plane: ControlPlane) -> None:
+async def test_only_the_owner_can_read_the_administrators_kubeconfig(plane: ControlPlane) -> None:
     assert stat.S_IMODE(plane.kubeconfig.stat().st_mode) == 0o600
     assert plane.url in plane.kubeconfig.read_text()
 
 
-async def test_a_deployment_has_the_pods_that_its_scale_says(plane: ControlPlane) -> None:
+async def test_a_deployment_has_as_many_pods_as_its_replicas(plane: ControlPlane) -> None:
     await make(plane, "scale", DEPLOYMENT)
     scale = await plane.kubectl("get", "--raw=/apis/apps/v1/namespaces/scale/deployments/workers/scale")
     assert json.loads(scale)["spec"] == {}
@@ -121,29 +124,31 @@ async def test_a_deployment_has_the_pods_that_its_scale_says(plane: ControlPlane
         await pods_become(plane, "scale", ["Pending"] * count)
 
 
-async def test_a_service_account_may_what_its_role_says_and_nothing_else(plane: ControlPlane) -> None:
+async def test_a_service_account_has_only_the_rights_of_its_role(plane: ControlPlane) -> None:
     await make(plane, "rbac", DEPLOYMENT + "---" + SCALER)
     scaler = await plane.service_account("rbac", "scaler")
+
     assert stat.S_IMODE(scaler.stat().st_mode) == 0o600
+
     as_scaler = f"--kubeconfig={scaler}"
     await plane.kubectl("scale", "deployment/workers", "--namespace=rbac", "--replicas=1", as_scaler)
     await pods_become(plane, "rbac", ["Pending"])
-    for refused in (
+    for forbidden in (
         ["delete", "deployment", "workers", "--namespace=rbac"],
         ["get", "pods", "--namespace=rbac"],
         ["get", "deployment", "workers", "--namespace=default"],
         ["get", "nodes"],
     ):
         with pytest.raises(KubectlFailed, match=r'Forbidden.*"system:serviceaccount:rbac:scaler" cannot'):
-            await plane.kubectl(*refused, as_scaler)
+            await plane.kubectl(*forbidden, as_scaler)
 
 
-async def test_a_service_account_that_does_not_exist_has_no_token(plane: ControlPlane) -> None:
+async def test_a_missing_service_account_gets_no_token(plane: ControlPlane) -> None:
     with pytest.raises(KubectlFailed, match='serviceaccounts "nobody" not found'):
         await plane.service_account("default", "nobody")
 
 
-async def test_a_certificate_of_another_run_is_worth_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+async def test_a_client_certificate_of_another_run_is_rejected(plane: ControlPlane, tmp_path: Path) -> None:
     earlier = Authority.new("kubernetes").client("administrator", "system:masters")
     kubeconfig = write_kubeconfig(
         tmp_path / "kubeconfig",
@@ -151,6 +156,7 @@ async def test_a_certificate_of_another_run_is_worth_nothing(plane: ControlPlane
         authority=plane.authority.certificate,
         user=certificate_user(earlier),
     )
+
     with pytest.raises(KubectlFailed, match=r"Unauthorized|must be logged in"):
         await plane.kubectl("get", "nodes", f"--kubeconfig={kubeconfig}")
 
@@ -158,32 +164,36 @@ async def test_a_certificate_of_another_run_is_worth_nothing(plane: ControlPlane
 async def test_pod_security_and_quotas_are_enforced(plane: ControlPlane) -> None:
     await make(plane, "guarded")
     await plane.kubectl("label", "namespace", "guarded", "pod-security.kubernetes.io/enforce=restricted")
+
     with pytest.raises(KubectlFailed, match="violates PodSecurity"):
         await plane.kubectl("run", "worker", "--image=worker", "--namespace=guarded")
+
     await make(plane, "counted")
     await plane.kubectl("create", "quota", "none", "--hard=pods=0", "--namespace=counted")
 
-    async def refused() -> bool:
+    async def rejected() -> bool:
         try:
             await plane.kubectl("run", "worker", "--image=worker", "--namespace=counted")
         except KubectlFailed as failed:
             return "exceeded quota: none" in str(failed)
         raise AssertionError("a pod above the quota")
 
-    await until(refused, seconds=30, what="the quota")
+    await until(rejected, seconds=30, what="the quota")
 
 
-async def test_a_killed_api_server_comes_back_on_its_port_with_its_state(plane: ControlPlane) -> None:
+async def test_a_killed_api_server_restarts_with_its_port_and_its_state(plane: ControlPlane) -> None:
     await make(plane, "restart", DEPLOYMENT)
     await plane.kill_api_server()
+
     with pytest.raises(KubectlFailed, match="refused"):
         await plane.kubectl("get", "deployments", "--namespace=restart")
+
     await plane.start_api_server()
     await plane.kubectl("scale", "deployment/workers", "--namespace=restart", "--replicas=2")
     await pods_become(plane, "restart", ["Pending"] * 2)
 
 
-async def test_a_given_kubeconfig_is_taken_and_its_kubernetes_kept(
+async def test_a_kubernetes_from_the_environment_is_used_and_keeps_running(
     plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(GIVEN, str(plane.kubeconfig))
@@ -193,7 +203,7 @@ async def test_a_given_kubeconfig_is_taken_and_its_kubernetes_kept(
     await plane.kubectl("get", "namespace", "from-outside")
 
 
-async def test_a_given_kubeconfig_that_does_not_exist_is_refused(
+async def test_a_missing_kubeconfig_in_the_environment_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(GIVEN, str(tmp_path / "none"))
@@ -202,7 +212,7 @@ async def test_a_given_kubeconfig_that_does_not_exist_is_refused(
             pass
 
 
-async def test_it_ends_with_a_killed_holder_and_begins_anew_and_ends_with_its_block(tmp_path: Path) -> None:
+async def test_a_control_plane_ends_with_a_killed_owner_or_its_block_and_starts_empty(tmp_path: Path) -> None:
     holder = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOLD, str(tmp_path), stdout=asyncio.subprocess.PIPE
     )
@@ -214,7 +224,9 @@ async def test_it_ends_with_a_killed_holder_and_begins_anew_and_ends_with_its_bl
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
     await until(lambda: not running(tmp_path), seconds=30, what="the end of all processes")
+
     async with control_plane(tmp_path) as plane:
         assert sorted(running(tmp_path)) == COMPONENTS
         await plane.kubectl("create", "namespace", "only-once")
+
     assert running(tmp_path) == []

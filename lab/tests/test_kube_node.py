@@ -1,4 +1,4 @@
-"""A real node on a real control plane: pods that really run, and nothing that stays."""
+"""A real node on a real control plane: running pods, and cleanup."""
 
 import asyncio
 import json
@@ -13,13 +13,16 @@ import pytest
 from clusterra_lab.kube.binaries import BINARIES, can_have_binaries, ensure_node_binaries
 from clusterra_lab.kube.image import write_image
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
-from clusterra_lab.kube.node import PAUSE_IMAGE, NodeNotPossible, RealNode, real_node, remove_leftovers
+from clusterra_lab.kube.node import PAUSE_IMAGE, NodeNotPossible, RealNode, real_node, remove_node_leftovers
 from clusterra_lab.machine.process import ProcessDied, until
 
-pytestmark = pytest.mark.skipif(
-    not can_have_binaries(BINARIES),
-    reason="the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
-)
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.skipif(
+        not can_have_binaries(BINARIES),
+        reason="the Kubernetes programs are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
+    ),
+]
 
 OWN_IMAGE = "lab.clusterra.dev/own:1"
 
@@ -91,35 +94,45 @@ def running(program: str) -> list[psutil.Process]:
     ]
 
 
-async def test_a_pod_really_runs_and_ends(plane: ControlPlane, node: RealNode) -> None:
+async def test_a_pod_runs_as_a_process_in_its_own_network_and_ends(plane: ControlPlane, node: RealNode) -> None:
     await deploy(plane, node, "worker", image=OWN_IMAGE, host_network=False)
     (process,) = running("/bin/own")
+
     address = await plane.kubectl("get", "pods", "--selector=app=worker", "--output=jsonpath={.items[0].status.podIP}")
+
     assert address.startswith("10.252.")
     assert Path(f"/proc/{process.pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+
     await plane.kubectl("scale", "deployment/worker", "--replicas=0")
     await plane.kubectl("wait", "--for=delete", "pod", "--selector=app=worker", "--timeout=30s")
+
     assert running("/bin/own") == []
 
 
-async def test_a_pod_on_the_host_s_network_has_the_node_s_address(plane: ControlPlane, node: RealNode) -> None:
+async def test_a_pod_on_the_host_network_has_the_nodes_address(plane: ControlPlane, node: RealNode) -> None:
     await deploy(plane, node, "host", image=OWN_IMAGE, host_network=True)
     (process,) = running("/bin/own")
+
     assert Path(f"/proc/{process.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
+
     (pod,) = json.loads(await plane.kubectl("get", "pods", "--selector=app=host", "--output=json"))["items"]
+
     assert pod["status"]["podIP"] == pod["status"]["hostIP"] == node.address
     assert await plane.kubectl("logs", pod["metadata"]["name"]) == ""
+
     await plane.kubectl("delete", "deployment", "host")
     await until(lambda: not running("/bin/own"), seconds=30, what="the end of the pod")
 
 
-async def test_a_node_has_its_labels_and_its_mounts_are_its_own(plane: ControlPlane, node: RealNode) -> None:
+async def test_a_node_has_its_labels_and_private_mounts(plane: ControlPlane, node: RealNode) -> None:
     (listed,) = json.loads(await plane.kubectl("get", "nodes", "--selector=shape=little", "--output=json"))["items"]
     assert listed["metadata"]["name"] == node.name
     assert str(node.directory) not in Path("/proc/self/mountinfo").read_text()
 
 
-async def test_two_nodes_share_the_machine_and_change_nothing_of_it(plane: ControlPlane, node: RealNode) -> None:
+async def test_two_nodes_run_side_by_side_and_change_no_setting_of_the_machine(
+    plane: ControlPlane, node: RealNode
+) -> None:
     before = machine()
     async with real_node(plane) as second:
         assert (second.name, second.address) != (node.name, node.address)
@@ -127,12 +140,17 @@ async def test_two_nodes_share_the_machine_and_change_nothing_of_it(plane: Contr
         number = second.name.removeprefix("node-")
         assert left_of(number)
         assert machine() == before
+
     assert left_of(number) == []
+
     await plane.kubectl("delete", "deployment", "second")
+
     assert await plane.kubectl("get", "nodes", "--output=name") == f"node/{node.name}\n"
 
 
-async def test_a_killed_holder_leaves_no_process_and_the_rest_is_removed(node: RealNode, tmp_path: Path) -> None:
+async def test_a_killed_owner_leaves_no_process_and_its_resources_can_be_removed(
+    node: RealNode, tmp_path: Path
+) -> None:
     holder = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOLD, str(tmp_path / "plane"), stdout=asyncio.subprocess.PIPE
     )
@@ -144,21 +162,23 @@ async def test_a_killed_holder_leaves_no_process_and_the_rest_is_removed(node: R
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
     await until(lambda: not mentioning(tmp_path), seconds=30, what="the end of all processes")
+
     number = name.removeprefix("node-")
+
     assert left_of(number)
-    assert f"cgroup clusterra-node-{number}" in await remove_leftovers()
+    assert f"cgroup clusterra-node-{number}" in await remove_node_leftovers()
     assert left_of(number) == []
     assert left_of(node.name.removeprefix("node-"))
 
 
-async def test_only_root_can_have_one(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_root_can_run_a_node(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(NodeNotPossible, match="run this as root"):
         async with real_node(plane):
             pass
 
 
-async def test_an_image_that_is_none_is_told(plane: ControlPlane, node: RealNode, tmp_path: Path) -> None:
+async def test_an_invalid_image_is_reported(plane: ControlPlane, node: RealNode, tmp_path: Path) -> None:
     (tmp_path / "none.tar").write_text("none")
     with pytest.raises(ProcessDied, match=r"none\.tar cannot be imported"):
         async with real_node(plane, images=[tmp_path / "none.tar"]):
@@ -174,7 +194,7 @@ def mentioning(directory: Path) -> list[str]:
 
 
 def machine() -> dict[str, object]:
-    """What kubelet and containerd would set or make on a machine that is all theirs."""
+    """The settings and folders that kubelet and containerd would change if they owned the machine."""
     settings = ("kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "vm/panic_on_oom")
     folders = ("/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers", "/etc/cni")
     found: dict[str, object] = {name: Path("/proc/sys", name).read_text() for name in settings}
@@ -183,7 +203,7 @@ def machine() -> dict[str, object]:
 
 
 def left_of(number: str) -> list[str]:
-    """What a node of this number has on the machine."""
+    """The resources of the machine that a node with this number holds."""
     addresses = {address.address for address in psutil.net_if_addrs().get("lo", [])}
     places = [*Path("/sys/fs/cgroup").glob(f"**/clusterra-node-{number}")]
     if (bridge := Path(f"/sys/class/net/clusterra{number}")).exists():

@@ -11,10 +11,13 @@ from clusterra_lab.kube.fake_nodes import PrefixTaken, kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
 from clusterra_lab.machine.process import until
 
-pytestmark = pytest.mark.skipif(
-    not can_have_binaries(BINARIES),
-    reason="the programs of Kubernetes are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
-)
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.skipif(
+        not can_have_binaries(BINARIES),
+        reason="the Kubernetes programs are not in KUBEBUILDER_ASSETS, and there is no 'go' to build them",
+    ),
+]
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -46,10 +49,10 @@ async def phases(plane: ControlPlane, namespace: str) -> list[str]:
 
 
 async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None:
-    async def are() -> bool:
+    async def reached() -> bool:
         return await phases(plane, namespace) == wanted
 
-    await until(are, seconds=30, what=f"pods {wanted} in {namespace}", every=0.05)
+    await until(reached, seconds=30, what=f"pods {wanted} in {namespace}", every=0.05)
 
 
 async def deploy(plane: ControlPlane, namespace: str) -> None:
@@ -61,30 +64,32 @@ async def scale(plane: ControlPlane, namespace: str, count: int) -> None:
     await plane.kubectl("scale", "deployment/workers", f"--namespace={namespace}", f"--replicas={count}")
 
 
-async def test_pods_run_at_once_where_their_labels_and_requests_fit_and_go_again(plane: ControlPlane) -> None:
+async def test_pods_run_on_fake_nodes_that_fit_their_selector_and_requests(plane: ControlPlane) -> None:
     await deploy(plane, "little")
     async with kwok_nodes(plane, 2, cpus=4, memory_gib=8, labels={"shape": "little"}):
         for count in (3, 0):
             await scale(plane, "little", count)
             await become(plane, "little", ["Running"] * count)
-        # Two fit on each.
+        # Two pods fit on each node.
         await scale(plane, "little", 5)
         await become(plane, "little", ["Pending"] + ["Running"] * 4)
 
 
-async def test_at_the_end_no_pod_no_node_and_no_kwok_is_left(plane: ControlPlane) -> None:
+async def test_no_pod_node_or_kwok_is_left_at_the_end_of_the_block(plane: ControlPlane) -> None:
     await deploy(plane, "brief")
     async with kwok_nodes(plane, 1, labels={"shape": "little"}, prefix="other"), kwok_nodes(plane, 2):
         await scale(plane, "brief", 2)
         await become(plane, "brief", ["Running"] * 2)
     await become(plane, "brief", ["Pending"] * 2)
     assert await plane.kubectl("get", "nodes", "--output=name") == ""
+
     config = f"--kubeconfig={plane.kubeconfig}"
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+
     assert not [command for command in commands if command and command[0].endswith("/kwok") and config in command]
 
 
-async def test_two_sets_do_not_take_each_other_s_names(plane: ControlPlane) -> None:
+async def test_a_prefix_can_be_used_only_once(plane: ControlPlane) -> None:
     async with kwok_nodes(plane, 1):
         with pytest.raises(PrefixTaken, match="another prefix"):
             async with kwok_nodes(plane, 1):
@@ -92,7 +97,7 @@ async def test_two_sets_do_not_take_each_other_s_names(plane: ControlPlane) -> N
         assert await plane.kubectl("get", "nodes", "--output=name") == "node/fake-0\n"
 
 
-async def test_they_stay_ready_for_longer_than_a_silent_node_would(plane: ControlPlane) -> None:
+async def test_kwok_renews_the_leases_of_fake_nodes(plane: ControlPlane) -> None:
     async with kwok_nodes(plane, 1, prefix="steady"):
 
         async def lease() -> str:
@@ -108,4 +113,4 @@ async def test_they_stay_ready_for_longer_than_a_silent_node_would(plane: Contro
             return await lease() != first
 
         await until(renewed, seconds=30, what="a renewed lease", every=0.1)
-        assert time.monotonic() - began < 20, "a node may be silent for 40 s"
+        assert time.monotonic() - began < 20, "by default a node counts as lost after 40 s"

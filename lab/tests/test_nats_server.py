@@ -29,28 +29,28 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nats
 
 
 async def connect(server: NatsServer, user: str, errors: list[Exception] | None = None) -> Client:
-    async def note(error: Exception) -> None:
+    async def record(error: Exception) -> None:
         if errors is not None:
             errors.append(error)
 
     password = server.passwords[user].read_text()
-    return await nats.connect(server.url, user=user, password=password, error_cb=note, allow_reconnect=False)
+    return await nats.connect(server.url, user=user, password=password, error_cb=record, allow_reconnect=False)
 
 
 async def processed(client: Client) -> None:
-    """Wait until the server has seen all that was asked so far."""
-    await client.flush()  # nats-py 2.16: its PING overtakes what is still buffered ...
-    await client.flush()  # ... but not what the first one has sent off
+    """Wait until the server has processed all commands so far."""
+    await client.flush()  # with nats-py 2.16 its PING overtakes buffered commands ...
+    await client.flush()  # ... but not those that the first flush has sent
 
 
 async def delivered(server: NatsServer, *, publisher: str, subscriber: str, subject: str, sample: str) -> bool:
-    """Whether a message arrives; False only when the server says that it refused something."""
+    """Whether a message arrives; False only if the server reports a permissions violation."""
     errors: list[Exception] = []
     publishing, subscribing = await connect(server, publisher, errors), await connect(server, subscriber, errors)
     subscription = await subscribing.subscribe(subject)
     await processed(subscribing)
     await publishing.publish(sample, b"x")
-    await until(lambda: subscription.pending_msgs or errors, seconds=30, what="a message or a refusal")
+    await until(lambda: subscription.pending_msgs or errors, seconds=30, what="a message or a permissions violation")
     for client in (publishing, subscribing):
         await client.close()
     assert all("permissions violation" in str(error) for error in errors)
@@ -66,24 +66,29 @@ async def allowed_to_subscribe(server: NatsServer, user: str, subject: str) -> b
     return await delivered(server, publisher="gateway", subscriber=user, subject=subject, sample=sample)
 
 
-async def test_a_stream_outlives_a_killed_server(server: NatsServer) -> None:
+async def test_streams_survive_a_killed_server(server: NatsServer) -> None:
     client = await connect(server, "gateway")
     stream = client.jetstream()
     await stream.add_stream(name="KEEP", subjects=["keep.>"])
     await stream.publish("keep.it", b"safe")
+
     await server.kill()
+
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+
     await client.close()
     await server.restart()
+
     client = await connect(server, "gateway")
+
     assert (await client.jetstream().get_last_msg("KEEP", "keep.it")).data == b"safe"
     await client.close()
 
 
 @pytest.mark.parametrize("login", [{}, {"user": "edge", "pass": "wrong"}, {"user": "stranger", "pass": "x"}])
-async def test_who_is_not_known_is_refused(server: NatsServer, login: dict[str, str]) -> None:
-    # By hand: nats-py leaves its socket open when it is refused.
+async def test_unknown_users_and_wrong_passwords_are_rejected(server: NatsServer, login: dict[str, str]) -> None:
+    # Without nats-py, which leaves its socket open when it is rejected.
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
     assert (await reader.readline()).startswith(b"INFO ")
     writer.write(b"CONNECT " + json.dumps(login).encode() + b"\r\nPING\r\n")
@@ -105,7 +110,9 @@ async def test_who_is_not_known_is_refused(server: NatsServer, login: dict[str, 
         ("gateway", "scale.desired.acme.c1", True),
     ],
 )
-async def test_publishing_is_limited_to_the_list(server: NatsServer, user: str, subject: str, allowed: bool) -> None:
+async def test_a_user_may_publish_only_to_allowed_subjects(
+    server: NatsServer, user: str, subject: str, allowed: bool
+) -> None:
     assert await allowed_to_publish(server, user, subject) is allowed
 
 
@@ -121,51 +128,60 @@ async def test_publishing_is_limited_to_the_list(server: NatsServer, user: str, 
         ("listener", "heartbeat.>", False),
     ],
 )
-async def test_subscribing_is_limited_to_the_list(server: NatsServer, user: str, subject: str, allowed: bool) -> None:
+async def test_a_user_may_subscribe_only_to_allowed_subjects(
+    server: NatsServer, user: str, subject: str, allowed: bool
+) -> None:
     assert await allowed_to_subscribe(server, user, subject) is allowed
 
 
-async def test_an_edge_agent_may_answer_what_it_was_asked(server: NatsServer) -> None:
+async def test_an_edge_agent_may_answer_requests(server: NatsServer) -> None:
     edge, gateway = await connect(server, "edge"), await connect(server, "gateway")
-    asked = await edge.subscribe("_EDGE.acme.c1.ask")
+    requests = await edge.subscribe("_EDGE.acme.c1.ask")
     await processed(edge)
     answer = asyncio.create_task(gateway.request("_EDGE.acme.c1.ask", b"?", timeout=5))
-    await (await asked.next_msg(timeout=5)).respond(b"!")
+
+    await (await requests.next_msg(timeout=5)).respond(b"!")
+
     assert (await answer).data == b"!"
     await edge.close()
     await gateway.close()
 
 
-async def test_payloads_up_to_the_limit_are_taken(server: NatsServer) -> None:
+async def test_the_server_announces_the_payload_limit(server: NatsServer) -> None:
     client = await connect(server, "gateway")
     assert client.max_payload == MAX_PAYLOAD_BYTES
     await client.close()
 
 
-async def test_secrets_are_for_their_owner_only_and_the_same_at_the_next_start(tmp_path: Path) -> None:
+async def test_passwords_are_kept_over_restarts_and_readable_only_by_their_owner(tmp_path: Path) -> None:
     passwords = []
     for _ in range(2):
         async with nats_server(tmp_path, users={"edge": EDGE}) as server:
             environment = server.environment("edge")
             passwords.append(Path(environment["CLUSTERRA_NATS_PASSWORD_FILE"]).read_text())
             await (await connect(server, "edge")).close()
+
     assert passwords[0] == passwords[1]
     assert len(passwords[0]) > 40
+
     secret = [path for path in tmp_path.rglob("*") if path.is_file() and passwords[0].encode() in path.read_bytes()]
+
     assert {path.name for path in secret} == {"edge", "nats-server.conf"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in secret} == {0o600}
     assert passwords[0] not in "".join(environment.values())
 
 
-async def test_a_client_here_is_told_what_a_service_is(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = server.settings("edge")
-    assert here.nats_password_file == server.passwords["edge"]
+async def test_settings_and_environment_name_the_same_credentials(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = server.settings("edge")
+    assert settings.nats_password_file == server.passwords["edge"]
     for name, value in server.environment("edge").items():
         monkeypatch.setenv(name, value)
-    assert here == ServiceSettings()
+    assert settings == ServiceSettings()
 
 
-async def test_without_users_everybody_may_connect(tmp_path: Path) -> None:
+async def test_a_server_without_users_accepts_every_client(tmp_path: Path) -> None:
     async with nats_server(tmp_path) as server:
         client = await nats.connect(server.url)
         assert server.environment("anybody") == {"CLUSTERRA_NATS_URL": server.url}
@@ -173,19 +189,22 @@ async def test_without_users_everybody_may_connect(tmp_path: Path) -> None:
         await client.close()
 
 
-async def test_a_client_of_a_given_server_is_told_its_credentials(
+async def test_settings_of_a_server_from_the_environment_have_its_credentials(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CLUSTERRA_NATS_URL", "nats://elsewhere.example:4222")
     monkeypatch.setenv("CLUSTERRA_NATS_CREDENTIALS_FILE", "/run/creds")
     async with nats_server(tmp_path, users=USERS) as server:
-        told = server.settings("gateway")
-    assert (told.nats_url, told.nats_credentials_file) == ("nats://elsewhere.example:4222", Path("/run/creds"))
+        settings = server.settings("gateway")
+    assert (settings.nats_url, settings.nats_credentials_file) == ("nats://elsewhere.example:4222", Path("/run/creds"))
 
 
-async def test_a_given_server_is_used_and_never_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_server_from_the_environment_is_used_and_never_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("CLUSTERRA_NATS_URL", "nats://elsewhere.example:4222")
     monkeypatch.setenv("CLUSTERRA_NATS_USER", "me")
+
     async with nats_server(tmp_path, users=USERS) as server:
         assert server.environment("gateway") == {
             "CLUSTERRA_NATS_URL": "nats://elsewhere.example:4222",
@@ -194,6 +213,7 @@ async def test_a_given_server_is_used_and_never_stopped(monkeypatch: pytest.Monk
         for act in (server.kill, server.restart):
             with pytest.raises(ServerNotOurs, match="where it was"):
                 await act()
+
     assert list(tmp_path.iterdir()) == []
 
 
@@ -204,12 +224,16 @@ permissions = st.builds(Permissions, publish=subjects, subscribe=subjects, repli
 
 
 @given(st.dictionaries(st.text(min_size=1), st.tuples(st.text(), permissions), min_size=1, max_size=4))
-def test_a_config_says_exactly_what_each_user_may_do(users: dict[str, tuple[str, Permissions]]) -> None:
+def test_the_configuration_has_exactly_the_permissions_of_each_user(users: dict[str, tuple[str, Permissions]]) -> None:
     config = json.loads(server_config(LISTEN, users))
+
     assert config["host"] == "127.0.0.1"
     assert config["http"].startswith("127.0.0.1:")
+
     rendered = {user["user"]: user for user in config["authorization"]["users"]}
+
     assert set(rendered) == set(users)
+
     for name, (password, permissions) in users.items():
         assert rendered[name]["password"] == password
         for kind, subjects in (("publish", permissions.publish), ("subscribe", permissions.subscribe)):
@@ -218,5 +242,5 @@ def test_a_config_says_exactly_what_each_user_may_do(users: dict[str, tuple[str,
         assert rendered[name]["permissions"]["allow_responses"] is permissions.replies
 
 
-def test_a_config_without_users_has_no_authorization() -> None:
+def test_the_configuration_without_users_has_no_authorization() -> None:
     assert "authorization" not in json.loads(server_config(LISTEN, {}))

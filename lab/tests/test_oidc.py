@@ -1,4 +1,4 @@
-"""The OIDC provider with the real one: a whole code flow with PKCE, and what it must refuse."""
+"""A real OIDC provider: the whole code flow with PKCE, and the requests that it must reject."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_lab.parts.login import LoginRefused, log_in
+from clusterra_lab.parts.login import LoginRejected, log_in
 from clusterra_lab.parts.oidc import Oidc, Person, oidc_provider
 from joserfc import jwt
 from joserfc.jwk import KeySet
@@ -90,28 +90,39 @@ def challenge(verifier: str) -> str:
 
 
 @pytest.mark.parametrize("person", [ADA, GRACE])
-async def test_a_person_logs_in_with_code_and_pkce(oidc: Oidc, http: aiohttp.ClientSession, person: Person) -> None:
+async def test_a_person_logs_in_with_the_code_flow_and_pkce(
+    oidc: Oidc, http: aiohttp.ClientSession, person: Person
+) -> None:
     endpoints = await discovered(http, oidc)
+
     assert endpoints["issuer"] == oidc.issuer
     assert endpoints["code_challenge_methods_supported"] == ["S256"]
+
     flow = Flow(oidc, endpoints)
     callback = URL(await oidc.log_in(flow.url, person.email))
+
     assert str(callback.with_query(None)) == CALLBACK
     assert callback.query["state"] == flow.query["state"]
+
     status, tokens = await flow.redeem(http, str(callback))
+
     assert status == 200
+
     async with http.get(endpoints["jwks_uri"]) as answer:
         keys = KeySet.import_key_set(await answer.json())
     claims = jwt.decode(tokens["id_token"], keys, algorithms=["RS256"]).claims
+
     assert (claims["iss"], claims["aud"], claims["sub"]) == (oidc.issuer, oidc.client_id, person.subject)
     assert claims["nonce"] == flow.query["nonce"]
+
     bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
     async with http.get(endpoints["userinfo_endpoint"], headers=bearer) as answer:
         info = await answer.json()
+
     assert (info["sub"], info["email"], info["email_verified"]) == (person.subject, person.email, True)
 
 
-async def test_an_id_token_carries_the_claims_that_were_asked_for(oidc: Oidc, http: aiohttp.ClientSession) -> None:
+async def test_an_id_token_has_the_requested_claims(oidc: Oidc, http: aiohttp.ClientSession) -> None:
     wanted = json.dumps({"id_token": {"email": None, "name": None}})
     flow = Flow(oidc, await discovered(http, oidc), claims=wanted)
     _, tokens = await flow.redeem(http, await oidc.log_in(flow.url, ADA.email))
@@ -120,24 +131,30 @@ async def test_an_id_token_carries_the_claims_that_were_asked_for(oidc: Oidc, ht
     assert (claims["email"], claims["name"]) == (ADA.email, ADA.name)
 
 
-async def test_a_code_is_worth_nothing_without_its_verifier(oidc: Oidc, http: aiohttp.ClientSession) -> None:
+async def test_a_code_with_a_wrong_verifier_is_rejected(oidc: Oidc, http: aiohttp.ClientSession) -> None:
     flow = Flow(oidc, await discovered(http, oidc))
     callback = await oidc.log_in(flow.url, ADA.email)
     status, problem = await flow.redeem(http, callback, verifier=secrets.token_urlsafe(48))
     assert (status, problem["error"]) == (400, "invalid_grant")
 
 
-async def test_a_code_is_worth_nothing_a_second_time_or_without_the_secret(
+async def test_a_code_with_a_wrong_client_secret_or_used_twice_is_rejected(
     oidc: Oidc, http: aiohttp.ClientSession
 ) -> None:
     flow = Flow(oidc, await discovered(http, oidc))
     callback = await oidc.log_in(flow.url, ADA.email)
+
     status, problem = await flow.redeem(http, callback, secret="guessed")
+
     assert (status, problem["error"]) == (401, "invalid_client")
+
     flow = Flow(oidc, await discovered(http, oidc))
     callback = await oidc.log_in(flow.url, ADA.email)
+
     assert (await flow.redeem(http, callback))[0] == 200
+
     status, problem = await flow.redeem(http, callback)
+
     assert (status, problem["error"]) == (400, "invalid_grant")
 
 
@@ -149,15 +166,15 @@ async def test_a_code_is_worth_nothing_a_second_time_or_without_the_secret(
         {"client_id": "stranger"},
     ],
 )
-async def test_an_unknown_application_never_gets_a_code(
+async def test_an_unknown_client_or_redirect_uri_gets_no_code(
     oidc: Oidc, http: aiohttp.ClientSession, changed: dict[str, str]
 ) -> None:
     flow = Flow(oidc, await discovered(http, oidc), **changed)
-    with pytest.raises(LoginRefused, match="refused the authorisation request: HTTP 400"):
+    with pytest.raises(LoginRejected, match="rejected the authorisation request with HTTP 400"):
         await oidc.log_in(flow.url, ADA.email)
 
 
-async def test_a_request_without_pkce_is_sent_back_with_an_error(oidc: Oidc, http: aiohttp.ClientSession) -> None:
+async def test_a_request_without_pkce_s256_is_redirected_with_an_error(oidc: Oidc, http: aiohttp.ClientSession) -> None:
     for changed in ({"code_challenge": "", "code_challenge_method": ""}, {"code_challenge_method": "plain"}):
         flow = Flow(oidc, await discovered(http, oidc), **changed)
         answer = URL(await oidc.log_in(flow.url, ADA.email)).query
@@ -165,28 +182,33 @@ async def test_a_request_without_pkce_is_sent_back_with_an_error(oidc: Oidc, htt
         assert "code" not in answer
 
 
-async def test_a_wrong_password_and_an_unknown_person_are_refused(oidc: Oidc, http: aiohttp.ClientSession) -> None:
+async def test_a_wrong_password_or_an_unknown_person_cannot_log_in(oidc: Oidc, http: aiohttp.ClientSession) -> None:
     flow = Flow(oidc, await discovered(http, oidc))
-    with pytest.raises(LoginRefused, match="refused the login of ada"):
+    with pytest.raises(LoginRejected, match="rejected the login of ada"):
         await log_in(flow.url, "ada", "guessed")
-    with pytest.raises(LoginRefused, match=r"no password of eve@acme\.example"):
+    with pytest.raises(LoginRejected, match=r"has no password of eve@acme\.example"):
         await oidc.log_in(flow.url, "eve@acme.example")
 
 
-async def test_secrets_are_for_their_owner_only(oidc: Oidc, directory: Path) -> None:
+async def test_secrets_are_readable_only_by_their_owner(oidc: Oidc, directory: Path) -> None:
     assert oidc.client_secret_file
+
     known = [login.password_file.read_text() for login in oidc.logins.values()]
     known.append(oidc.client_secret_file.read_text())
     files = [path for path in directory.rglob("*") if path.is_file()]
+
     holding = {path for path in files if any(secret in path.read_text() for secret in known)}
+
     assert {path.name for path in holding} == {"ada", "grace", "client-secret", "settings.yaml", "users.yaml"}
+
     private_keys = {path for path in files if "PRIVATE KEY" in path.read_text()}
+
     assert private_keys
     assert {stat.S_IMODE(path.stat().st_mode) for path in holding | private_keys} == {0o600}
     assert not any(secret in repr(oidc) or secret in "".join(oidc.environment().values()) for secret in known)
 
 
-async def test_a_given_issuer_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_an_issuer_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     logins = tmp_path / "logins.json"
     logins.write_text(json.dumps([{**ADA.model_dump(), "password_file": "/run/ada"}]))
     given = {
@@ -196,7 +218,9 @@ async def test_a_given_issuer_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path:
     }
     for name, value in {**given, "CLUSTERRA_OIDC_LOGINS_FILE": str(logins)}.items():
         monkeypatch.setenv(name, value)
+
     async with oidc_provider(tmp_path / "unused", redirect_uris=[], people=[]) as oidc:
         assert oidc.environment() == given
         assert oidc.logins[ADA.email].subject == "ada"
+
     assert not (tmp_path / "unused").exists()

@@ -1,4 +1,4 @@
-"""Processes of the lab, with real ones."""
+"""Processes of the lab, tested with real ones."""
 
 import asyncio
 import os
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.machine.process import Process, ProcessDied, Register, registered, start, until
+from clusterra_lab.machine.process import Process, ProcessDied, Recorder, recorded_by, start, until
 
 SLEEP = ["sleep", "60"]
 
 
 def gone(pid: int) -> bool:
-    """Ended; an orphan may stay a zombie where the init process of a container does not reap."""
+    """Whether the process has ended; an orphan may stay a zombie if the init process does not reap."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -30,7 +30,7 @@ async def test_output_is_appended_to_the_log_and_input_is_empty(tmp_path: Path) 
     assert log.read_text() == "out\nerr\n" * 2
 
 
-async def test_it_leads_a_session_of_its_own_with_the_given_environment_and_folder(tmp_path: Path) -> None:
+async def test_a_process_leads_a_session_with_its_environment_and_folder(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = await start(
         "env", ["sh", "-c", "echo $COLOUR $PWD; sleep 60"], log=log, env={"COLOUR": "red"}, cwd=tmp_path
@@ -41,7 +41,7 @@ async def test_it_leads_a_session_of_its_own_with_the_given_environment_and_fold
     await process.stop()
 
 
-async def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+async def test_a_process_dies_with_its_killed_parent(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     parent_program = f"""
 import asyncio, os, pathlib
@@ -54,57 +54,73 @@ async def main():
     await asyncio.sleep(60)
 asyncio.run(main())
 """
+
     parent = await start("parent", [sys.executable, "-c", parent_program], log=tmp_path / "parent.log")
     await until(pid_file.exists, seconds=30, what="the child's pid", process=parent)
+
     child = int(pid_file.read_text())
     await until(lambda: psutil.Process(child).name() == "sleep", seconds=30, what="the child")
+
     parent.kill()
+
     assert await parent.wait() == -signal.SIGKILL
     await until(lambda: gone(child), seconds=30, what="the end of the child")
 
 
-async def test_stop_asks_first_and_kills_after_the_grace_time(tmp_path: Path) -> None:
+async def test_stop_sends_sigterm_and_sigkill_after_the_grace_time(tmp_path: Path) -> None:
     polite = await start("polite", SLEEP, log=tmp_path / "polite.log")
+
     assert await polite.stop() == -signal.SIGTERM
     assert await polite.stop() == -signal.SIGTERM
+
     log = tmp_path / "deaf.log"
     deaf = await start("deaf", ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], log=log)
     await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap", process=deaf)
     assert await deaf.stop(grace_seconds=0.2) == -signal.SIGKILL
     assert not deaf.alive
+
     deaf.kill()
 
 
-async def test_many_may_wait_and_one_may_give_up(tmp_path: Path) -> None:
+async def test_several_tasks_can_wait_for_a_process_and_one_can_time_out(tmp_path: Path) -> None:
     process = await start("sleep", SLEEP, log=tmp_path / "log")
+
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(process.wait(), 0.05)
+
     waiters = [asyncio.create_task(process.wait()) for _ in range(3)]
     await until(lambda: process.alive, seconds=30, what="it to run")
+
     process.kill()
+
     assert await asyncio.gather(*waiters) == [-signal.SIGKILL] * 3
 
 
 async def test_again_starts_the_same_command(tmp_path: Path) -> None:
     first = await start("sleep", SLEEP, log=tmp_path / "log", env={"COLOUR": "red"})
+
     with pytest.raises(RuntimeError, match="still runs"):
         await first.again()
+
     await first.stop()
     second = await first.again()
+
     assert second.pid != first.pid
     await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=30, what="the program")
     assert psutil.Process(second.pid).environ()["COLOUR"] == "red"
     await second.stop()
 
 
-async def test_a_register_is_told_of_each_start_and_marks_it(tmp_path: Path) -> None:
-    seen: list[Process] = []
-    with registered(Register(seen.append, {"MARK": "lab-1"})):
+async def test_a_recorder_records_each_start_and_adds_its_environment(tmp_path: Path) -> None:
+    recorded: list[Process] = []
+    with recorded_by(Recorder(recorded.append, {"MARK": "lab-1"})):
         inside = await start("inside", SLEEP, log=tmp_path / "inside.log")
     outside = await start("outside", SLEEP, log=tmp_path / "outside.log")
     await inside.stop()
+
     second = await inside.again()
-    assert [process.pid for process in seen] == [inside.pid, second.pid]
+
+    assert [process.pid for process in recorded] == [inside.pid, second.pid]
     await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=30, what="the program")
     await until(lambda: psutil.Process(outside.pid).name() == "sleep", seconds=30, what="the program")
     assert psutil.Process(second.pid).environ()["MARK"] == "lab-1"
@@ -113,7 +129,7 @@ async def test_a_register_is_told_of_each_start_and_marks_it(tmp_path: Path) -> 
     await outside.stop()
 
 
-async def test_until_returns_the_first_truthy_answer() -> None:
+async def test_until_returns_the_first_truthy_result() -> None:
     answers = iter([None, 0, "", "done", "late"])
     assert await until(lambda: next(answers), seconds=30, what="an answer", every=0) == "done"
 
@@ -123,24 +139,24 @@ async def test_until_returns_the_first_truthy_answer() -> None:
     assert await until(soon, seconds=30, what="an answer") == 7
 
 
-async def test_until_names_what_did_not_come() -> None:
+async def test_a_timeout_of_until_names_what_it_waited_for() -> None:
     with pytest.raises(TimeoutError, match=r"a green light: not within 0\.05 s"):
         await until(lambda: False, seconds=0.05, what="a green light")
     with pytest.raises(TimeoutError, match="a hanging answer"):
         await until(asyncio.Event().wait, seconds=0.05, what="a hanging answer")
 
 
-async def test_until_lets_errors_of_the_condition_through() -> None:
-    async def refuse() -> bool:
+async def test_until_passes_on_errors_of_the_condition() -> None:
+    async def fail() -> bool:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        await until(refuse, seconds=30, what="never")
+        await until(fail, seconds=30, what="nothing")
 
 
-async def test_until_fails_at_once_with_the_log_of_a_dead_process(tmp_path: Path) -> None:
+async def test_until_reports_an_ended_process_with_its_log(tmp_path: Path) -> None:
     process = await start("oops", ["sh", "-c", "echo cannot open the door; exit 3"], log=tmp_path / "log")
-    with pytest.raises(ProcessDied, match=r"(?s)oops ended with 3 .* an open door.*cannot open the door"):
+    with pytest.raises(ProcessDied, match=r"(?s)oops ended with exit code 3 .* an open door.*cannot open the door"):
         await until(lambda: False, seconds=30, what="an open door", process=process)
 
 

@@ -1,4 +1,4 @@
-"""What is told while long steps run."""
+"""The display of long steps."""
 
 import asyncio
 import io
@@ -15,11 +15,12 @@ def plain() -> tuple[Console, io.StringIO]:
     return Console(file=text, width=80), text
 
 
-def test_without_a_terminal_each_step_is_a_line_when_it_begins_and_when_it_ends() -> None:
+def test_without_a_terminal_a_step_prints_a_line_at_its_begin_and_its_end() -> None:
     console, text = plain()
     with console_progress(console) as progress:
         progress("first")
         progress("second")
+
     assert re.sub(r"[0-9.]+ s", "N s", text.getvalue()).splitlines() == [
         "  first ...",
         "✓ first (N s)",
@@ -28,7 +29,7 @@ def test_without_a_terminal_each_step_is_a_line_when_it_begins_and_when_it_ends(
     ]
 
 
-def test_a_step_that_fails_is_not_told_as_ended() -> None:
+def test_a_failed_step_prints_no_end() -> None:
     console, text = plain()
 
     def fail() -> None:
@@ -41,7 +42,7 @@ def test_a_step_that_fails_is_not_told_as_ended() -> None:
     assert "✓" not in text.getvalue()
 
 
-async def test_steps_of_several_tasks_run_side_by_side() -> None:
+async def test_steps_of_several_tasks_overlap() -> None:
     console, text = plain()
     go_on = asyncio.Event()
 
@@ -59,18 +60,23 @@ async def test_steps_of_several_tasks_run_side_by_side() -> None:
     with console_progress(console) as progress:
         waiting = asyncio.create_task(slow())
         await asyncio.create_task(quick())
+
         with pytest.raises(RuntimeError):
             await asyncio.create_task(broken())
         assert "✓ quick" in text.getvalue()
         assert "✓ slow" not in text.getvalue()
+
         go_on.set()
         await waiting
+
         await asyncio.sleep(0)
+
         assert "✓ slow" in text.getvalue()
+
     assert "✓ broken" not in text.getvalue()
 
 
-async def test_on_a_terminal_the_running_step_turns() -> None:
+async def test_a_terminal_shows_the_running_step_with_its_seconds() -> None:
     text = io.StringIO()
     console = Console(file=text, width=80, force_terminal=True)
     with console_progress(console) as progress:

@@ -1,7 +1,14 @@
-"""What Slurm is told: pure text."""
+"""The content of Slurm's configuration files."""
 
 import pytest
-from clusterra_lab.slurm.config import InvalidConfig, PowerSaving, SlurmConfig, slurm_conf, slurmdbd_conf
+from clusterra_lab.slurm.config import (
+    ClusterOptions,
+    InvalidConfig,
+    PowerSaving,
+    SlurmConfig,
+    slurm_conf,
+    slurmdbd_conf,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +16,7 @@ words = st.from_regex(r"[a-z][a-z0-9-]{0,12}", fullmatch=True)
 
 
 def config(*, power_saving: PowerSaving | None = None, max_nodes: int | None = None) -> SlurmConfig:
-    return SlurmConfig("acme", 17000, 17001, power_saving, max_nodes=max_nodes)
+    return SlurmConfig(ClusterOptions("acme", power_saving, max_nodes=max_nodes), 17000, 17001)
 
 
 def nodes(text: str) -> list[dict[str, str]]:
@@ -17,7 +24,7 @@ def nodes(text: str) -> list[dict[str, str]]:
     return [dict(pair.split("=", 1) for pair in line.split()) for line in lines]
 
 
-def test_what_can_never_be_is_refused_at_submit() -> None:
+def test_slurm_rejects_impossible_jobs_at_submit() -> None:
     text = slurm_conf(config(max_nodes=100))
     assert "\nEnforcePartLimits=ANY\n" in text
     assert "PartitionName=main Default=YES Nodes=ALL MaxNodes=100 State=UP\n" in text
@@ -25,39 +32,40 @@ def test_what_can_never_be_is_refused_at_submit() -> None:
 
 
 @given(words, st.sampled_from(" \n\t#\\\"'="), words)
-def test_a_name_cannot_bring_settings_of_its_own(head: str, between: str, tail: str) -> None:
+def test_a_name_cannot_inject_settings(head: str, between: str, tail: str) -> None:
     name = head + between + tail
     with pytest.raises(InvalidConfig):
-        SlurmConfig(name, 17000, 17001)
+        ClusterOptions(name)
     with pytest.raises(InvalidConfig):
         config(power_saving=PowerSaving(features=(name,)))
 
 
-def test_identities_come_from_tokens_alone_and_root_runs_nothing() -> None:
+def test_identities_come_only_from_tokens_and_root_runs_no_jobs() -> None:
     for text in (slurm_conf(config()), slurmdbd_conf(config())):
         assert "AuthAltTypes=auth/jwt\n" in text
         assert "use_jwt_client_ids_only\n" in text
     assert "\nDisableRootJobs=YES\n" in slurm_conf(config())
 
 
-def test_workers_of_this_machine_alone_have_devices_for_their_gpus() -> None:
+def test_only_workers_that_are_processes_have_fake_gpu_devices() -> None:
     lines = config().files()["gres.conf"].splitlines()
     assert lines[0] == "AutoDetect=off"
     assert "Name=gpu Type=l4 File=/etc/slurm/gpu[0-7]" in lines
-    pods = SlurmConfig("acme", 17000, 17001, one_host=False)
+    pods = SlurmConfig(ClusterOptions("acme", one_host=False), 17000, 17001)
     assert pods.files()["gres.conf"] == "AutoDetect=nvidia\n"
 
 
 def test_power_saving_has_cloud_nodes_and_no_accounting() -> None:
     saving = config(power_saving=PowerSaving(nodes=3, cpus=2, memory_mib=4096, features=("a", "b")))
     files = saving.files()
+
     assert "slurmdbd.conf" not in files
     assert "AccountingStorage" not in files["slurm.conf"]
     assert nodes(files["slurm.conf"]) == [
         {"NodeName": "cloud-[1-3]", "CPUs": "2", "RealMemory": "4096", "Feature": "a,b", "State": "CLOUD"}
     ]
     assert files["resume"].startswith("#!/bin/sh\n")
-    # Slurm at its fastest: what we compare ourselves with must not wait for a timer.
+    # The benchmark compares with Slurm at its fastest, which must not wait for a timer.
     assert "\nSlurmctldParameters=power_save_interval=0\n" in files["slurm.conf"]
 
 

@@ -1,4 +1,4 @@
-"""The shared root: given, or built once. `test_slurm` uses the built one."""
+"""The shared Debian root: from the environment, or built once. `test_slurm` uses the root built for real."""
 
 import asyncio
 import fcntl
@@ -27,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_a_given_root_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_root_from_the_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = tmp_path / "given"
     for needed in ("usr/sbin/slurmctld", "usr/bin/tini", "usr/lib/clusterra", DATABASE):
         (given / needed).mkdir(parents=True)
@@ -35,7 +35,9 @@ async def test_a_given_root_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert await ensure_root() == given
 
 
-async def test_a_given_root_without_slurm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_root_without_slurm_in_the_environment_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(GIVEN, str(tmp_path))
     with pytest.raises(RootNotBuilt, match=f"{GIVEN}={tmp_path} .* no usr/sbin/slurmctld"):
         await ensure_root()
@@ -48,24 +50,29 @@ async def test_only_root_can_build(cache: Path, monkeypatch: pytest.MonkeyPatch)
     assert [path.suffix for path in cache.iterdir()] == [".lock"]
 
 
-async def test_a_second_builder_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # So the waiting one would fail if it built anything itself.
+async def test_a_second_build_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without root, the waiting build would fail if it built anything itself.
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
     with pytest.raises(RootNotBuilt):
         await ensure_root()
+
     (lock,) = cache.glob("*.lock")
     waits = asyncio.Event()
+
     with lock.open() as first:
         fcntl.flock(first, fcntl.LOCK_EX)
         second = asyncio.create_task(ensure_root(lambda step: waits.set()))
         await asyncio.wait_for(waits.wait(), 5)
         assert not second.done()
         lock.with_suffix("").mkdir()
+
     assert await asyncio.wait_for(second, 5) == lock.with_suffix("")
 
 
+@pytest.mark.slurm
 @pytest.mark.skipif(os.geteuid() != 0, reason="a Debian root can only be built by root")
-async def test_a_killed_builder_leaves_no_process_no_mount_and_no_root(cache: Path) -> None:
+async def test_a_killed_build_leaves_no_process_mount_or_root(cache: Path) -> None:
     builder = await asyncio.create_subprocess_exec(sys.executable, "-c", BUILD)
     try:
 

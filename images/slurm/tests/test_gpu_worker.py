@@ -75,7 +75,9 @@ async def test_a_machine_without_the_gpus_of_its_shape_is_no_worker(
     told = {**L4, "CLUSTERRA_CONFIG_OVERRIDES": overrides}
     async with pod("g3", site, told, machine=machine, registers=False) as worker:
         assert await worker.process.wait() == 78
+
     said = json.loads(termination("g3", site).read_text())["misclassified"]
+
     assert (said["expected"]["gpus"], said["expected"]["gpu_model"]) == (2, "l4")
     assert (said["actual"]["gpus"], said["actual"]["gpu_model"]) == (gpus, model)
     assert await site.node("g3") == ("", "")

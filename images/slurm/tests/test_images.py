@@ -13,6 +13,8 @@ from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.process import until
 from worker_site import ALICE, SCRIPTS, SECONDS, Site, worker_site
 
+pytestmark = pytest.mark.containers
+
 SLURM_UID = 64030
 VERSIONS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "slurmrestd": "slurmrestd", "login": "scontrol"}
 """Target -> what tells its version: slurmdbd and sackd do not do so without a configuration."""
@@ -141,14 +143,19 @@ async def test_a_worker_in_a_container_runs_a_job_and_leaves_when_it_is_idle(sit
         job_id = await site.submit(
             ALICE, 'id --user; echo "$TMPDIR"; touch "$TMPDIR/a" "/tmp/b c"', "--constraint=compute-xs"
         )
+
         await site.in_state(job_id, "COMPLETED")
+
         assert site.output(job_id).split() == ["5001", f"/tmp/job-{job_id}"]
         assert (await docker("exec", container, "ls", "/tmp")).stdout == ""
+
         stopped = await docker("exec", container, "/usr/lib/clusterra/slurmd-pre-stop")
         assert (stopped.returncode, stopped.stdout) == (0, "")
         assert await site.node("boxed") == ("drained", "pod is being deleted")
+
         await docker("stop", "--timeout=30", container)
         ended = await docker("inspect", "--format={{.State.ExitCode}}", container)
+
         assert ended.stdout.strip() in ("0", "143")
 
 
@@ -173,5 +180,6 @@ async def test_users_of_the_login_ask_without_the_key(site: Site, tmp_path: Path
 
         await until(answered, seconds=SECONDS, what="sackd to have the configuration")
         assert (await docker(*as_alice, "squeue", "--noheader", "--me")).returncode == 0
+
         refused = await docker(*as_alice, "cat", "/etc/slurm/slurm.key")
         assert "Permission denied" in refused.stdout

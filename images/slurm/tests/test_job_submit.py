@@ -82,7 +82,9 @@ async def test_an_allocation_has_a_class(cluster: OwnedSlurmCluster) -> None:
         return (await cluster.run("squeue", "--noheader", "--name=shell", "--format=%i")).stdout.strip()
 
     job_id = await until(queued, seconds=SECONDS, what="the allocation to be queued", every=0.05)
+
     assert await extra(cluster, job_id) == "open=1|u5002.c2.n1=1"
+
     await cluster.run("scancel", job_id)
     await asking
 
@@ -135,7 +137,9 @@ async def test_a_change_leaves_a_job_in_its_class(cluster: OwnedSlurmCluster) ->
 async def test_a_mistake_leaves_a_job_as_it_was_submitted(cluster: OwnedSlurmCluster) -> None:
     script = (SCRIPTS / JOB_SUBMIT).read_text()
     begin = "local function class(job)\n"
+
     assert begin in script
+
     installed = cluster.log_dir.parent / "etc" / JOB_SUBMIT
     mistaken = script.replace(begin, begin + "  local none = nil + 1\n")
 
@@ -145,6 +149,7 @@ async def test_a_mistake_leaves_a_job_as_it_was_submitted(cluster: OwnedSlurmClu
         return await given(cluster) == expression
 
     await until(lambda: has(mistaken, ""), seconds=SECONDS, what="jobs without a class", every=0.2)
+
     log = (cluster.log_dir / "slurmctld.log").read_text()
     assert "a job is left without a class" in log
     assert "attempt to perform arithmetic on a nil value" in log

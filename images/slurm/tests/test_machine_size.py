@@ -150,10 +150,13 @@ def entrypoint(folder: Path, **changes: str | None) -> subprocess.CompletedProce
 @pytest.mark.parametrize(("cpus", "memory_mib"), [(CPUS + 1, 1), (CPUS, MEMORY_MIB + 1), (CPUS + 1, 10**9)])
 def test_a_machine_of_another_size_is_told_in_one_line_of_json(tmp_path: Path, cpus: int, memory_mib: int) -> None:
     done = entrypoint(tmp_path, CLUSTERRA_CPUS=str(cpus), CLUSTERRA_MEMORY_MIB=str(memory_mib))
+
     assert (done.returncode, done.stdout) == (78, "")
+
     message = (tmp_path / "termination-log").read_text()
     assert message in done.stderr
     assert message.count("\n") == 1
+
     told = {name: MachineSize(**size) for name, size in json.loads(message)["misclassified"].items()}
     assert told == {"expected": MachineSize(cpus=cpus, memory_mib=memory_mib), "actual": machine_size()}
 

@@ -56,15 +56,20 @@ def wait_for(site: Site, file: str) -> str:
 async def test_a_worker_has_its_pods_name_its_shape_and_its_family(site: Site) -> None:
     async with pod("w1", site) as worker:
         shown = await site.ask("show", "node", "w1", "--oneliner")
+
         assert "ActiveFeatures=compute,compute-xs " in shown
         assert "RealMemory=1024 " in shown
         assert " Weight=1 " in shown
         assert "DYNAMIC_NORM" in shown
+
         modes = await worker.run("stat", "--format=%a %U", "/run", "/run/slurm", "/tmp", "/var/spool/slurmd")
         assert modes.stdout.split("\n")[:4] == ["755 root", "755 root", "1777 root", "755 root"]
+
         init = worker.init
         init.send_signal(signal.SIGTERM)
+
         await ended(init)
+
         assert await worker.process.wait() == 0
 
 
@@ -92,14 +97,18 @@ chmod 0 "$TMPDIR/closed" "/tmp/b c"
 setsid sleep 1001 & env --ignore-environment /usr/bin/setsid /usr/bin/sleep 1002 &
 until pgrep --full --uid 5001 'sleep 1002' && pgrep --full --uid 5001 'sleep 1001'; do sleep 0.01; done
 """
+
     async with pod("w3", site) as worker:
         job_id = await site.submit(ALICE, script)
         await site.in_state(job_id, "COMPLETED")
+
         mine = "5001:5001 700"
+
         assert site.output(job_id).splitlines()[:4] == ["5001", mine, mine, f"/tmp/job-{job_id}"]
         assert await worker.files() == []
         assert await worker.processes() == []
         assert await site.node("w3") == ("idle", "none")
+
     assert [file.name for file in kept.iterdir()] == ["file"]
     assert kept.stat().st_mode & 0o777 == 0o755
 
@@ -111,11 +120,15 @@ async def test_a_users_other_job_goes_on_with_its_scratch_and_its_processes(site
         )
         await site.has_written(long, "began")
         short = await site.submit(ALICE, "touch $TMPDIR/gone; setsid sleep 1003 & echo done")
+
         await site.in_state(short, "COMPLETED")
+
         assert sorted(await worker.files()) == [f"/tmp/job-{long}", "/tmp/ours"]
         assert not [line for line in await worker.processes() if "1003" in line]
+
         (site.cluster.shared_dir / "end-long").touch()
         await site.in_state(long, "COMPLETED")
+
         assert site.output(long).splitlines() == ["began", "mine"]
         assert await worker.files() == []
 
@@ -130,11 +143,15 @@ async def test_nobody_can_take_the_place_of_anothers_scratch(site: Site, squat: 
         mean = await site.submit(BOB, f"{squat.format(next_scratch)}; echo began; {wait_for(site, end)}")
         await site.has_written(mean, "began")
         job_id = await site.submit(ALICE, 'touch "$TMPDIR/file"; stat --format="%u %a %F" "$TMPDIR"; ls "$TMPDIR"')
+
         await site.in_state(job_id, "COMPLETED")
+
         assert int(job_id) == int(mean) + 1
         assert site.output(job_id).splitlines() == ["5001 700 directory", "file"]
+
         (site.cluster.shared_dir / end).touch()
         await site.in_state(mean, "COMPLETED")
+
         assert await worker.files() == []
 
 
@@ -146,7 +163,9 @@ async def test_what_cannot_be_made_or_removed_drains_no_worker(site: Site) -> No
         other = await site.submit(BOB, "mkdir --parents /tmp/open/bobs/own")
         await site.in_state(other, "COMPLETED")
         (site.cluster.shared_dir / "end-15").touch()
+
         await site.in_state(job_id, "COMPLETED")
+
         assert await worker.files() == ["/tmp/open"]
         assert await site.node("w15") == ("idle", "none")
 
@@ -160,9 +179,12 @@ async def test_a_machines_last_node_of_a_job_removes_its_scratch(site: Site) -> 
         return (await site.cluster.run("find", "/tmp", "-mindepth", "1")).stdout.split()
 
     scratch = "/tmp/job-900001"
+
     assert await after("prolog", "a") == [scratch]
+
     await site.cluster.run("touch", f"{scratch}/file")
     await site.cluster.run("chown", "5001", f"{scratch}/file")
+
     assert sorted(await after("prolog", "b")) == [scratch, f"{scratch}/file"]
     assert sorted(await after("epilog", "a")) == [scratch, f"{scratch}/file"]
     assert await after("epilog", "b") == []
@@ -209,8 +231,11 @@ async def test_a_running_job_comes_to_its_end_and_no_other_begins(site: Site) ->
         await site.has_written(job_id, "began")
         hook = asyncio.create_task(worker.pre_stop())
         await drained("w11", site)
+
         next_id = await site.submit(ALICE, "true")
+
         assert not hook.done()
+
         (site.cluster.shared_dir / "end-11").touch()
         assert (await hook).returncode == 0
         assert await site.state(job_id) == "COMPLETED"
@@ -226,17 +251,24 @@ async def test_when_its_grace_time_is_over_a_job_runs_again_elsewhere_at_once(si
         worker = await running.enter_async_context(pod("w12", site))
         job_id = await site.submit(ALICE, script, "--requeue", "--open-mode=append")
         await site.has_written(job_id, "on w12")
+
         started = time.monotonic()
+
         assert (await worker.pre_stop(CLUSTERRA_GRACE_SECONDS="1")).returncode == 0
         assert time.monotonic() - started < AT_ONCE_SECONDS
+
         await site.in_state(job_id, "PENDING")
         state, reason = await site.node("w12")
+
         assert state.startswith(("drain", "down"))
         assert reason == "pod is being deleted: its grace time is over"
+
         await running.enter_async_context(plain_worker("w13", site))
         await site.has_written(job_id, "run 1 on w13")
+
         # Slurm's own time to give a node up, after which the job would have gone elsewhere anyway.
         assert time.monotonic() - started < 30
+
         (site.cluster.shared_dir / "end-12").touch()
         await site.in_state(job_id, "COMPLETED")
 

@@ -1,1 +1,1 @@
-"""Clusterra's real dependencies on one machine, each an async context manager."""
+"""Runs Clusterra and its real dependencies on one machine; each dependency is an async context manager."""

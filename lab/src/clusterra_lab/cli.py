@@ -1,4 +1,4 @@
-"""`lab`: Clusterra and all it needs, on this machine."""
+"""Runs Clusterra and everything it needs on this machine."""
 
 import asyncio
 import logging
@@ -29,9 +29,11 @@ out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 Substrate = Annotated[
     Literal["process", "kubernetes"],
-    typer.Option(help="What workers are: processes, or pods of a real Kubernetes node."),
+    typer.Option(help="How workers run: as processes, or as pods on a real Kubernetes node."),
 ]
-Dir = Annotated[Path, typer.Option("--dir", envvar="CLUSTERRA_LAB_DIR", help="The lab's folder: state and logs.")]
+Dir = Annotated[
+    Path, typer.Option("--dir", envvar="CLUSTERRA_LAB_DIR", help="The lab's folder, with its state and logs.")
+]
 DIR = Path(".lab")
 _FOLLOW_SECONDS = 0.2
 _STATES = {
@@ -42,71 +44,71 @@ _STATES = {
     (False, False): "[red]ended[/]",
     (False, True): "[yellow]starting again[/]",
 }
-"""By whether the recorded process runs and whether its health port says ready."""
+"""Displayed state by (recorded process is running, health port reports ready)."""
 
 
 @app.callback()
 def _quiet() -> None:
-    # The lab's own connection to the bus has little to say on a terminal.
+    # The log of the lab's own bus connection is of no use on a terminal.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 @app.command()
 def up(directory: Dir = DIR, substrate: Substrate = "process") -> None:
-    """Start everything, print where it is, and stay until Ctrl-C or `lab down`."""
-    # Here, for it takes in the clients of everything, and `lab status` should answer at once.
+    """Start everything, print its addresses, and run until Ctrl-C or `lab down`."""
+    # Imported here: these modules load every client, and `lab status` must start fast.
     from clusterra_runtime.logs import configure as configure_logs
 
-    from clusterra_lab.stack.stack import Stack, stack
+    from clusterra_lab.stack.stack import LabOptions, Stack, stack
 
-    # Of this process only what is wrong; the services have logs of their own.
+    # Only errors of this process; each service has its own log.
     configure_logs("lab", "ERROR")
 
     @asynccontextmanager
     async def shown() -> AsyncIterator[Stack]:
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                running = await opened.enter_async_context(stack(directory, substrate=substrate, progress=progress))
-                await running.ready_made_login()
+                options = LabOptions(substrate=substrate)
+                running = await opened.enter_async_context(stack(directory, options, progress=progress))
+                await running.save_login()
             try:
                 yield running
             finally:
-                _tell("ending the lab")
+                _print_progress("stopping the lab")
 
-    _run(stay_up(shown(), _tell, lambda running: _say_ready(running.summary)))
-    _tell("all of the lab has ended")
+    _run(stay_up(shown(), _print_progress, lambda running: _print_summary(running.summary)))
+    _print_progress("the lab has stopped")
 
 
 @app.command()
 def demo(
     directory: Dir = DIR / "demo",
     substrate: Substrate = "process",
-    report: Annotated[Path, typer.Option(help="Where the result is written, as JSON.")] = Path("demo.json"),
-    picture: Annotated[Path | None, typer.Option(help="Where the last screen is written, as SVG.")] = None,
+    report: Annotated[Path, typer.Option(help="File for the result, as JSON.")] = Path("demo.json"),
+    picture: Annotated[Path | None, typer.Option(help="File for the last screen, as SVG.")] = None,
 ) -> None:
-    """Run real jobs of two users from HTTP to workers that did not exist, and wait for the workers to go.
+    """Submit real jobs of two users over HTTP, start workers for them, and wait until the fleet is empty again.
 
-    Exit code 0 only when every job ran as its user, printed what it should, and no worker is left.
+    Exits with 0 only when every job ran as its user and printed the expected lines, and no worker is left.
     """
     from clusterra_lab.demo.demo import run_demo
     from clusterra_lab.demo.view import summary, view
-    from clusterra_lab.stack.stack import stack
+    from clusterra_lab.stack.stack import LabOptions, stack
 
     began = now()
 
     async def show() -> bool:
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                lab = await opened.enter_async_context(
-                    stack(directory, substrate=substrate, fresh=True, progress=progress)
-                )
+                options = LabOptions(substrate=substrate, fresh=True)
+                lab = await opened.enter_async_context(stack(directory, options, progress=progress))
             with view(out) as shown:
                 result = await run_demo(lab, shown.show, began=began)
             result.write(report)
             out.print(summary(result))
             if picture is not None:
                 shown.save(picture, result)
-            _tell("ending the lab")
+            _print_progress("stopping the lab")
             return result.ok
 
     if not _run(until_signalled(show())):
@@ -115,9 +117,9 @@ def demo(
 
 @app.command()
 def prepare(
-    kubernetes: Annotated[bool, typer.Option(help="Also build the programs of Kubernetes (some 14 minutes).")] = False,
+    kubernetes: Annotated[bool, typer.Option(help="Also build the Kubernetes programs (about 14 minutes).")] = False,
 ) -> None:
-    """Download and build what the lab needs, once, into the cache."""
+    """Download and build the lab's dependencies into the cache, unless they are already there."""
     from clusterra_lab.kube.binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
     from clusterra_lab.stack.stack import prepared
 
@@ -129,44 +131,43 @@ def prepare(
                     await ensure_binaries(progress)
                     await ensure_node_binaries(progress)
                 except BinariesNotBuilt as error:
-                    err.print(f"no Kubernetes, its tests will be skipped: {error}", markup=False, highlight=False)
+                    text = f"Kubernetes is not available, so its tests will be skipped: {error}"
+                    err.print(text, markup=False, highlight=False)
 
     _run(build())
 
 
 @app.command()
 def down(directory: Dir = DIR) -> None:
-    """End the lab, whatever became of it, and check that nothing of it is left."""
+    """Stop the lab, even after a crash, and check that nothing of it is left."""
     found = _run(take_down(directory))
     for what in found:
         out.print(f"ended: {what}", highlight=False)
-    out.print(f"nothing of the lab in {directory} is left" if found else f"no lab was up in {directory}")
+    out.print(f"nothing of the lab in {directory} is left" if found else f"no lab was running in {directory}")
 
 
 @app.command()
-def status(
-    directory: Dir = DIR, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False
-) -> None:
-    """Say what of the lab runs; exit code 1 when it is not all well."""
-    seen = _run(lab_status(directory))
+def status(directory: Dir = DIR, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show the lab's processes; exit with 1 unless all of them are running and ready."""
+    found = _run(lab_status(directory))
     if as_json:
-        typer.echo(seen.model_dump_json(indent=2))
+        typer.echo(found.model_dump_json(indent=2))
     else:
-        _show(seen)
-    if not seen.well:
+        _print_status(found)
+    if not found.healthy:
         raise typer.Exit(1)
 
 
 @app.command()
 def logs(
-    service: Annotated[str, typer.Argument(help="A name that `lab status` shows.")],
+    service: Annotated[str, typer.Argument(help="A name from `lab status`.")],
     directory: Dir = DIR,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
 ) -> None:
     """Print the log of a service or of another process of the lab."""
     known = {entry.name: entry.log for entry in Home(directory).ledger.entries()}
     if service not in known:
-        err.print(f"no {service!r} here; there are: {', '.join(known) or 'none'}", highlight=False)
+        err.print(f"no process {service!r} in this lab; known: {', '.join(known) or 'none'}", highlight=False)
         raise typer.Exit(1)
     with known[service].open("rb") as log, _until_interrupted():
         while True:
@@ -194,15 +195,15 @@ def _until_interrupted() -> Iterator[None]:
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # Whoever read us has gone; Python would complain once more when it flushes at its end.
+        # The reader has closed the pipe. Without this, Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     err.print(line, highlight=False)
 
 
-def _say_ready(summary: Summary) -> None:
+def _print_summary(summary: Summary) -> None:
     for what, where in summary.addresses.items():
         out.print(f"{what:<13}{where}", highlight=False)
     for email, password_file in summary.logins.items():
@@ -210,17 +211,18 @@ def _say_ready(summary: Summary) -> None:
     if summary.cookies is not None:
         me = f"{summary.addresses['gateway']}/v1/users/me"
         out.print(f"{'logged in':<13}curl --cookie {summary.cookies} {me}", highlight=False)
-    out.print("The lab is up. Ctrl-C ends it.")
+    out.print("The lab is up. Press Ctrl-C to stop it.")
 
 
-def _show(seen: LabStatus) -> None:
-    out.print(f"{seen.directory}: {f'up (pid {seen.pid})' if seen.up else 'starting' if seen.pid else 'not up'}")
-    for what, where in seen.addresses.items():
+def _print_status(status: LabStatus) -> None:
+    state = f"up (pid {status.pid})" if status.up else "starting" if status.pid else "not up"
+    out.print(f"{status.directory}: {state}")
+    for what, where in status.addresses.items():
         out.print(f"  {what}: {where}", highlight=False)
-    if not seen.processes:
+    if not status.processes:
         return
     table = Table("name", "pid", "state", "MiB", "for", Column("log", overflow="fold"), box=None, pad_edge=False)
-    for process in seen.processes:
+    for process in status.processes:
         state = _STATES[process.running, process.ready]
         age = "" if process.up_seconds is None else str(timedelta(seconds=round(process.up_seconds)))
         resident = "" if process.resident_mib is None else f"{process.resident_mib:.0f}"

@@ -1,4 +1,4 @@
-"""`lab demo`: real jobs of two users go the whole way, and the fleet returns to zero."""
+"""`lab demo`: real jobs of two users run from submit to output, and the fleet scales back to zero."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,7 +13,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.job_states import ENDED
 
 from clusterra_lab.demo.observer import Observer, observe
-from clusterra_lab.demo.scenario import ORDERS, Order, Output, read_output
+from clusterra_lab.demo.scenario import DEMO_JOBS, DemoJob, Output, read_output
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import SubmittedJob, User
 from clusterra_lab.slurm.control_plane import SlurmCluster
@@ -28,9 +28,9 @@ STAGES = ("accepted", "snapshot", "decided", "published", "applied", "registered
 
 @dataclass
 class Run:
-    """One run of the demo: an order's job or one task of its array."""
+    """One run: a job of the demo, or one task of its array."""
 
-    order: Order
+    job: DemoJob
     user: User
     submitted: SubmittedJob
     job_id: str
@@ -40,22 +40,22 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether Slurm says that it is over."""
+        """Whether Slurm reports a final state."""
         return self.state in ENDED
 
     @property
     def verified(self) -> bool:
-        """Whether it printed exactly what it should, as the user who submitted it."""
+        """Whether it printed exactly the expected lines, as the user who submitted it."""
         return (
             self.output is not None
-            and self.output.lines == self.order.expected(self.job_id)
+            and self.output.lines == self.job.expected(self.job_id)
             and self.output.uid == self.user.profile.uid
         )
 
 
 @dataclass
 class Board:
-    """All that the live view shows."""
+    """The state that the live view shows."""
 
     observer: Observer
     began: datetime
@@ -68,7 +68,7 @@ class Board:
 
 @dataclass(frozen=True)
 class Report:
-    """What demo.json holds."""
+    """The content of demo.json."""
 
     ok: bool
     problems: tuple[str, ...]
@@ -78,7 +78,7 @@ class Report:
     seconds_total: float
 
     def write(self, file: Path) -> None:
-        """Write it as JSON."""
+        """Write the report to `file` as JSON."""
         content = {
             "ok": self.ok,
             "problems": self.problems,
@@ -91,9 +91,9 @@ class Report:
 
 
 async def run_demo(stack: Stack, show: Callable[[Board], None], *, began: datetime) -> Report:
-    """Submit everything at once, follow it to its end, wait for the workers to go, and judge.
+    """Submit all jobs together, wait until they have ended and the fleet is empty, and report.
 
-    `show` is called whenever something changed. `began` is when the user started the demo.
+    `show` is called after every change of the board. `began` is the time at which the user started the demo.
     """
     async with AsyncExitStack() as opened:
         observer = await opened.enter_async_context(observe(stack.bus, stack.cluster))
@@ -102,25 +102,25 @@ async def run_demo(stack: Stack, show: Callable[[Board], None], *, began: dateti
         await until(lambda: observer.workers is not None, seconds=20, what="the edge-agent's first heartbeat")
         before = sum((observer.workers or {}).values())
         users = [await opened.enter_async_context(stack.user(email)) for email in EMAILS]
-        await opened.enter_async_context(_task(_keep_activity(board, users[0])))
+        await opened.enter_async_context(_task(_record_events(board, users[0])))
 
         board.phase = "submitting"
-        submitted = await asyncio.gather(*(users[o.user].submit(o.script, {"name": o.name, **o.job}) for o in ORDERS))
-        for order, job in zip(ORDERS, submitted, strict=True):
-            board.runs += [Run(order, users[order.user], job, job_id) for job_id in order.job_ids(job.job_id)]
-        await opened.enter_async_context(_task(_keep_log(board, board.runs[0])))
+        submitted = await asyncio.gather(
+            *(users[job.user].submit(job.script, {"name": job.name, **job.options}) for job in DEMO_JOBS)
+        )
+        for job, answer in zip(DEMO_JOBS, submitted, strict=True):
+            board.runs += [Run(job, users[job.user], answer, job_id) for job_id in job.job_ids(answer.job_id)]
+        await opened.enter_async_context(_task(_record_log(board, board.runs[0])))
 
         board.phase = "running the jobs"
         problems = await _follow(
-            board, show, lambda: all(run.ended for run in board.runs), JOBS_SECONDS, "all jobs to end"
+            board, show, lambda: all(run.ended for run in board.runs), JOBS_SECONDS, "the end of all jobs"
         )
         for run in board.runs:
             run.output = read_output(await run.user.output(run.job_id)) if run.state == "COMPLETED" else None
             run.stages = _stages(run, observer, stack.slurm)
-        board.phase = "waiting for the workers to go"
-        problems += await _follow(
-            board, show, lambda: observer.workers == {}, ZERO_SECONDS, "the workers to go to zero"
-        )
+        board.phase = "waiting for an empty fleet"
+        problems += await _follow(board, show, lambda: observer.workers == {}, ZERO_SECONDS, "an empty fleet")
         board.phase = "done"
         show(board)
         return _report(board, before, problems)
@@ -136,14 +136,14 @@ async def _task(work: Any) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _keep_activity(board: Board, user: User) -> None:
+async def _record_events(board: Board, user: User) -> None:
     async for event in user.activity():
         if event.event != "reset":
             fact = orjson.loads(event.data)
             board.activity.append(f"{event.id:>5}  {fact['type'].removeprefix('cloud.clusterra.')}  {fact['subject']}")
 
 
-async def _keep_log(board: Board, run: Run) -> None:
+async def _record_log(board: Board, run: Run) -> None:
     board.followed = run.job_id
     async for event in run.user.follow(run.job_id):
         if event.event == "end":
@@ -155,7 +155,7 @@ async def _keep_log(board: Board, run: Run) -> None:
 async def _follow(
     board: Board, show: Callable[[Board], None], finished: Callable[[], bool], seconds: float, what: str
 ) -> list[str]:
-    """Refresh until `finished`; a problem in words when it takes longer than `seconds`."""
+    """Refresh the board until `finished`; returns a problem text when that takes longer than `seconds`."""
 
     async def refresh() -> bool:
         for run in board.runs:
@@ -174,12 +174,12 @@ def _stages(run: Run, observer: Observer, slurm: SlurmCluster) -> dict[str, floa
     accepted = run.submitted.accepted_at
     moments: dict[str, datetime | None] = {"accepted": accepted}
     if run.output is not None:
-        running = observer.facts.get((run.job_id, "job.running"))
+        running = observer.job_events.get((run.job_id, "job.running"))
         nodes = tuple(getattr(running.data, "nodes", ())) if running else (run.output.node,)
-        seen = observer.stages(run.job_id, accepted, run.output.started_at)
-        seen_at = (registered_at(slurm, node) or observer.registered.get(node) for node in nodes)
-        registered = max(filter(None, seen_at), default=None)
-        moments |= vars(seen) | {"running": run.output.started_at, "ended": run.output.ended_at}
+        observed = observer.stages(run.job_id, accepted, run.output.started_at)
+        registrations = (registered_at(slurm, node) or observer.registered.get(node) for node in nodes)
+        registered = max(filter(None, registrations), default=None)
+        moments |= vars(observed) | {"running": run.output.started_at, "ended": run.output.ended_at}
         if registered is not None and registered >= accepted:
             moments["registered"] = registered
     return {
@@ -192,23 +192,23 @@ def _report(board: Board, before: int, problems: Sequence[str]) -> Report:
     found = list(problems)
     for run in board.runs:
         if run.state != "COMPLETED":
-            found.append(f"job {run.job_id} ({run.order.name}) is {run.state}")
+            found.append(f"job {run.job_id} ({run.job.name}) is {run.state}")
         elif not run.verified:
-            found.append(f"job {run.job_id} ({run.order.name}) did not print what it should: {run.output}")
+            found.append(f"job {run.job_id} ({run.job.name}) did not print the expected lines: {run.output}")
     after = sum(board.observer.workers.values()) if board.observer.workers is not None else None
     if board.observer.total_peak == 0:
-        found.append("no worker was ever seen")
+        found.append("no heartbeat ever named a worker")
     if not board.log or board.log[-1] != "(end of the job)":
         found.append(f"the log stream of job {board.followed} never ended")
     if not board.activity:
-        found.append("the event stream told nothing")
+        found.append("the event stream delivered no event")
     return Report(
         ok=not found and before == 0 and after == 0,
         problems=tuple(found),
         jobs=tuple(
             {
                 "id": run.job_id,
-                "name": run.order.name,
+                "name": run.job.name,
                 "user": run.user.profile.name,
                 "uid_in_job": run.output.uid if run.output else None,
                 "state": run.state,

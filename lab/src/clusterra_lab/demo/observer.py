@@ -1,4 +1,4 @@
-"""Listens on the bus and writes down when each stage of a job's way was reached."""
+"""Subscribes to the bus and records when each job reached each stage between submit and run."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,9 +18,10 @@ from clusterra_runtime.nats.client import Client
 
 @dataclass(frozen=True)
 class Decision:
-    """A desired state as it was seen on the bus."""
+    """A desired state as it arrived on the bus."""
 
     order: tuple[int, int]
+    """Fence and generation: later decisions compare greater."""
     snapshot_generation: int
     decided_at: datetime
     published_at: datetime
@@ -28,7 +29,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Stages:
-    """Moments of one job's way; None where it did not need the stage (a worker was there already)."""
+    """When a job reached each stage; None for a stage that it skipped because a worker was already running."""
 
     snapshot: datetime | None
     decided: datetime | None
@@ -38,25 +39,25 @@ class Stages:
 
 @dataclass
 class Observer:
-    """What was seen so far. Times are the sender's own where the message carries one, else the arrival."""
+    """The messages recorded so far. Times are the sender's where the message carries one, else those of arrival."""
 
     snapshots: dict[str, int] = field(default_factory=dict)
-    """The generation (milliseconds of the epoch) of the first snapshot with a job, by Slurm's own job id."""
+    """Generation (milliseconds since the epoch) of the first snapshot that names a job, by Slurm's own job id."""
     decisions: list[Decision] = field(default_factory=list)
     applied: list[tuple[tuple[int, int], datetime]] = field(default_factory=list)
     workers: dict[str, int] | None = None
-    """Workers by shape in the last heartbeat that knew them."""
+    """Number of workers by shape in the last heartbeat that had a list of them."""
     workers_peak: dict[str, int] = field(default_factory=dict)
     total_peak: int = 0
-    facts: dict[tuple[str, str], Event] = field(default_factory=dict)
-    """The job events seen, by job id and kind."""
+    job_events: dict[tuple[str, str], Event] = field(default_factory=dict)
+    """The job events, by job id and kind."""
     states: dict[str, str] = field(default_factory=dict)
-    """Of each job, as its last event tells. Their times are too coarse to go by."""
+    """State of each job by its last event. The times of these events are too coarse to measure with."""
     registered: dict[str, datetime] = field(default_factory=dict)
-    """When each node was seen to have registered."""
+    """Time of each node's last `node.registered` event."""
 
     async def on_snapshot(self, subject: Subject, snapshot: QueueSnapshot) -> None:
-        """Note which jobs a snapshot is the first to name."""
+        """Record the jobs that this snapshot is the first to name."""
         for group in snapshot.pending or ():
             for job_id in group.job_ids:
                 self.snapshots.setdefault(job_id, snapshot.generation)
@@ -64,12 +65,11 @@ class Observer:
             self.snapshots.setdefault(array_of(job.job_id), snapshot.generation)
 
     async def on_desired(self, subject: Subject, desired: DesiredState) -> None:
-        """Note a decision."""
-        seen = Decision(desired.order, desired.snapshot_generation, desired.decided_at, now())
-        self.decisions.append(seen)
+        """Record a decision."""
+        self.decisions.append(Decision(desired.order, desired.snapshot_generation, desired.decided_at, now()))
 
     async def on_heartbeat(self, subject: Subject, beat: Heartbeat) -> None:
-        """Note what an edge has carried out and what it has."""
+        """Record the desired state that the edge has applied, and its workers."""
         if beat.applied is not None:
             order = (beat.applied.fence, beat.applied.generation)
             if not self.applied or self.applied[-1][0] < order:
@@ -84,21 +84,21 @@ class Observer:
                 self.workers_peak[shape] = max(self.workers_peak.get(shape, 0), count)
 
     async def on_event(self, subject: Subject, event: Event) -> None:
-        """Note what became of jobs and nodes."""
+        """Record the state of a job or the registration of a node."""
         if isinstance(event.data, NodeFact) and event.data.kind == "node.registered":
             self.registered[event.data.node] = event.time
         if isinstance(event.data, JobFact):
-            self.facts[event.data.job_id, event.data.kind] = event
+            self.job_events[event.data.job_id, event.data.kind] = event
             self.states[event.data.job_id] = event.data.state
 
     def stages(self, job_id: str, accepted: datetime, running: datetime) -> Stages:
-        """The stages of a job that was accepted and began to run at these moments."""
+        """The stages of a job with the given times of acceptance and start."""
         generation = self.snapshots.get(array_of(job_id))
         decision = next(
             (
-                seen
-                for seen in self.decisions
-                if generation is not None and seen.snapshot_generation >= generation and seen.decided_at <= running
+                made
+                for made in self.decisions
+                if generation is not None and made.snapshot_generation >= generation and made.decided_at <= running
             ),
             None,
         )
@@ -115,13 +115,13 @@ class Observer:
 
 
 def array_of(job_id: str) -> str:
-    """The id under which a pending array's task is queued."""
+    """The job id under which the array of a task is queued."""
     return job_id.partition("_")[0]
 
 
 @asynccontextmanager
 async def observe(client: Client, ref: ClusterRef) -> AsyncIterator[Observer]:
-    """Observe one cluster with a client that may read its subjects."""
+    """Observe one cluster until the block ends; `client` must be allowed to read its subjects."""
     observer = Observer()
     subscriptions = [
         await subscribe(client, subjects.job_pending(ref), QueueSnapshot, observer.on_snapshot),

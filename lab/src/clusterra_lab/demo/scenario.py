@@ -1,4 +1,4 @@
-"""The demo's jobs: what is submitted, and what each must have written when it is done."""
+"""The demo's jobs: their scripts and options, and the output that each must write."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,14 +12,15 @@ _ENDED = re.compile(r"ended=(?P<at>[\d.]+)")
 
 
 @dataclass(frozen=True)
-class Order:
-    """A job to submit: its script between a head and a tail that tell the time, and the lines it must print."""
+class DemoJob:
+    """A job to submit: a script body between a head and a tail that print the time, and the lines it must print."""
 
     name: str
     user: int
-    """Which of the demo's users submits it."""
+    """Index of the user who submits it."""
     body: str
-    job: dict[str, Any]
+    options: dict[str, Any]
+    """Fields of the submit request besides script and name."""
     lines: tuple[str, ...]
     """The expected lines; `{task}` stands for the array task, `{square}` for its square."""
     tasks: tuple[int, ...] = field(default=())
@@ -30,18 +31,18 @@ class Order:
         return _HEAD + self.body + _TAIL
 
     def job_ids(self, job_id: str) -> tuple[str, ...]:
-        """The ids of its runs: one for each array task, else the job's own."""
+        """The ids of its runs: one per array task, else the id of the job itself."""
         return tuple(f"{job_id}_{task}" for task in self.tasks) or (job_id,)
 
     def expected(self, job_id: str) -> tuple[str, ...]:
-        """The lines that the run of this id must print between head and tail."""
+        """The lines that the run with this id must print between head and tail."""
         _, _, task = job_id.partition("_")
         return tuple(line.format(task=task, square=int(task or 0) ** 2) for line in self.lines)
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a run's output file says."""
+    """The parsed output file of a run."""
 
     started_at: datetime
     ended_at: datetime
@@ -51,7 +52,7 @@ class Output:
 
 
 def read_output(text: str) -> Output | None:
-    """Read a finished run's output; None when head or tail are missing."""
+    """Parse the output of a finished run; None when head or tail is missing."""
     lines = text.splitlines()
     head = _STARTED.fullmatch(lines[0]) if lines else None
     tail = _ENDED.fullmatch(lines[-1]) if lines else None
@@ -68,36 +69,36 @@ def read_output(text: str) -> Output | None:
 
 GIB = 1024
 
-ORDERS: tuple[Order, ...] = (
-    Order(
+DEMO_JOBS: tuple[DemoJob, ...] = (
+    DemoJob(
         name="hello",
         user=0,
         body='for step in 1 2 3 4 5 6; do echo "step $step of 6"; sleep 0.5; done\n',
-        job={"cpus_per_task": 1, "memory_per_cpu": 2 * GIB},
+        options={"cpus_per_task": 1, "memory_per_cpu": 2 * GIB},
         lines=tuple(f"step {step} of 6" for step in range(1, 7)),
     ),
-    Order(
+    DemoJob(
         name="squares",
         user=1,
         body='echo "task $SLURM_ARRAY_TASK_ID: $((SLURM_ARRAY_TASK_ID * SLURM_ARRAY_TASK_ID))"\nsleep 1\n',
-        job={"array": "1-20", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB},
+        options={"array": "1-20", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB},
         lines=("task {task}: {square}",),
         tasks=tuple(range(1, 21)),
     ),
-    Order(
+    DemoJob(
         name="two-nodes",
         user=0,
         body='echo "nodes: $SLURM_JOB_NUM_NODES"\n'
         "srun --ntasks=2 --ntasks-per-node=1 sh -c 'echo \"rank $SLURM_PROCID\"' | sort\n",
-        job={"nodes": "2", "tasks": 2, "tasks_per_node": 1, "cpus_per_task": 2, "memory_per_cpu": 4 * GIB},
+        options={"nodes": "2", "tasks": 2, "tasks_per_node": 1, "cpus_per_task": 2, "memory_per_cpu": 4 * GIB},
         lines=("nodes: 2", "rank 0", "rank 1"),
     ),
     *(
-        Order(
+        DemoJob(
             name=f"{family}-family",
             user=1,
             body=f'echo "{family}: $SLURM_CPUS_ON_NODE cpus"\nsleep 1\n',
-            job={"cpus_per_task": 4, "memory_per_cpu": gib * GIB},
+            options={"cpus_per_task": 4, "memory_per_cpu": gib * GIB},
             lines=(f"{family}: 4 cpus",),
         )
         for family, gib in (("compute", 2), ("general", 4), ("memory", 8))

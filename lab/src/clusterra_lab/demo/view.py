@@ -1,4 +1,4 @@
-"""The demo on the terminal: a live table of jobs, workers and stage times; plain lines where there is no terminal."""
+"""Shows the demo: on a terminal a live table of jobs, workers and stage times, elsewhere plain lines."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -21,19 +21,19 @@ _PICTURE_COLUMNS = 132
 
 
 class View:
-    """Shows boards, and keeps the last one for a picture."""
+    """Draws the board, and keeps the last one for `save`."""
 
     def __init__(self, draw: Callable[[Board], None]) -> None:
         self._draw = draw
         self._last: Board | None = None
 
     def show(self, board: Board) -> None:
-        """Show a board; to be called as often as something changes."""
+        """Draw the board; call this after every change."""
         self._last = board
         self._draw(board)
 
     def save(self, file: Path, report: Report) -> None:
-        """Write the last board and the last word as an SVG."""
+        """Write the last board and the summary as an SVG."""
         with Path(os.devnull).open("w") as nowhere:
             paper = Console(record=True, width=_PICTURE_COLUMNS, file=nowhere, force_terminal=True)
             if self._last is not None:
@@ -53,7 +53,7 @@ def view(console: Console) -> Iterator[View]:
 
 
 class _Lines:
-    """Prints what is new since the last call, for logs and CI."""
+    """Prints the changes since the last call, for logs and CI."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -64,16 +64,16 @@ class _Lines:
     def show(self, board: Board) -> None:
         if board.phase != self._phase:
             self._phase = board.phase
-            self._tell(board, board.phase)
+            self._print(board, board.phase)
         for run in board.runs:
             if self._states.get(run.job_id) != run.state:
                 self._states[run.job_id] = run.state
-                self._tell(board, f"job {run.job_id} ({run.order.name}) {run.state}")
+                self._print(board, f"job {run.job_id} ({run.job.name}) {run.state}")
         if board.observer.workers != self._workers:
             self._workers = board.observer.workers
-            self._tell(board, f"workers: {_workers(self._workers)}")
+            self._print(board, f"workers: {_workers(self._workers)}")
 
-    def _tell(self, board: Board, line: str) -> None:
+    def _print(self, board: Board, line: str) -> None:
         self._console.print(f"{(now() - board.began).total_seconds():7.2f} s  {line}", highlight=False)
 
 
@@ -84,7 +84,10 @@ def _workers(workers: dict[str, int] | None) -> str:
 
 
 def _rows(runs: list[Run]) -> Iterator[tuple[str, Run, list[Run]]]:
-    """One row a job; an array's tasks share one, with the first task that has moved standing for its times."""
+    """One row per job: its id, the run whose times are shown, and all its runs.
+
+    The tasks of an array share a row, with the times of the first task that has reached a stage.
+    """
     jobs: dict[str, list[Run]] = {}
     for run in runs:
         jobs.setdefault(run.submitted.job_id, []).append(run)
@@ -108,7 +111,7 @@ def _table(board: Board) -> Table:
         )
         times = (shown.stages.get(stage) for stage in STAGES[1:])
         cells = ("·" if time is None else f"{time:.2f}" for time in times)
-        table.add_row(job_id, shown.order.name, shown.user.profile.name, state, *cells)
+        table.add_row(job_id, shown.job.name, shown.user.profile.name, state, *cells)
     return table
 
 
@@ -122,7 +125,7 @@ def _screen(board: Board) -> RenderableType:
 
 
 def summary(report: Report) -> RenderableType:
-    """The last word of the demo."""
+    """The result in one line, with the problems below it."""
     workers = report.workers
     line = (
         f"{len(report.jobs)} runs, workers {workers['before']} → {workers['peak']} → {workers['after']}, "

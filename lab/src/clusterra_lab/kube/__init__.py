@@ -1,1 +1,1 @@
-"""Kubernetes on this machine: control plane, real and fake nodes, a customer's edge."""
+"""Kubernetes on this machine: its programs, a control plane, real and fake nodes, and a customer's edge."""

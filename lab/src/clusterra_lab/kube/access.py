@@ -1,4 +1,4 @@
-"""A running Kubernetes, as its administrator uses it."""
+"""Administrator's access to a running Kubernetes, through kubectl."""
 
 import asyncio
 import json
@@ -14,25 +14,25 @@ _TOKEN_HOURS = 24
 
 
 class KubectlFailed(LabProblem):
-    """kubectl ended with an error; the text carries what it said."""
+    """kubectl ended with an error; the text has its standard error."""
 
 
 @dataclass(frozen=True)
 class Kubernetes:
-    """An API server and the right to do everything there."""
+    """An API server and the administrator's credentials for it."""
 
     url: str
     kubeconfig: Path
-    """Of an administrator, mode 0600."""
+    """The administrator's kubeconfig, mode 0600."""
     directory: Path
-    """Where the lab keeps what belongs to this Kubernetes."""
+    """The lab's folder for the files of this Kubernetes."""
     programs: Path
     """The folder with kubectl."""
 
     async def kubectl(self, *argv: str, input: str | None = None) -> str:  # noqa: A002 - as subprocess calls it
-        """Run kubectl with `input` on its standard input; what it wrote. Raises KubectlFailed with what it complained.
+        """Run kubectl with `input` on its standard input and return its standard output. Raises KubectlFailed.
 
-        As the administrator, unless `argv` has another `--kubeconfig`.
+        kubectl acts as the administrator, unless `argv` has another `--kubeconfig`.
         """
         process = await asyncio.create_subprocess_exec(
             self.programs / "kubectl",
@@ -54,7 +54,7 @@ class Kubernetes:
         return output.decode()
 
     async def service_account(self, namespace: str, name: str) -> Path:
-        """A kubeconfig with a new token of an existing ServiceAccount, good for a day. Raises KubectlFailed."""
+        """Write a kubeconfig with a new token of an existing ServiceAccount, valid for a day. Raises KubectlFailed."""
         token = await self.kubectl("create", "token", name, f"--namespace={namespace}", f"--duration={_TOKEN_HOURS}h")
         config = json.loads(await self.kubectl("config", "view", "--raw", "--minify", "--flatten", "--output=json"))
         for entry in config["users"]:

@@ -1,4 +1,4 @@
-"""The programs of Kubernetes: those of $KUBEBUILDER_ASSETS, else built once for all labs of this user, in the cache."""
+"""Provides the Kubernetes programs: from $KUBEBUILDER_ASSETS, else built once into the cache that all labs share."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from clusterra_lab.kube.build_step import BinariesNotBuilt
 from clusterra_lab.kube.debian_package import RUNC
 from clusterra_lab.kube.go_build import ETCD, KUBERNETES, KWOK, NODE
 from clusterra_lab.machine.cache import cache_dir
-from clusterra_lab.machine.file_lock import alone
+from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.progress import Progress, silent
 
 __all__ = [
@@ -27,22 +27,22 @@ __all__ = [
 ]
 
 GIVEN = "KUBEBUILDER_ASSETS"
-"""Environment variable, as controller-runtime's envtest has it: a folder with the programs."""
+"""Environment variable with a folder of the programs; the name is that of controller-runtime's envtest."""
 
 CONTROL_PLANE = ("etcd", "kubectl", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-"""What `control_plane` runs."""
+"""The programs that `control_plane` runs."""
 
 BINARIES = (*CONTROL_PLANE, "kwok")
-"""And the fake nodes."""
+"""The programs of the control plane and of the fake nodes."""
 
 NODE_BINARIES = ("kubelet", "runc", *NODE.programs)
-"""What a real node runs."""
+"""The programs that a real node runs."""
 
 _WAIT_SECONDS = 2400.0
 
 
 class _Source(Protocol):
-    """Where programs come from."""
+    """Builds or downloads programs."""
 
     @property
     def name(self) -> str: ...
@@ -60,21 +60,25 @@ _NODE_SOURCES: tuple[_Source, ...] = (KUBERNETES, RUNC, NODE)
 
 
 async def ensure_binaries(progress: Progress = silent, *, names: Collection[str] = BINARIES) -> Path:
-    """A folder that holds at least the programs of these names, out of BINARIES.
+    """Return a folder that has at least the programs `names`, each one of BINARIES.
 
-    That of $KUBEBUILDER_ASSETS when it has them all. Else what is missing in the cache is made, by Go: eleven minutes
-    for all on two cores, one when Go still has them in its own cache. Raises BinariesNotBuilt.
+    This is the folder in $KUBEBUILDER_ASSETS when it has all of them. Otherwise the programs that the cache lacks are
+    built with Go: eleven minutes for all of them on two cores, one minute with a filled Go build cache. Raises
+    BinariesNotBuilt.
     """
     return _given(names) or await _ensure(_SOURCES, names, progress)
 
 
 async def ensure_node_binaries(progress: Progress = silent) -> Path:
-    """The same for the NODE_BINARIES: about two minutes after those of the control plane. Raises BinariesNotBuilt."""
+    """Return a folder that has the NODE_BINARIES.
+
+    Building them takes about two minutes once those of the control plane are built. Raises BinariesNotBuilt.
+    """
     return _given(NODE_BINARIES) or await _ensure(_NODE_SOURCES, NODE_BINARIES, progress)
 
 
 def can_have_binaries(names: Collection[str] = BINARIES) -> bool:
-    """Whether `ensure_binaries` has them, or what it takes to make them."""
+    """Whether `ensure_binaries` can return these programs: they exist, or this machine can build them."""
     if _given(names) is not None:
         return True
     sources = {name: _source(_SOURCES, name) for name in names}
@@ -83,7 +87,7 @@ def can_have_binaries(names: Collection[str] = BINARIES) -> bool:
 
 def _given(names: Collection[str]) -> Path | None:
     given = os.environ.get(GIVEN)
-    # The ecosystem's own archives have no controller manager and no kwok.
+    # The archives published for envtest have no controller manager and no kwok.
     return Path(given).resolve() if given and all(_is_program(Path(given) / name) for name in names) else None
 
 
@@ -92,7 +96,10 @@ def _is_program(path: Path) -> bool:
 
 
 def _folder(*sources: _Source) -> Path:
-    """Of one source, so that a new recipe leaves the programs of the others; or where those of several are together."""
+    """The cache folder of one source, or the folder that joins the programs of several sources.
+
+    Each source has its own folder, so that a new recipe does not rebuild the programs of the others.
+    """
     recipe = b"\0".join(source.recipe for source in sources)
     name = sources[0].name if len(sources) == 1 else "all"
     return cache_dir() / f"kube-{name}-{hashlib.sha256(recipe).hexdigest()[:12]}"
@@ -109,7 +116,7 @@ async def _ensure(sources: Collection[_Source], names: Collection[str], progress
             made = await _made(_source(sources, name), name, progress)
             together.mkdir(exist_ok=True)
             with suppress(FileExistsError):
-                # Another lab may just have done the same.
+                # Another lab may have linked it just now.
                 (together / name).hardlink_to(made)
     return together
 
@@ -118,17 +125,17 @@ async def _made(source: _Source, name: str, progress: Progress) -> Path:
     folder = _folder(source)
     if not _is_program(folder / name):
         lock = folder.with_suffix(".lock")
-        async with alone(lock, seconds=_WAIT_SECONDS, what="the build of Kubernetes", progress=progress):
-            # The other builder may have made it while we waited.
+        async with exclusive_lock(lock, seconds=_WAIT_SECONDS, what="the build of Kubernetes", progress=progress):
+            # Another lab may have built it while this one waited for the lock.
             if not _is_program(folder / name):
-                progress(f"{name} for Kubernetes (up to some minutes, once)")
+                progress(f"building {name} for Kubernetes (up to a few minutes, once)")
                 await _make(source, name, folder)
     return folder / name
 
 
 async def _make(source: _Source, name: str, folder: Path) -> None:
     workshop = folder.with_suffix(".building")
-    # Only a builder that was killed leaves one, and we hold its lock.
+    # An existing folder was left by a builder that was killed: this process holds the lock.
     shutil.rmtree(workshop, ignore_errors=True)
     workshop.mkdir()
     try:

@@ -1,4 +1,4 @@
-"""Certificates of one run of Kubernetes: an authority whose key is known to nobody else, and what it signs."""
+"""Certificates for one run of Kubernetes: authorities whose keys stay in memory, and the certificates they sign."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority of its own."""
+    """A certificate authority."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate = certificate
@@ -36,7 +36,7 @@ class Authority:
 
     @classmethod
     def new(cls, common_name: str) -> Self:
-        """With a new key."""
+        """Make an authority with a new key."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(common_name, None)
         usage = _usage(key_cert_sign=True, crl_sign=True)
@@ -52,15 +52,15 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """What whoever trusts it needs, PEM."""
+        """The authority's own certificate, PEM; clients need it to trust what it signs."""
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def client(self, user: str, group: str | None = None) -> Pair:
-        """For a client: Kubernetes takes the common name as the user and the organisation as the group."""
+        """Sign a client certificate: Kubernetes takes the common name as the user, the organisation as the group."""
         return self._issue(_name(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, ())
 
     def server(self, common_name: str, hosts: Sequence[str]) -> Pair:
-        """For a server under these names and IP addresses."""
+        """Sign a server certificate for these host names and IP addresses."""
         return self._issue(_name(common_name, None), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
 
     def _issue(self, name: x509.Name, purpose: x509.ObjectIdentifier, hosts: Sequence[str]) -> Pair:
@@ -81,7 +81,7 @@ class Authority:
 
 
 def signing_keys() -> tuple[str, str]:
-    """A new private key for the tokens of ServiceAccounts, and its public key, both PEM."""
+    """Make a private key to sign the tokens of ServiceAccounts; returns it and its public key, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     return _private(key), key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 

@@ -1,4 +1,4 @@
-"""The processes of a control plane: where each listens, what it reads, and its command line."""
+"""The processes of a control plane: their ports, files and command lines."""
 
 import shutil
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from clusterra_lab.machine.secret_file import write_secret
 
 HOST = "127.0.0.1"
 NODE_GRACE_SECONDS = 120
-"""How long a node may be silent until it counts as lost. KWOK is late by more than ten seconds on a busy machine, and
-never makes the pods of a node ready again that was lost."""
+"""Seconds without a heartbeat after which a node counts as lost. On a busy machine KWOK is late by more than ten
+seconds, and it never makes the pods of a lost node ready again."""
 
 _UNTHROTTLED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
-"""By default the controllers make twenty pods a second."""
+"""Client limits of the controllers and the scheduler. The default allows twenty pods a second."""
 
 _SERVICES = "10.96.0.0/16"
 _API_SERVER_NAMES = (HOST, "10.96.0.1", "localhost", "kubernetes.default.svc", "kubernetes.default", "kubernetes")
@@ -35,12 +35,12 @@ _CONTROLLERS = (
     "serviceaccount-token-controller",
     "taint-eviction-controller",
 )
-"""Those that a lab needs: each takes memory, and time at the start."""
+"""The controllers that a lab needs. Each one costs memory and start time."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Of 127.0.0.1."""
+    """The ports of a control plane on 127.0.0.1."""
 
     api_server: int
     etcd: int
@@ -50,7 +50,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Components:
-    """The command lines of one control plane; they name files that `prepare` writes."""
+    """The command lines of one control plane; the files in them are written by `prepare`."""
 
     programs: Path
     directory: Path
@@ -58,18 +58,19 @@ class Components:
 
     @property
     def url(self) -> str:
-        """Of the API server."""
+        """The URL of the API server."""
         return f"https://{HOST}:{self.ports.api_server}"
 
     @property
     def kubeconfig(self) -> Path:
-        """Of the administrator."""
+        """The administrator's kubeconfig."""
         return self.directory / "admin.kubeconfig"
 
     def prepare(self) -> Authority:
-        """Forget the state of earlier runs, and write new certificates and keys; returns whom the API server trusts.
+        """Remove the state of earlier runs, write new certificates and keys, and return the API server's authority.
 
-        No key of an authority is written. etcd has one of its own: whoever may talk to it may do everything.
+        The keys of the authorities are not written. etcd has an authority of its own, because its clients may do
+        everything.
         """
         shutil.rmtree(self._state, ignore_errors=True)
         authority, of_etcd = Authority.new("kubernetes"), Authority.new("etcd")
@@ -90,7 +91,7 @@ class Components:
         return authority
 
     def etcd(self) -> Sequence[str]:
-        """Never waits for the disk: its state is worth nothing after the run."""
+        """Command line of etcd, without fsync: nothing needs its state after the run."""
         clients, peers = f"https://{HOST}:{self.ports.etcd}", f"https://{HOST}:{self.ports.etcd_peer}"
         return (
             str(self.programs / "etcd"),
@@ -111,13 +112,13 @@ class Components:
                 )
             ),
             "--unsafe-no-fsync",
-            # Its gateway would call it with the certificate of a server, and log that it is refused.
+            # The gateway would call etcd with a server certificate and log each rejection.
             "--enable-grpc-gateway=false",
             "--log-level=warn",
         )
 
     def api_server(self) -> Sequence[str]:
-        """With the admission plugins that are on by default, which enforce PodSecurity's labels and quotas."""
+        """Command line of the API server, with the default admission plugins, which enforce PodSecurity and quotas."""
         return (
             str(self.programs / "kube-apiserver"),
             f"--bind-address={HOST}",
@@ -130,7 +131,7 @@ class Components:
             f"--etcd-cafile={self._file('etcd-authority.crt')}",
             f"--etcd-certfile={self._file('etcd-client.crt')}",
             f"--etcd-keyfile={self._file('etcd-client.key')}",
-            # Controllers that stream their lists were seen to hear nothing for minutes after an API server's restart.
+            # With WatchList, controllers sometimes received nothing for minutes after an API server's restart.
             "--feature-gates=WatchList=false",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
@@ -149,7 +150,10 @@ class Components:
         )
 
     def controller_manager(self) -> Sequence[str]:
-        """As the administrator: with credentials for each controller it starts five seconds later. Listens nowhere."""
+        """Command line of the controller manager, without a port.
+
+        It acts as the administrator: with separate credentials for each controller it starts five seconds later.
+        """
         return (
             str(self.programs / "kube-controller-manager"),
             "--secure-port=0",
@@ -164,7 +168,7 @@ class Components:
         )
 
     def scheduler(self) -> Sequence[str]:
-        """Its port is for `/readyz`."""
+        """Command line of the scheduler; its port serves `/readyz`."""
         return (
             str(self.programs / "kube-scheduler"),
             f"--bind-address={HOST}",

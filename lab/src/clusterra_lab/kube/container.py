@@ -1,4 +1,4 @@
-"""Kubernetes in a container: K3s, for machines that have a container engine but neither Go nor Debian's packages."""
+"""Kubernetes in a container: K3s, for machines with a container engine but without Go and Debian packages."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,14 +15,14 @@ _START_SECONDS = 120.0
 
 @asynccontextmanager
 async def kube_container(directory: Path, programs: Path) -> AsyncIterator[Kubernetes]:
-    """One K3s with one node until the block ends; `programs` has kubectl. Raises NoContainerEngine, TimeoutError."""
+    """Run K3s with one node until the block ends; `programs` has kubectl. Raises NoContainerEngine, TimeoutError."""
     port = kept_port(directory / "port")
     output = directory / "k3s"
     output.mkdir(parents=True, exist_ok=True)
     kubeconfig = output / "kubeconfig"
     image = Image(
         _IMAGE,
-        # The same port inside, so that the kubeconfig which K3s writes is right outside.
+        # The same port inside and outside, so that the kubeconfig that K3s writes works outside.
         ports={port: port},
         environment={"K3S_KUBECONFIG_OUTPUT": "/output/kubeconfig", "K3S_KUBECONFIG_MODE": "600"},
         volumes={output: "/output"},

@@ -1,7 +1,7 @@
-"""The control plane of Kubernetes on loopback, as processes of this machine.
+"""A Kubernetes control plane on loopback, as processes of this machine.
 
-It has no node, so that pods stay pending: `kube_nodes` and `kube_node` add some. All of it ends with the block, or with
-the process that holds it.
+It has no node, so pods stay pending until `fake_nodes` or `node` adds nodes. All its processes end with the block, or
+with the process that runs the block.
 """
 
 import ssl
@@ -25,17 +25,17 @@ _STOP_SECONDS = 10.0
 
 
 class Component:
-    """A process of the control plane; it can be started again."""
+    """A process of the control plane, which can be started again."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
     async def again(self) -> None:
-        """After its end, the same once more."""
+        """Start the same command again; the process must have ended."""
         self.process = await self.process.again()
 
     async def answers(self, url: str, trust: ssl.SSLContext) -> None:
-        """Wait until a GET of `url` is answered with 200. Raises ProcessDied, TimeoutError."""
+        """Wait until a GET of `url` returns 200. Raises ProcessDied, TimeoutError."""
         async with aiohttp.ClientSession() as http:
 
             async def ok() -> bool:
@@ -48,39 +48,39 @@ class Component:
             await until(ok, seconds=_START_SECONDS, what=self.process.name, process=self.process)
 
     async def stop(self) -> None:
-        """SIGTERM, and after ten seconds SIGKILL."""
+        """Send SIGTERM, and SIGKILL after ten seconds."""
         await self.process.stop(_STOP_SECONDS)
 
 
 @dataclass(frozen=True)
 class ControlPlane(Kubernetes):
-    """A Kubernetes whose API server may be killed, and to which nodes can be added."""
+    """A Kubernetes whose API server can be killed, and to which nodes can be added."""
 
     authority: Authority
-    """Whose clients its API server trusts."""
+    """The authority that signs the client certificates which the API server accepts."""
     _api_server: Component
 
     async def kill_api_server(self) -> None:
-        """SIGKILL it and wait for its end."""
+        """Send SIGKILL to the API server and wait for its end."""
         self._api_server.process.kill()
         await self._api_server.process.wait()
 
     async def start_api_server(self) -> None:
-        """After its end: start it again on the same port and wait for /readyz. Raises ProcessDied, TimeoutError."""
+        """Start the ended API server on the same port and wait for /readyz. Raises ProcessDied, TimeoutError."""
         await self._api_server.again()
         await self._api_server.answers(f"{self.url}/readyz", _trust(self.authority))
 
 
 @asynccontextmanager
 async def control_plane(directory: Path, *, progress: Progress = silent) -> AsyncIterator[ControlPlane]:
-    """etcd, kube-apiserver with RBAC, kube-controller-manager and kube-scheduler until the block ends.
+    """Run etcd, kube-apiserver with RBAC, kube-controller-manager and kube-scheduler until the block ends.
 
-    A new, empty cluster each time, ready after some seconds; `directory` gets its certificates, state and logs.
+    The cluster is new and empty and takes some seconds to start. `directory` gets its certificates, state and logs.
     Raises BinariesNotBuilt, NoPortsLeft, ProcessDied, TimeoutError.
     """
     directory = directory.resolve()
     programs = await ensure_binaries(progress, names=CONTROL_PLANE)
-    progress("the control plane of Kubernetes")
+    progress("starting the Kubernetes control plane")
     async with AsyncExitStack() as stack:
         ports = Ports(*stack.enter_context(reserved_ports(4)))
         components = Components(programs, directory, ports)
@@ -108,7 +108,7 @@ async def control_plane(directory: Path, *, progress: Progress = silent) -> Asyn
 
 
 async def _has_default_account(plane: ControlPlane) -> bool:
-    """Pods need it, and it is the last that a new cluster gets."""
+    """Whether the default ServiceAccount exists: pods need it, and it is created last in a new cluster."""
     try:
         await plane.kubectl("get", "serviceaccount", "default", "--namespace=default")
     except KubectlFailed:

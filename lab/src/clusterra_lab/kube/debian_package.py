@@ -1,4 +1,4 @@
-"""Programs out of Debian packages, unpacked and not installed."""
+"""Takes programs out of Debian packages, without installing the packages."""
 
 import shutil
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class DebianPackage:
-    """A package of this machine's Debian, whichever version it has; what it depends on is not fetched."""
+    """A package of this machine's Debian release, in the version there, without its dependencies."""
 
     name: str
     programs: Mapping[str, str]
@@ -20,7 +20,7 @@ class DebianPackage:
 
     @property
     def recipe(self) -> bytes:
-        """Equal recipes make programs that are as good as equal."""
+        """Cache key: packages with equal recipes yield equivalent programs."""
         return repr((self.name, self.programs)).encode()
 
     @property
@@ -29,16 +29,16 @@ class DebianPackage:
         return shutil.which("apt-get", path=_PATH) is not None
 
     async def make(self, program: str, workshop: Path, *, log: Path) -> Path:
-        """Fetch the package by apt, as it is configured here, into an empty folder. Raises BinariesNotBuilt."""
+        """Download the package with this machine's apt into an empty folder. Raises BinariesNotBuilt."""
         if not self.possible:
             raise BinariesNotBuilt(
                 f"{program} comes from the Debian package {self.name}, and this machine has no apt-get: put it into "
-                "one folder with the programs of Kubernetes and name that in KUBEBUILDER_ASSETS"
+                "a folder with the Kubernetes programs, and name that folder in KUBEBUILDER_ASSETS"
             )
         try:
             await self._download(workshop, log)
         except BinariesNotBuilt:
-            # A fresh machine may never have read its package lists.
+            # A new machine may not have downloaded its package lists yet.
             await _run(["apt-get", "--quiet", "update"], workshop, log)
             await self._download(workshop, log)
         for archive in workshop.glob("*.deb"):
@@ -51,7 +51,7 @@ class DebianPackage:
 
 async def _run(argv: list[str], workshop: Path, log: Path) -> None:
     environment = {"PATH": _PATH, "LC_ALL": "C.UTF-8"}
-    hint = "It needs the Debian mirror that apt is configured for."
+    hint = "The build needs access to the Debian mirror that apt is configured for."
     await step(argv, log=log, cwd=workshop, env=environment, hint=hint)
 
 

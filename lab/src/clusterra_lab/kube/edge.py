@@ -1,4 +1,4 @@
-"""A customer's Kubernetes on this machine: one real node, and on it what k8s/edge has, as a site of its own."""
+"""A customer's Kubernetes on this machine: a control plane and one real node, with the manifests of k8s/edge."""
 
 import base64
 import json
@@ -22,40 +22,40 @@ AGENT = "edge-agent"
 
 @dataclass(frozen=True)
 class KubernetesEdge:
-    """An API server with one node, which has the image of the workers."""
+    """A control plane with one node, which has the worker image."""
 
     plane: ControlPlane
     node: RealNode
 
     @property
     def address(self) -> str:
-        """Of this machine, as pods reach it."""
+        """The address of this machine as pods reach it."""
         return self.node.address
 
     @property
     def one_host(self) -> bool:
-        """Each pod has folders of its own."""
+        """False: each pod has its own folders."""
         return False
 
     async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
-        """Apply k8s/edge for workers of this cluster; what its edge-agent must be told. Raises KubectlFailed."""
+        """Apply k8s/edge for workers of this cluster; returns the edge-agent's environment. Raises KubectlFailed."""
         folder = self.plane.directory / "site"
         folder.mkdir(exist_ok=True)
         (folder / "kustomization.yaml").write_text(json.dumps(_overlay(folder, slurm), indent=2))
         built = await self.plane.kubectl("kustomize", str(folder))
         apply = ("apply", "--server-side", "--validate=strict", "--filename=-")
-        await self.plane.kubectl(*apply, input=f"{built}\n---\n{json.dumps(_own(slurm))}")
+        await self.plane.kubectl(*apply, input=f"{built}\n---\n{json.dumps(_site_objects(slurm))}")
         return {
             "CLUSTERRA_SUBSTRATE": "kubernetes",
             "CLUSTERRA_KUBERNETES_NAMESPACE": NAMESPACE,
-            # The agent runs beside the node, with no more rights than its pod would have.
+            # The agent runs outside the node, with the same rights as its pod would have.
             "CLUSTERRA_KUBECONFIG": str(await self.plane.service_account(NAMESPACE, AGENT)),
         }
 
 
 @asynccontextmanager
 async def kubernetes_edge(directory: Path, *, progress: Progress = silent) -> AsyncIterator[KubernetesEdge]:
-    """Start it; nothing of it is left when the block ends.
+    """Run a KubernetesEdge until the block ends; nothing of it is left then.
 
     Needs root. Raises BinariesNotBuilt, NodeNotPossible, RootNotBuilt, ImageNotMade, KubectlFailed, ProcessDied,
     TimeoutError.
@@ -69,7 +69,11 @@ async def kubernetes_edge(directory: Path, *, progress: Progress = silent) -> As
 
 
 def _overlay(folder: Path, slurm: SlurmCluster) -> dict[str, Any]:
-    """What a site says of itself, and that one small node stands for all machines that Karpenter would buy."""
+    """The kustomization of this site.
+
+    It drops node selectors and Karpenter's objects and lowers the workers' requests, because one small node stands for
+    all machines that Karpenter would buy. It scales the edge-agent's Deployment to zero: the lab runs the agent itself.
+    """
     slurmd = [
         {"op": "remove", "path": "/spec/template/spec/nodeSelector"},
         {
@@ -78,7 +82,7 @@ def _overlay(folder: Path, slurm: SlurmCluster) -> dict[str, Any]:
             "value": {"requests": {"cpu": "10m", "memory": "32Mi"}},
         },
     ]
-    elsewhere = [{"op": "replace", "path": "/spec/replicas", "value": 0}]
+    no_agent = [{"op": "replace", "path": "/spec/replicas", "value": 0}]
     volume = [{"op": "add", "path": "/spec/volumeName", "value": "shared"}]
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -98,7 +102,7 @@ def _overlay(folder: Path, slurm: SlurmCluster) -> dict[str, Any]:
         "images": [{"name": "clusterra-slurmd", "newName": NAME, "newTag": TAG}],
         "patches": [
             {"target": {"kind": "Deployment", "name": "slurmd-.*"}, "patch": json.dumps(slurmd)},
-            {"target": {"kind": "Deployment", "name": AGENT}, "patch": json.dumps(elsewhere)},
+            {"target": {"kind": "Deployment", "name": AGENT}, "patch": json.dumps(no_agent)},
             {"target": {"kind": "PersistentVolumeClaim", "name": "shared"}, "patch": json.dumps(volume)},
             *({"target": {"kind": kind}, "patch": json.dumps(_deleted(kind))} for kind in ("NodePool", "EC2NodeClass")),
         ],
@@ -110,7 +114,7 @@ def _deleted(kind: str) -> dict[str, Any]:
 
 
 def shared_volume(folder: Path) -> dict[str, Any]:
-    """What the workers' claim is bound to, where a folder of the node stands for the site's file system."""
+    """A PersistentVolume for the workers' claim, on a folder of the node in place of the site's file system."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -125,8 +129,8 @@ def shared_volume(folder: Path) -> dict[str, Any]:
     }
 
 
-def _own(slurm: SlurmCluster) -> dict[str, Any]:
-    """What a site brings: its shared folder and its key."""
+def _site_objects(slurm: SlurmCluster) -> dict[str, Any]:
+    """The objects that a site adds to the manifests: its shared folder and its key."""
     key = {
         "apiVersion": "v1",
         "kind": "Secret",

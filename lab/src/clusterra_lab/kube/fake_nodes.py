@@ -1,10 +1,10 @@
-"""Fake nodes of Kubernetes for scale: KWOK says that their pods run, and nothing runs."""
+"""Fake Kubernetes nodes for tests at scale: KWOK reports their pods as running, and nothing runs."""
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
+from typing import TypedDict, Unpack
 
 from clusterra_lab.kube.binaries import ensure_binaries
 from clusterra_lab.kube.control_plane import ControlPlane
@@ -14,47 +14,50 @@ from clusterra_lab.machine.process import Process, start, until
 
 _STAGES = Path(__file__).parents[3] / "kube" / "stages.yaml"
 _GROUP = "lab.clusterra.dev/fake-nodes"
-"""Label: the prefix of the names, which says whose KWOK looks after the node."""
+"""Label with the prefix of the node's name; it selects the nodes that one KWOK manages."""
 
 _PODS_PER_NODE = 10_000
 _LEASE_SECONDS = 8
-"""KWOK renews four times as often, so within the time after which a silent node counts as lost."""
+"""KWOK renews a lease four times in this period, well within the time after which a node counts as lost."""
 _START_SECONDS = 60.0
 
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+class FakeNodes(TypedDict, total=False):
+    """Properties of a set of fake nodes."""
+
+    cpus: int
+    """64 by default."""
+    memory_gib: int
+    """512 by default."""
+    gpus: int
+    """Number of GPUs, offered like those of NVIDIA's device plugin; none by default."""
+    labels: Mapping[str, str]
+    taints: Sequence[str]
+    """Keys of taints, each with the value `true` and the effect `NoSchedule`."""
+    prefix: str
+    """Prefix of the names; `fake` by default."""
 
 
 class PrefixTaken(LabProblem):
-    """Two sets of fake nodes would have had the same names."""
+    """Two sets of fake nodes were given the same prefix, and so the same names."""
 
 
 @asynccontextmanager
-async def kwok_nodes(
-    plane: ControlPlane,
-    count: int,
-    *,
-    cpus: int = 64,
-    memory_gib: int = 512,
-    gpus: int = 0,
-    labels: Mapping[str, str] = NO_LABELS,
-    taints: Sequence[str] = (),
-    prefix: str = "fake",
-) -> AsyncIterator[None]:
-    """`count` Ready nodes, `prefix`-0 and so on, each with `labels`, until the block ends; pods on them run at once.
+async def kwok_nodes(plane: ControlPlane, count: int, **properties: Unpack[FakeNodes]) -> AsyncIterator[None]:
+    """Add `count` Ready nodes, `prefix`-0 and so on, until the block ends; pods on them run immediately.
 
-    `gpus` are offered as NVIDIA's device plugin does; `taints` are keys, each with the value `true` and `NoSchedule`.
-    Several may be open for one plane, with different prefixes. At the end their pods are deleted, and the nodes: the
-    API server has to answer then. Raises PrefixTaken, BinariesNotBuilt, KubectlFailed, ProcessDied, TimeoutError.
+    One plane can have several sets, with different prefixes. At the end the pods on the nodes and the nodes are
+    deleted, for which the API server must be running. Raises PrefixTaken, BinariesNotBuilt, KubectlFailed, ProcessDied,
+    TimeoutError.
     """
     programs = await ensure_binaries(names=["kwok"])
+    prefix = properties.get("prefix", "fake")
     selector = f"{_GROUP}={prefix}"
     if await plane.kubectl("get", "nodes", f"--selector={selector}", "--output=name"):
-        raise PrefixTaken(f"there are fake nodes '{prefix}-...' in this Kubernetes: give these another prefix")
-    resources = {"cpu": str(cpus), "memory": f"{memory_gib}Gi", "pods": str(_PODS_PER_NODE)}
-    if gpus:
-        resources["nvidia.com/gpu"] = str(gpus)
-    names = [f"{prefix}-{number}" for number in range(count)]
-    nodes = [_node(name, resources, {**labels, _GROUP: prefix}, taints) for name in names]
+        raise PrefixTaken(f"fake nodes '{prefix}-...' already exist in this Kubernetes: choose another prefix")
+    labels = {**properties.get("labels", {}), _GROUP: prefix}
+    taints = properties.get("taints", ())
+    nodes = [_node(f"{prefix}-{number}", _resources(properties), labels, taints) for number in range(count)]
     kwok = await start(
         f"kwok-{prefix}",
         [
@@ -76,6 +79,12 @@ async def kwok_nodes(
             await remove_nodes(plane, selector, kwok)
         finally:
             await kwok.stop()
+
+
+def _resources(properties: FakeNodes) -> dict[str, str]:
+    cpus, memory_gib, gpus = properties.get("cpus", 64), properties.get("memory_gib", 512), properties.get("gpus", 0)
+    resources = {"cpu": str(cpus), "memory": f"{memory_gib}Gi", "pods": str(_PODS_PER_NODE)}
+    return resources | {"nvidia.com/gpu": str(gpus)} if gpus else resources
 
 
 def _node(

@@ -1,4 +1,4 @@
-"""Programs built from Go modules, each module pinned by a go.mod and a go.sum in `lab/kube`."""
+"""Builds programs from Go modules, each pinned by a go.mod and a go.sum in `lab/kube`."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ _ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvc
 
 @dataclass(frozen=True)
 class GoModule:
-    """A folder of `lab/kube`, and the programs that it pins."""
+    """A folder of `lab/kube` and the programs built from it."""
 
     name: str
     programs: Mapping[str, str]
-    """Program -> the package that it is built from."""
+    """Program -> its Go package."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Go variable -> what the linker sets it to."""
+    """Go variable -> the value that the linker sets."""
 
     @property
     def recipe(self) -> bytes:
-        """Equal recipes make equal programs, with one Go compiler."""
+        """Cache key: with one Go compiler, equal recipes yield equal programs."""
         sources = sorted([*self._folder.glob("go.*"), *self._folder.rglob("*.go")])
         pins = b"\0".join(source.read_bytes() for source in sources)
         return pins + repr((self.programs, self._linker_flags, _ENVIRONMENT)).encode()
@@ -37,8 +37,8 @@ class GoModule:
         """Build one program into an empty folder. Raises BinariesNotBuilt."""
         if not self.possible:
             raise BinariesNotBuilt(
-                f"{program} is built from its Go module, and this machine has no 'go': install the Go of "
-                f"{self._folder / 'go.mod'} or a newer one, or name a folder with the programs of Kubernetes in "
+                f"{program} is built from its Go module, and this machine has no 'go': install the Go version of "
+                f"{self._folder / 'go.mod'} or a newer one, or name a folder with the Kubernetes programs in "
                 "KUBEBUILDER_ASSETS"
             )
         target = workshop / program
@@ -47,7 +47,7 @@ class GoModule:
             log=log,
             cwd=self._folder,
             env=_ENVIRONMENT,
-            hint="It needs the module proxy that Go is configured for (go env GOPROXY).",
+            hint="The build needs access to the module proxy that Go is configured for (go env GOPROXY).",
         )
         return target
 
@@ -82,4 +82,4 @@ NODE = GoModule(
         "pause": "./pause",
     },
 )
-"""containerd, the plugins of the pods' network, and a first process for sandboxes of our own."""
+"""containerd, the CNI plugins, and the lab's own first process for pod sandboxes."""

@@ -1,4 +1,4 @@
-"""Images without a container engine, as `docker save` writes them and containerd imports them."""
+"""Writes container images without a container engine, in the format of `docker save`, which containerd imports."""
 
 import hashlib
 import io
@@ -16,13 +16,14 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class ImageNotMade(LabProblem):
-    """The files of an image could not be read; the text says why."""
+    """The files for an image could not be read; the text says why."""
 
 
 def write_image(archive: Path, name: str, files: Mapping[str, Path], command: Sequence[str]) -> None:
-    """Put an image for this machine's architecture into a tar file: `files` are path inside -> file here.
+    """Write an image for this machine's architecture to the tar file `archive`.
 
-    The files are root's and executable by all; `command` is what a container runs.
+    `files` maps paths in the image to files of this machine. In the image, root owns them and everybody may execute
+    them. A container of the image runs `command`.
     """
     with TemporaryDirectory() as folder:
         _write(archive, name, [_layer(Path(folder), files)], command)
@@ -31,9 +32,10 @@ def write_image(archive: Path, name: str, files: Mapping[str, Path], command: Se
 async def write_root_image(
     archive: Path, name: str, root: Path, files: Mapping[str, Path], command: Sequence[str], *, without: Sequence[str]
 ) -> None:
-    """The same over a whole root file system, with its owners and modes, but for the paths `without` (tar's patterns).
+    """Write an image of the root file system `root`, with its owners and modes, and of `files` on top of it.
 
-    Takes as long as some hundred megabytes take to be written twice. Raises ImageNotMade.
+    Paths that match `without` (patterns of tar) are left out. The function writes some hundred megabytes twice. Raises
+    ImageNotMade.
     """
     with TemporaryDirectory(dir=archive.parent) as workshop:
         folder = Path(workshop)
@@ -42,7 +44,7 @@ async def write_root_image(
         argv += [*(f"--exclude=./{path}" for path in without), "."]
         packed = await run("tar", argv, log=folder / "tar.log")
         if packed.exit_code != 0:
-            raise ImageNotMade(f"{root} cannot be packed: {packed.tail()}")
+            raise ImageNotMade(f"tar could not pack {root}: {packed.tail()}")
         _write(archive, name, [layer, _layer(folder, files)], command)
 
 

@@ -1,4 +1,4 @@
-"""Kubeconfig files, which kubectl, the clients and the components of Kubernetes read."""
+"""Writes kubeconfig files for kubectl, clients and components of Kubernetes."""
 
 import base64
 import json
@@ -10,21 +10,21 @@ from clusterra_lab.machine.secret_file import write_secret
 _NAME = "lab"
 
 type User = dict[str, str]
-"""The `user` of a kubeconfig: who its bearer is."""
+"""The `user` entry of a kubeconfig: the credentials."""
 
 
 def certificate_user(pair: Pair) -> User:
-    """Whoever the certificate names."""
+    """The user entry with a client certificate."""
     return {"client-certificate-data": _base64(pair.certificate), "client-key-data": _base64(pair.key)}
 
 
 def token_user(token: str) -> User:
-    """Whoever the bearer token belongs to."""
+    """The user entry with a bearer token."""
     return {"token": token}
 
 
 def write_kubeconfig(path: Path, *, url: str, authority: str, user: User) -> Path:
-    """Put a kubeconfig with mode 0600 there, for the API server at `url` that the `authority` (PEM) has signed."""
+    """Write a kubeconfig with mode 0600 for the API server at `url`, whose certificate `authority` (PEM) signed."""
     cluster = {"server": url, "certificate-authority-data": _base64(authority)}
     config = {
         "apiVersion": "v1",

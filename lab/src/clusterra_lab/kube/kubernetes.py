@@ -1,4 +1,4 @@
-"""A Kubernetes: that of CLUSTERRA_KUBECONFIG, else an own control plane, else one in a container."""
+"""Provides a Kubernetes: from CLUSTERRA_KUBECONFIG, else a control plane of processes, else one in a container."""
 
 import os
 import shutil
@@ -18,36 +18,38 @@ from clusterra_lab.machine.progress import Progress, silent
 __all__ = ["GIVEN", "ControlPlane", "KubectlFailed", "Kubernetes", "NoKubeconfig", "control_plane", "kubernetes"]
 
 GIVEN = "CLUSTERRA_KUBECONFIG"
-"""Environment variable: the kubeconfig of an administrator of a running Kubernetes."""
+"""Environment variable with an administrator's kubeconfig of a running Kubernetes."""
 
 
 class NoKubeconfig(LabProblem):
-    """A kubeconfig was given, and there is none."""
+    """CLUSTERRA_KUBECONFIG names a file that does not exist."""
 
 
 @asynccontextmanager
 async def kubernetes(directory: Path, *, progress: Progress = silent) -> AsyncIterator[Kubernetes]:
-    """An API server until the block ends; a given one keeps running, and what was made in it stays.
+    """Provide an API server until the block ends; one from the environment keeps running and keeps its objects.
 
-    Raises NoKubeconfig, KubectlFailed, BinariesNotBuilt, and what `control_plane` and `kube_container` raise.
+    Raises NoKubeconfig, KubectlFailed, BinariesNotBuilt, and the errors of `control_plane` and `kube_container`.
     """
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     if given := os.environ.get(GIVEN):
-        progress("the given Kubernetes")
+        progress(f"using the Kubernetes of {GIVEN}")
         yield await _given(Path(given).resolve(), directory, await _kubectl_folder(progress))
     elif can_have_binaries(CONTROL_PLANE) or not await engine_answers():
         async with control_plane(directory, progress=progress) as plane:
             yield plane
     else:
-        progress("Kubernetes in a container")
+        progress("starting Kubernetes in a container")
         async with kube_container(directory, await _kubectl_folder(progress)) as contained:
             yield contained
 
 
 async def _given(kubeconfig: Path, directory: Path, programs: Path) -> Kubernetes:
     if not kubeconfig.is_file():
-        raise NoKubeconfig(f"{GIVEN}={kubeconfig} is no file: name a kubeconfig, or unset it for an own Kubernetes")
+        raise NoKubeconfig(
+            f"{GIVEN}={kubeconfig} is not a file: name a kubeconfig, or unset {GIVEN} to have a Kubernetes started"
+        )
     unknown = Kubernetes("", kubeconfig, directory, programs)
     url = await unknown.kubectl("config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}")
     await unknown.kubectl("get", "--raw=/readyz")
@@ -55,7 +57,7 @@ async def _given(kubeconfig: Path, directory: Path, programs: Path) -> Kubernete
 
 
 async def _kubectl_folder(progress: Progress) -> Path:
-    """Any kubectl will do for a Kubernetes of any version."""
+    """The folder of any kubectl: its version does not matter."""
     if found := shutil.which("kubectl"):
         return Path(found).parent
     return await ensure_binaries(progress, names=("kubectl",))

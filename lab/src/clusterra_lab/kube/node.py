@@ -1,7 +1,7 @@
-"""One real node of Kubernetes on this machine: kubelet, containerd and runc really run the pods.
+"""A real Kubernetes node on this machine: kubelet, containerd and runc run the pods.
 
-They live in private pid and mount namespaces and end with whoever holds the node, also when that is killed. Pods share
-the machine's network only when they ask for it (`hostNetwork`); there is no DNS, and no Service has an address.
+They run in private pid and mount namespaces, and end with the process that opened the node, even when that is killed.
+Pods share the machine's network only with `hostNetwork`. There is no DNS, and no Service has an address.
 """
 
 import os
@@ -18,13 +18,13 @@ from clusterra_lab.kube.binaries import ensure_node_binaries
 from clusterra_lab.kube.control_plane import ControlPlane
 from clusterra_lab.kube.image import write_image
 from clusterra_lab.kube.node_config import INSIDE, PAUSE_IMAGE, write_config
-from clusterra_lab.kube.node_number import NodeNotPossible, NodeNumber, remove_leftovers, taken_number
+from clusterra_lab.kube.node_number import NodeNotPossible, NodeNumber, remove_node_leftovers, reserved_node_number
 from clusterra_lab.kube.node_removal import remove_nodes
 from clusterra_lab.machine.debian_root import PRIVATE
 from clusterra_lab.machine.process import Process, run, start, until
 from clusterra_lab.machine.progress import Progress, silent
 
-__all__ = ["PAUSE_IMAGE", "NodeNotPossible", "RealNode", "real_node", "remove_leftovers"]
+__all__ = ["PAUSE_IMAGE", "NodeNotPossible", "RealNode", "real_node", "remove_node_leftovers"]
 
 _PROGRAMS = ("bash", "ip", "mount", "unshare")
 _READY_SECONDS = 60.0
@@ -38,7 +38,7 @@ mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
 umount merged
 "$1" --version
 """
-"""Fails where a container could not be made."""
+"""Script that fails on a machine that cannot run containers."""
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -48,11 +48,11 @@ class RealNode:
     """A node that is Ready."""
 
     name: str
-    """Of the Node, and the value of its label kubernetes.io/hostname."""
+    """Name of the Node, and value of its label kubernetes.io/hostname."""
     address: str
-    """Of kubelet, on this machine's loopback interface."""
+    """Address of kubelet, on this machine's loopback interface."""
     directory: Path
-    """With kubelet.log and containerd.log."""
+    """Folder with kubelet.log and containerd.log."""
 
 
 @asynccontextmanager
@@ -63,20 +63,21 @@ async def real_node(
     labels: Mapping[str, str] = NO_LABELS,
     progress: Progress = silent,
 ) -> AsyncIterator[RealNode]:
-    """A Ready node until the block ends. `images` are tar files of `docker save`, or of `write_image`.
+    """Add a Ready node until the block ends. `images` are tar files of `docker save` or of `write_image`.
 
-    Pods find only these images and PAUSE_IMAGE: `imagePullPolicy: Never`. Several nodes may run at once; what a killed
-    owner left behind goes with the next node or by `remove_leftovers`. The API server has to answer at the end.
-    Raises NodeNotPossible, BinariesNotBuilt, KubectlFailed, ProcessDied, TimeoutError.
+    Pods can only use these images and PAUSE_IMAGE, with `imagePullPolicy: Never`. Several nodes can run at the same
+    time. The leftovers of a killed owner are removed by the next node or by `remove_node_leftovers`. The API server
+    must be running when the block ends. Raises NodeNotPossible, BinariesNotBuilt, KubectlFailed, ProcessDied,
+    TimeoutError.
     """
     _check_user()
     programs = await ensure_node_binaries(progress)
-    async with taken_number() as number:
+    async with reserved_node_number() as number:
         name = f"node-{number.number}"
         directory = plane.directory / name
         shutil.rmtree(directory, ignore_errors=True)
         await _check(directory, programs)
-        progress(f"a node of Kubernetes with {len(images)} images")
+        progress(f"starting a Kubernetes node with {len(images)} images")
         write_config(directory, programs, number, name=name, url=plane.url, authority=plane.authority)
         write_image(directory / "pause.tar", PAUSE_IMAGE, {"/pause": programs / "pause"}, ["/pause"])
         archives = [directory / "pause.tar", *(image.resolve() for image in images)]
@@ -94,11 +95,11 @@ async def real_node(
                 await remove_nodes(plane, f"kubernetes.io/hostname={name}", holder)
         finally:
             await _end(holder)
-            _forget(directory)
+            _remove_state(directory)
 
 
-def _forget(directory: Path) -> None:
-    """All but the logs: images and layers are large."""
+def _remove_state(directory: Path) -> None:
+    """Remove images, layers and volumes, which are large, and keep the logs."""
     for state in (directory / "containerd", directory / "kubelet"):
         if state.exists():
             shutil.rmtree(state)
@@ -111,7 +112,7 @@ def _environment(name: str, number: NodeNumber, labels: Mapping[str, str]) -> di
 
 def _check_user() -> None:
     if os.geteuid() != 0:
-        raise NodeNotPossible("a real node mounts, and makes cgroups and network interfaces: run this as root")
+        raise NodeNotPossible("a real node needs mounts, cgroups and network interfaces: run this as root")
     if missing := [program for program in _PROGRAMS if shutil.which(program) is None]:
         raise NodeNotPossible(f"a real node needs {', '.join(missing)}: install bash, util-linux, mount and iproute2")
 
@@ -123,7 +124,7 @@ async def _check(directory: Path, programs: Path) -> None:
     check = await run("check", argv, log=directory / "check.log", cwd=scratch)
     shutil.rmtree(scratch)
     if check.exit_code != 0:
-        raise NodeNotPossible(f"containers cannot be made in {directory}: {check.tail()}")
+        raise NodeNotPossible(f"this machine cannot run containers in {directory}: {check.tail()}")
 
 
 async def _ready(plane: ControlPlane, name: str, holder: Process) -> None:
@@ -136,7 +137,7 @@ async def _ready(plane: ControlPlane, name: str, holder: Process) -> None:
 
 
 async def _end(holder: Process) -> None:
-    """Kill the first process inside: it is seen to be gone only when all the others are."""
+    """Kill the first process inside the namespaces; the kernel reports its end only after that of all the others."""
     with suppress(psutil.NoSuchProcess):
         inside = psutil.Process(holder.pid).children()
         for process in inside:

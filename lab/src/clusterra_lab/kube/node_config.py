@@ -1,4 +1,4 @@
-"""What a real node reads and runs: the configuration of containerd, kubelet and the pods' network."""
+"""Configuration of a real node: the start script, containerd, kubelet and the network of the pods."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,8 @@ _SYSCTLS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
 }
-"""What kubelet and the bridge want, and would write for the whole machine if they read anything else."""
+"""Values that kubelet and the bridge plugin expect. They would set them for the whole machine if they read others, so
+the node sees files with these values."""
 
 INSIDE = f"""\
 set -eu
@@ -54,13 +55,13 @@ wait -n || true
 tail -n 20 "$folder/containerd.log" "$folder/kubelet.log"
 exit 1
 """
-"""The first process of the node's namespaces, for bash, which also reaps what the containers orphan."""
+"""Script of the first process in the node's namespaces. It needs bash, which also reaps orphans of the containers."""
 
 
 def write_config(
     folder: Path, programs: Path, number: NodeNumber, *, name: str, url: str, authority: Authority
 ) -> None:
-    """Put all files that `INSIDE` names into `folder`."""
+    """Write all files that `INSIDE` reads into `folder`."""
     (folder / "kubelet").mkdir(parents=True)
     (folder / "cni").mkdir()
     client = authority.client(f"system:node:{name}", "system:nodes")
@@ -76,7 +77,10 @@ def write_config(
 
 
 def _containerd(folder: Path, programs: Path) -> str:
-    """Without CAP_SYS_RESOURCE nobody may lower an oom_score_adj, hence `restrict_oom_score_adj`."""
+    """containerd's configuration.
+
+    `restrict_oom_score_adj` is set because lowering an oom_score_adj needs CAP_SYS_RESOURCE.
+    """
     return f"""\
 version = 3
 root = "{folder}/containerd"
@@ -114,7 +118,7 @@ def _network(folder: Path, number: NodeNumber) -> dict[str, object]:
         "type": "host-local",
         "dataDir": f"{folder}/addresses",
         "ranges": [[{"subnet": number.pods}]],
-        # What listens at the node's address, and nothing beyond.
+        # Pods reach the node's address and nothing beyond it.
         "routes": [{"dst": f"{number.address}/32"}],
     }
     bridge = {"type": "bridge", "bridge": number.bridge, "isGateway": True, "ipMasq": False, "ipam": addresses}
@@ -122,7 +126,7 @@ def _network(folder: Path, number: NodeNumber) -> dict[str, object]:
 
 
 def _kubelet(folder: Path, number: NodeNumber) -> dict[str, object]:
-    """Silent nodes are told within seconds, the disk of this machine is nobody's to tidy, and DNS there is none."""
+    """kubelet's configuration: short heartbeats, no cleanup of this machine's disk, and no DNS."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",

@@ -1,7 +1,7 @@
-"""What a real node takes of this machine beside processes and mounts: an address, a bridge, a rule for it, a cgroup.
+"""Resources of this machine that a real node holds: an address, a bridge with its firewall rule, and a cgroup.
 
-All of it is named by the node's number, and a number has one owner at a time: so what a killed owner left behind is
-found and removed without any record of it.
+Each is named by the node's number, and a number has one owner at a time. So the leftovers of a killed owner can be
+found and removed without a record of them.
 """
 
 import asyncio
@@ -29,46 +29,46 @@ class NodeNotPossible(LabProblem):
 
 @dataclass(frozen=True)
 class NodeNumber:
-    """Names what one node takes of this machine."""
+    """The number of a node, which names the resources that the node holds."""
 
     number: int
 
     @property
     def address(self) -> str:
-        """On the loopback interface; kubelet refuses 127.0.0.1."""
+        """The node's address on the loopback interface; kubelet does not accept 127.0.0.1."""
         return f"10.251.0.{self.number}"
 
     @property
     def pods(self) -> str:
-        """The network of its pods."""
+        """The network of the node's pods."""
         return f"10.252.{self.number}.0/24"
 
     @property
     def bridge(self) -> str:
-        """The interface that the CNI plugin makes."""
+        """The interface that the CNI plugin creates."""
         return f"clusterra{self.number}"
 
     @property
     def cgroup(self) -> str:
-        """Below the root of each hierarchy."""
+        """The name of the node's cgroup, below the root of each hierarchy."""
         return f"clusterra-node-{self.number}"
 
     async def take(self) -> None:
-        """Make the address, the rule and the cgroup. Raises NodeNotPossible."""
+        """Create the address, the firewall rule and the cgroup. Raises NodeNotPossible."""
         complaint = await _call("ip", "address", "add", f"{self.address}/32", "dev", "lo")
         if complaint:
             raise NodeNotPossible(f"the node's address {self.address} cannot be added to lo: {complaint}")
         if shutil.which("iptables") and (complaint := await self._rule("--insert")):
-            raise NodeNotPossible(f"the pods' bridge {self.bridge} cannot be opened: {complaint}")
+            raise NodeNotPossible(f"the firewall rule for the pods' bridge {self.bridge} cannot be added: {complaint}")
         try:
             for folder in self._cgroups():
                 folder.mkdir()
                 _delegate(folder)
         except OSError as error:
-            raise NodeNotPossible(f"the node's cgroup cannot be made here: {error}") from error
+            raise NodeNotPossible(f"the node's cgroup cannot be created: {error}") from error
 
     async def remove(self) -> list[str]:
-        """Remove what is there of it; what that was. Raises TimeoutError when processes still use its cgroup."""
+        """Remove these resources; returns those that existed. Raises TimeoutError while processes use the cgroup."""
         found = []
         if not await _call("ip", "address", "delete", f"{self.address}/32", "dev", "lo"):
             found.append(f"address {self.address}")
@@ -80,12 +80,12 @@ class NodeNumber:
             found.append(f"cgroup {self.cgroup}")
             await until(self._no_cgroup, seconds=_REMOVAL_SECONDS, what=f"an unused cgroup {self.cgroup}")
         with suppress(OSError):
-            # It was made as a place for a mount, and stays when it is somebody else's.
+            # The folder was created as a mount point; it stays when another program has files in it.
             _CNI_STATE.rmdir()
         return found
 
     async def _rule(self, command: str) -> str:
-        """Pods may call each other, also beside a container engine, which has all bridges of the machine filtered."""
+        """Insert or delete the rule that lets pods reach each other; container engines have all bridges filtered."""
         bridge = ("--in-interface", self.bridge, "--out-interface", self.bridge)
         return await _call("iptables", "--wait", command, "FORWARD", *bridge, "--jump", "ACCEPT")
 
@@ -103,12 +103,12 @@ class NodeNumber:
 
 
 @asynccontextmanager
-async def taken_number() -> AsyncIterator[NodeNumber]:
-    """A number that no other node of this machine has, with its address and cgroup, until the block ends.
+async def reserved_node_number() -> AsyncIterator[NodeNumber]:
+    """Reserve a number that no other node of this machine has, with its resources, until the block ends.
 
     Raises NodeNotPossible.
     """
-    with _claimed() as number:
+    with _free_number() as number:
         await number.remove()
         try:
             await number.take()
@@ -117,32 +117,32 @@ async def taken_number() -> AsyncIterator[NodeNumber]:
             await number.remove()
 
 
-async def remove_leftovers() -> list[str]:
-    """Remove what nodes left whose owner was killed; what it was. Running nodes are not touched."""
+async def remove_node_leftovers() -> list[str]:
+    """Remove the resources of nodes whose owner was killed, and return their names. Running nodes are not touched."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
-        # Then there has never been a node, or somebody else has to remove it.
+        # No node can have run here, or another user has to remove its resources.
         return []
     found: list[str] = []
     for number in map(NodeNumber, _NUMBERS):
-        with _sign(number) as ours:
+        with _reserved(number) as ours:
             if ours:
                 found += await number.remove()
     return found
 
 
 @contextmanager
-def _claimed() -> Iterator[NodeNumber]:
+def _free_number() -> Iterator[NodeNumber]:
     for number in map(NodeNumber, _NUMBERS):
-        with _sign(number) as ours:
+        with _reserved(number) as ours:
             if ours:
                 yield number
                 return
-    raise NodeNotPossible(f"{len(_NUMBERS)} real nodes already run on this machine: end some first")
+    raise NodeNotPossible(f"{len(_NUMBERS)} real nodes already run on this machine: stop some first")
 
 
 @contextmanager
-def _sign(number: NodeNumber) -> Iterator[bool]:
-    """Whether the number is ours until the block ends; the kernel gives it back at the end of this process."""
+def _reserved(number: NodeNumber) -> Iterator[bool]:
+    """Try to reserve the number until the block ends, at the latest until this process ends; yields the success."""
     with socket.socket(socket.AF_UNIX) as sign:
         try:
             sign.bind(f"\0clusterra-node-{number.number}")
@@ -157,7 +157,7 @@ def _is_hierarchy(folder: Path) -> bool:
 
 
 def _delegate(folder: Path) -> None:
-    """Version 1: a new cpuset has no CPU. Version 2: a new group has the controllers that its parent hands down."""
+    """Give a new cgroup CPUs (version 1, where a new cpuset has none) or controllers (version 2)."""
     if (folder / "tasks").exists():
         for setting in ("cpuset.cpus", "cpuset.mems"):
             if (folder / setting).exists():
@@ -169,7 +169,7 @@ def _delegate(folder: Path) -> None:
 
 
 async def _call(*argv: str) -> str:
-    """Run a program; its complaint, empty when there was none."""
+    """Run a program and return its error text, which is empty on success."""
     process = await asyncio.create_subprocess_exec(*argv, stderr=asyncio.subprocess.PIPE)
     _, complaint = await process.communicate()
     return complaint.decode().strip() or f"exit code {process.returncode}" if process.returncode else ""

@@ -1,4 +1,4 @@
-"""Taking nodes out of Kubernetes together with their pods, while whatever looks after them still runs."""
+"""Removes nodes and their pods from Kubernetes while their kubelet or KWOK still runs."""
 
 import asyncio
 
@@ -11,9 +11,9 @@ _DELETIONS_AT_ONCE = 4
 
 
 async def remove_nodes(kubernetes: Kubernetes, selector: str, process: Process) -> None:
-    """Delete the nodes that a label selector names, after their pods, which get no grace time.
+    """Delete the nodes of a label selector, after deleting their pods without a grace period.
 
-    Admission policies that would keep pods are taken out of force: their machine goes, whatever they run.
+    All bindings of admission policies are deleted first, because a policy could keep a pod whose machine goes away.
     `process` is the kubelet or KWOK: without it, pods with a finalizer stay Terminating for ever.
     Raises KubectlFailed, ProcessDied, TimeoutError.
     """
@@ -21,13 +21,16 @@ async def remove_nodes(kubernetes: Kubernetes, selector: str, process: Process) 
     ours = {name.removeprefix("node/") for name in names}
     if not ours:
         return
-    # Whoever owns the pods makes new ones, which must not come here again.
+    # The owners of the pods create new ones, which must not be scheduled to these nodes.
     await kubernetes.kubectl("cordon", f"--selector={selector}")
     await kubernetes.kubectl("delete", "validatingadmissionpolicybindings", "--all")
     limit = asyncio.Semaphore(_DELETIONS_AT_ONCE)
 
     async def delete(namespace: str, node: str) -> None:
-        """A policy is in force for a moment after its end: refused pods are seen again by `emptied`."""
+        """Delete the pods of one node; a rejection is ignored, because `emptied` tries again.
+
+        A policy stays in force for a moment after its binding is deleted.
+        """
         pods = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%3D{node}"
         async with limit:
             try:
@@ -46,7 +49,7 @@ async def remove_nodes(kubernetes: Kubernetes, selector: str, process: Process) 
 
 
 async def _occupied(kubernetes: Kubernetes) -> set[tuple[str, str]]:
-    """Namespace and node of each pod that has a node."""
+    """Namespace and node of each scheduled pod."""
     line = r'jsonpath={range .items[?(@.spec.nodeName)]}{.metadata.namespace} {.spec.nodeName}{"\n"}{end}'
     listed = await kubernetes.kubectl("get", "pods", "--all-namespaces", f"--output={line}")
     return {(namespace, node) for namespace, _, node in (entry.partition(" ") for entry in listed.splitlines())}

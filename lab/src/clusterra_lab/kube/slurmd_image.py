@@ -1,11 +1,11 @@
-"""The image of workers without a container engine: the lab's Debian root with the scripts of images/slurm."""
+"""Makes the worker image without a container engine: the lab's Debian root with the scripts of images/slurm."""
 
 import hashlib
 from pathlib import Path
 
 from clusterra_lab.kube.image import write_root_image
 from clusterra_lab.machine.cache import cache_dir
-from clusterra_lab.machine.file_lock import alone
+from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.slurm.config import SCRIPTS
 from clusterra_lab.slurm.directory import IMAGES
@@ -31,12 +31,12 @@ _WITHOUT = (
     "var/lib/apt",
     "var/log/*",
 )
-"""Of the root: its database, and what no job needs. Half of it."""
+"""Files of the root that no job needs, such as the database; they are half of it."""
 _BUILD_SECONDS = 600.0
 
 
 async def ensure_slurmd_image(progress: Progress = silent) -> Path:
-    """An archive with the image NAME:TAG, from the cache, made when missing (some seconds after the root).
+    """Return an archive with the image NAME:TAG from the cache; it is made when missing, in some seconds.
 
     Raises RootNotBuilt, ImageNotMade.
     """
@@ -44,12 +44,12 @@ async def ensure_slurmd_image(progress: Progress = silent) -> Path:
     scripts = {f"{SCRIPTS}/{name}": IMAGES / name for name in _SCRIPTS}
     archive = cache_dir() / f"slurmd-{_recipe(root)}.tar"
     if not archive.exists():
-        async with alone(
+        async with exclusive_lock(
             archive.with_suffix(".lock"), seconds=_BUILD_SECONDS, what="the same image", progress=progress
         ):
-            # The other builder may have finished while we waited.
+            # Another lab may have made it while this one waited for the lock.
             if not archive.exists():
-                progress("the image of the workers")
+                progress("making the worker image")
                 unfinished = archive.with_suffix(".building")
                 command = [f"{SCRIPTS}/slurmd-entrypoint"]
                 await write_root_image(unfinished, f"{NAME}:{TAG}", root, scripts, command, without=_WITHOUT)

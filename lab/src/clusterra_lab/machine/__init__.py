@@ -1,1 +1,1 @@
-"""Processes, ports, locks and folders of this machine."""
+"""Processes, containers, ports, locks and folders of this machine."""

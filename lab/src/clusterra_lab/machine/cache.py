@@ -1,11 +1,11 @@
-"""Where the lab keeps what it downloads or builds once and shares between labs."""
+"""The cache: files that are downloaded or built once and shared by all labs."""
 
 import os
 from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """$CLUSTERRA_CACHE, else clusterra in $XDG_CACHE_HOME or in ~/.cache; made when missing."""
+    """Return $CLUSTERRA_CACHE, else `clusterra` in $XDG_CACHE_HOME or ~/.cache; the folder is made when missing."""
     if given := os.environ.get("CLUSTERRA_CACHE"):
         directory = Path(given)
     else:

@@ -1,4 +1,4 @@
-"""Doing several things at once."""
+"""Task groups that raise the error of a task itself."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 
 @asynccontextmanager
-async def at_once() -> AsyncIterator[asyncio.TaskGroup]:
-    """A task group whose first failure cancels the others and is raised as itself, not as a group."""
+async def unwrapped_task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Open a task group; the first error cancels the other tasks and is raised as itself, not as an ExceptionGroup."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group

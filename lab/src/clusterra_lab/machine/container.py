@@ -1,4 +1,4 @@
-"""A server in a container: the last choice of each provider, for machines where its program cannot run."""
+"""Runs servers in containers, on machines where their programs cannot run as processes."""
 
 import asyncio
 import socket
@@ -18,62 +18,62 @@ from testcontainers.core.docker_client import DockerClient, get_docker_host
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import mark
 
-# Its reaper is one more image to pull, and a privileged container; `lab down` finds ours by their mark.
+# The reaper of testcontainers needs another image and a privileged container. `lab down` finds containers by label.
 testcontainers_config.ryuk_disabled = True
 
 
 class NoContainerEngine(LabProblem):
-    """A container was needed and no engine answers."""
+    """A container is needed and no container engine answers."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """What to run: each port is published on 127.0.0.1 under the number given for it."""
+    """A container to run."""
 
     name: str
     ports: Mapping[int, int] = field(default_factory=dict)
-    """Port in the container -> port of 127.0.0.1."""
+    """Port in the container -> port of 127.0.0.1 where it is published."""
     environment: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[Path, str] = field(default_factory=dict)
     """Folder of this machine -> folder in the container, writable."""
     scratch: Sequence[str] = ()
-    """Folders in the container that are empty, in memory and open to all."""
+    """Folders of the container that are empty, in memory and writable by everybody."""
     command: Sequence[str] = ()
     options: Mapping[str, object] = field(default_factory=dict)
     """Further arguments of docker-py's `containers.run`."""
 
 
 class Server:
-    """A running container; its published ports stay the same over `kill` and `restart`."""
+    """A running container, which keeps its published ports over `kill` and `restart`."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
 
     async def pid(self) -> int:
-        """Of its first process, as the engine's machine counts."""
+        """The pid of the container's first process on the engine's machine."""
         await asyncio.to_thread(self._container.reload)
         return int(self._container.attrs["State"]["Pid"])
 
     async def kill(self) -> None:
-        """SIGKILL its first process and wait for the end."""
+        """Send SIGKILL to the first process and wait for the end of the container."""
         await asyncio.to_thread(self._container.kill)
         await asyncio.to_thread(self._container.wait)
 
     async def restart(self) -> None:
-        """Start it again, after stopping it when it runs."""
+        """Stop the container if it runs, and start it again."""
         await asyncio.to_thread(self._container.restart, timeout=5)
 
 
 @contextmanager
 def engine() -> Iterator[docker.DockerClient]:
-    """The container engine; its client's calls block. Raises NoContainerEngine."""
+    """Connect to the container engine; calls of the client block. Raises NoContainerEngine."""
     try:
-        _look_at_socket()
+        _check_socket()
         client = DockerClient().client
     except (OSError, DockerException) as error:
         raise NoContainerEngine(
-            "no container engine answers: start one, name it with DOCKER_HOST, "
-            "or give what would run in a container in the environment"
+            "no container engine answers: start one, name one in DOCKER_HOST, or provide the dependency that would run "
+            "in a container through its environment variable (see README.md)"
         ) from error
     try:
         yield client
@@ -81,8 +81,8 @@ def engine() -> Iterator[docker.DockerClient]:
         client.close()
 
 
-def _look_at_socket() -> None:
-    """A client that cannot connect would leave its socket open. Raises OSError."""
+def _check_socket() -> None:
+    """Try to connect first, because a client that cannot connect leaves its socket open. Raises OSError."""
     host = get_docker_host() or DEFAULT_UNIX_SOCKET.removeprefix("http+")
     if host.startswith("unix:"):
         with socket.socket(socket.AF_UNIX) as probe:
@@ -90,7 +90,7 @@ def _look_at_socket() -> None:
 
 
 async def engine_answers() -> bool:
-    """Whether containers can run here."""
+    """Whether a container engine answers."""
 
     def ping() -> bool:
         try:
@@ -115,7 +115,7 @@ async def container(image: Image) -> AsyncIterator[Server]:
         described.with_volume_mapping(folder, target, "rw")
     described.tmpfs.update(dict.fromkeys(image.scratch, "mode=1777,exec"))
     for inside, outside in image.ports.items():
-        # Typed as the port alone, handed to the engine as it is.
+        # The type allows only a port, but the value is passed to the engine unchanged.
         described.ports[f"{inside}/tcp"] = ("127.0.0.1", outside)  # type: ignore[assignment]
     try:
         await asyncio.to_thread(described.start)
@@ -125,7 +125,7 @@ async def container(image: Image) -> AsyncIterator[Server]:
 
 
 async def remove_marked(name: str, value: str) -> list[str]:
-    """Remove all containers that were started under a mark (see `process.mark`), running or not; what they were."""
+    """Remove all containers with the label `name`=`value` (see `process.mark`), and return their descriptions."""
     if not await engine_answers():
         return []
 

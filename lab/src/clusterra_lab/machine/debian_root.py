@@ -1,7 +1,7 @@
-"""A Debian root file system, made by debootstrap and this machine's own apt.
+"""Builds a Debian root file system with debootstrap and this machine's own apt.
 
-Only apt of this machine speaks to the network, so its mirror, proxies, certificates and credentials count for the new
-root too. Everything is mounted in private namespaces: whatever ends the build unmounts it.
+Only this machine's apt uses the network, so its mirror, proxies, certificates and credentials apply to the new root,
+too. All mounts are made in private namespaces, so they vanish however the build ends.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from clusterra_lab.machine.process import run
 from clusterra_lab.machine.progress import Progress
 
 MIRROR = "CLUSTERRA_DEBIAN_MIRROR"
-"""Environment variable: the URL of a Debian mirror, for machines whose apt has none."""
+"""Environment variable with the URL of a Debian mirror, for machines whose apt has none."""
 
 PRIVATE = ("unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--propagation=private")
-"""Runs a command whose mounts nobody else sees, and which ends with all its descendants."""
+"""Put before a command, runs it with private mounts, and ends all its descendants with it."""
 
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _TOOLS = ("debootstrap", "debian-archive-keyring")
@@ -60,16 +60,16 @@ rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/* "$root/etc/apt/source
 """
 
 RECIPE = (_DPKG, _WGET, _INSTALL)
-"""What the result depends on, besides the suite and its packages."""
+"""The texts that the result depends on, besides the suite and its packages."""
 
 
 class RootNotBuilt(LabProblem):
-    """The Debian root cannot be made here; the text says why and what to do."""
+    """The Debian root cannot be built on this machine; the text says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where a root is built: `folder` is scratch and holds the root when it is done, `log` has what every step said."""
+    """The files of a build: `folder` is scratch space and has the finished root, `log` the output of all steps."""
 
     folder: Path
     log: Path
@@ -81,42 +81,42 @@ class Workshop:
 
     @property
     def tools(self) -> Path:
-        """Programs that only the build needs, unpacked and not installed."""
+        """Folder with the programs that only the build needs, unpacked and not installed."""
         return self.folder / "tools"
 
     @property
     def sources(self) -> Path:
-        """The sources.list with which this machine's apt reads the new root's suite."""
+        """The sources.list from which this machine's apt reads the suite of the new root."""
         return self.folder / "sources.list"
 
     async def step(self, argv: Sequence[str], *, cwd: Path | None = None, path: str = _PATH) -> None:
-        """Run one command to its end. Raises RootNotBuilt with the end of what it said."""
+        """Run one command to its end. Raises RootNotBuilt with the end of its output."""
         process = await run(argv[0], argv, log=self.log, env={"PATH": path, "LC_ALL": "C.UTF-8"}, cwd=cwd)
         if process.exit_code != 0:
             raise RootNotBuilt(
-                f"{argv[0]} ended with {process.exit_code} while the Debian root was built (all of it is in "
+                f"{argv[0]} ended with exit code {process.exit_code} while building the Debian root (full log: "
                 f"{self.log}):\n{process.tail()}"
             )
 
 
 def can_build() -> bool:
-    """Whether this machine and this user have what `build` needs."""
+    """Whether `build` can work: this process is root, and the machine has apt-get."""
     return os.geteuid() == 0 and shutil.which("apt-get", path=_PATH) is not None
 
 
 async def build(workshop: Workshop, suite: str, packages: Sequence[str], progress: Progress) -> None:
-    """Make a root of `suite` with `packages` and what they depend on. Raises RootNotBuilt."""
+    """Build a root of `suite` with `packages` and their dependencies. Raises RootNotBuilt."""
     if os.geteuid() != 0:
         raise RootNotBuilt("a Debian root can only be built by root: run this as root")
     if shutil.which("apt-get", path=_PATH) is None:
-        raise RootNotBuilt("a Debian root is built with apt-get and dpkg-deb, which this machine does not have")
+        raise RootNotBuilt("building a Debian root needs apt-get and dpkg-deb, which this machine does not have")
     workshop.folder.mkdir(parents=True)
-    progress("fetching debootstrap")
+    progress("downloading debootstrap")
     await _unpack_tools(workshop)
     mirror = await _mirror()
-    progress(f"the base of Debian {suite} (about half a minute, once)")
+    progress(f"building a Debian {suite} root (about half a minute, once)")
     await _bootstrap(workshop, suite, mirror)
-    progress(f"{', '.join(packages[:3])} and more into it (about half a minute, once)")
+    progress(f"installing {', '.join(packages[:3])} and more in the Debian root (about half a minute, once)")
     await _install(workshop, suite, mirror, packages)
 
 
@@ -125,7 +125,7 @@ async def _unpack_tools(workshop: Workshop) -> None:
     try:
         await _download_tools(workshop)
     except RootNotBuilt:
-        # A fresh machine may never have read its package lists.
+        # A new machine may not have downloaded its package lists yet.
         await workshop.step(["apt-get", "--quiet", "update"])
         await _download_tools(workshop)
     for package in workshop.tools.glob("*.deb"):
@@ -142,7 +142,7 @@ async def _download_tools(workshop: Workshop) -> None:
 
 
 async def _mirror() -> str:
-    """The Debian mirror of this machine. Raises RootNotBuilt."""
+    """The URL of this machine's Debian mirror. Raises RootNotBuilt."""
     if given := os.environ.get(MIRROR):
         return given
     targets = await asyncio.create_subprocess_exec(
@@ -154,7 +154,7 @@ async def _mirror() -> str:
         uri, _, origin = line.partition(" ")
         if origin == "Debian/Debian":
             return uri
-    raise RootNotBuilt(f"this machine's apt knows no Debian mirror: give the URL of one in {MIRROR}")
+    raise RootNotBuilt(f"this machine's apt has no Debian mirror: name the URL of one in {MIRROR}")
 
 
 async def _bootstrap(workshop: Workshop, suite: str, mirror: str) -> None:
@@ -184,7 +184,7 @@ async def _install(workshop: Workshop, suite: str, mirror: str, packages: Sequen
 
 
 def _foreign(workshop: Workshop) -> list[str]:
-    """Options that let this machine's apt, as it is configured, work on the packages of the new root."""
+    """Options that make this machine's apt, with its own configuration, work on the packages of the new root."""
     state, cache = workshop.root / "var" / "lib", workshop.root / "var" / "cache" / "apt"
     options = f"""
         Dir::State={state / "apt"}

@@ -1,4 +1,4 @@
-"""One process at a time, over all labs of this machine."""
+"""Locks between all labs of this machine."""
 
 import fcntl
 from collections.abc import AsyncIterator
@@ -10,19 +10,19 @@ from clusterra_lab.machine.progress import Progress, silent
 
 
 @asynccontextmanager
-async def alone(path: Path, *, seconds: float, what: str, progress: Progress = silent) -> AsyncIterator[None]:
-    """Hold the lock file `path`; it is free again at the end of this process at the latest.
+async def exclusive_lock(path: Path, *, seconds: float, what: str, progress: Progress = silent) -> AsyncIterator[None]:
+    """Hold the lock file `path` until the block ends, at the latest until this process ends.
 
-    Waits for whoever holds it. Raises TimeoutError after `seconds`, naming `what` the other does.
+    Waits while another process holds it. Raises TimeoutError after `seconds`; the text names `what` the holder does.
     """
     with path.open("w") as lock:
-        if not _locked(lock.fileno()):
+        if not _try_lock(lock.fileno()):
             progress(f"waiting for {what} by another lab")
-            await until(lambda: _locked(lock.fileno()), seconds=seconds, what=f"{what} by another lab", every=0.2)
+            await until(lambda: _try_lock(lock.fileno()), seconds=seconds, what=f"{what} by another lab", every=0.2)
         yield
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

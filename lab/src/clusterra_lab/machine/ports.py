@@ -1,4 +1,4 @@
-"""TCP ports of this machine that no two labs take: one, one that outlives a process, a block of them."""
+"""TCP ports that no two labs of this machine use: single ones, persistent ones, and blocks."""
 
 import errno
 import os
@@ -12,47 +12,47 @@ from pathlib import Path
 from clusterra_lab.machine.problem import LabProblem
 
 _FIRST, _LAST = 10_000, 15_000
-"""Below what `free_port` gives, so that neither takes from the other."""
-_CLAIMS = 200
-_claims: deque[int] = deque()
-"""Signs of the last ports that were given away, as open files; by the time one is dropped its server listens."""
+"""Range of the blocks. It lies below the range of `free_port`, so that the two never collide."""
+_MAX_RESERVATIONS = 200
+_reservations: deque[int] = deque()
+"""Open sockets that reserve the last ports from `free_port`. By the time one is closed, the port's server listens."""
 
 
 class NoPortsLeft(LabProblem):
-    """Every block of ports is taken."""
+    """All blocks of ports are in use."""
 
 
 def free_port() -> int:
-    """A random TCP port of 127.0.0.1 that nobody listens on at this moment, and that no other lab is given soon.
+    """Return a random TCP port of 127.0.0.1 where no process listens, and reserve it against other labs for a while.
 
-    It lies below the range that the kernel gives to outgoing connections: a client that keeps dialling the port of
-    a stopped server could otherwise be given that very port as its own, connect to itself and keep the server out.
+    The port lies below the range of the kernel for outgoing connections. Otherwise a client that keeps dialling the
+    port of a stopped server could get that port as its own source port, connect to itself and keep the server out.
     """
-    while not (is_free(port := random.randrange(15_000, 30_000)) and _claimed(port)):
+    while not (is_free(port := random.randrange(15_000, 30_000)) and _reserve(port)):
         pass
     return port
 
 
-def _claimed(port: int) -> bool:
-    """Whether it is ours now: two labs that start at once would otherwise take each other's servers for their own."""
+def _reserve(port: int) -> bool:
+    """Try to reserve the port; without this, two labs that start together could use the same port."""
     sign = socket.socket(socket.AF_UNIX)
     try:
-        # A name in the kernel alone, which is free again at the end of this process at the latest.
+        # An abstract name, which the kernel frees at the latest when this process ends.
         sign.bind(f"\0clusterra-port-{port}")
     except OSError:
         sign.close()
         return False
-    # Detached, for the last ones are left to the end of this process, and an open socket would be warned of there.
-    _claims.append(sign.detach())
-    if len(_claims) > _CLAIMS:
-        os.close(_claims.popleft())
+    # Detached, because the last sockets stay open until this process ends, and Python would warn of each.
+    _reservations.append(sign.detach())
+    if len(_reservations) > _MAX_RESERVATIONS:
+        os.close(_reservations.popleft())
     return True
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on a TCP port of 127.0.0.1 at this moment."""
+    """Whether a server could listen on this TCP port of 127.0.0.1 now."""
     with socket.socket() as probe:
-        # As servers do it: connections of the port's last owner in TIME_WAIT do not make it taken.
+        # As servers do: connections of the last server in TIME_WAIT do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -65,11 +65,11 @@ def is_free(port: int) -> bool:
 
 @contextmanager
 def reserved_ports(count: int) -> Iterator[range]:
-    """`count` adjoining ports of 127.0.0.1 that no other lab gets within the block. Raises NoPortsLeft."""
+    """Reserve `count` adjoining ports of 127.0.0.1 against other labs until the block ends. Raises NoPortsLeft."""
     bases = list(range(_FIRST, _LAST - count, count + 1))
     random.shuffle(bases)
     for base in bases:
-        # The port before the block stays bound as a sign to other labs; it is free when this process has ended.
+        # The port before the block stays bound, which reserves the block; the kernel frees it when this process ends.
         with socket.socket() as sign:
             try:
                 sign.bind(("127.0.0.1", base))
@@ -77,11 +77,11 @@ def reserved_ports(count: int) -> Iterator[range]:
                 continue
             yield range(base + 1, base + 1 + count)
             return
-    raise NoPortsLeft(f"no {count} adjoining ports between {_FIRST} and {_LAST} are free: end other labs first")
+    raise NoPortsLeft(f"no block of {count} ports between {_FIRST} and {_LAST} is free: stop other labs first")
 
 
 def kept_port(file: Path) -> int:
-    """The port that `file` names, when it is free; else a new one, which the file names from now on."""
+    """Return the port in `file` if it is free, else a new port, which is written to `file`."""
     if file.exists() and is_free(port := int(file.read_text())):
         return port
     port = free_port()

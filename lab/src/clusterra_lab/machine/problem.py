@@ -1,5 +1,5 @@
-"""What can go wrong with a lab."""
+"""The base class of the lab's errors."""
 
 
 class LabProblem(RuntimeError):
-    """Something that whoever uses the lab can do something about; the text says what. No fault of the lab's code."""
+    """An error that the user of the lab can fix, not a bug of the lab; the text says how."""

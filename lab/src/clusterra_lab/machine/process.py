@@ -1,4 +1,4 @@
-"""A process of the lab: in its own session, its output in one log, never outliving whoever started it."""
+"""Runs processes of the lab: each in its own session, with one log, and never outliving the thread that started it."""
 
 import asyncio
 import inspect
@@ -19,37 +19,37 @@ _TAIL_LINES = 20
 
 
 class ProcessDied(LabProblem):
-    """A process ended while somebody waited for it; the text carries the end of its log."""
+    """A process ended while the lab waited for it; the text has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
-    """Told of every process that is started (not `run`) within `registered`.
+class Recorder:
+    """Records every process that `start` starts within `recorded_by`.
 
-    `environment` is added to each of them, so that they and what they leave behind can be found again.
+    `environment` is added to the environment of each process, so that it and its descendants can be found later.
     """
 
     record: Callable[["Process"], None]
     environment: Mapping[str, str]
 
 
-_register: ContextVar[Register | None] = ContextVar("register", default=None)
+_recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
 @contextmanager
-def registered(register: Register) -> Iterator[None]:
-    """Tell `register` of each process that this task starts inside the block, and of each later `again`."""
-    token = _register.set(register)
+def recorded_by(recorder: Recorder) -> Iterator[None]:
+    """Record each process that this task starts in the block, and each later `again` of such a process."""
+    token = _recorder.set(recorder)
     try:
         yield
     finally:
-        _register.reset(token)
+        _recorder.reset(token)
 
 
 def mark() -> Mapping[str, str]:
-    """What the register, if there is one, adds to the environment of each process."""
-    register = _register.get()
-    return register.environment if register else {}
+    """The variables that the current recorder adds to each process; empty without a recorder."""
+    recorder = _recorder.get()
+    return recorder.environment if recorder else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class _Command:
     log: Path
     environment: Mapping[str, str]
     cwd: Path | None
-    register: Register | None
+    recorder: Recorder | None
     recorded: bool = True
 
     def run(self) -> "Process":
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        inherited = self.register.environment if self.register else {}
+        inherited = self.recorder.environment if self.recorder else {}
         with self.log.open("ab") as output:
             offset = output.tell()
             popen = subprocess.Popen(
@@ -77,16 +77,16 @@ class _Command:
                 start_new_session=True,
             )
         process = Process(self, popen, offset)
-        if self.register and self.recorded:
-            self.register.record(process)
+        if self.recorder and self.recorded:
+            self.recorder.record(process)
         return process
 
 
 class Process:
-    """A running command, leader of its own session. Not bound to an event loop: any loop may wait for it.
+    """A command that leads its own session. It is not bound to an event loop: any loop may wait for it.
 
-    The kernel kills it (SIGKILL) when the *thread* that started it ends, for whatever reason. A program that
-    changes its user id loses that bond; start such a one already as the right user.
+    The kernel sends it SIGKILL when the *thread* that started it ends, for whatever reason. A program that changes its
+    user id loses this protection, so start it as the right user.
     """
 
     def __init__(self, command: _Command, popen: "subprocess.Popen[bytes]", log_offset: int) -> None:
@@ -96,7 +96,7 @@ class Process:
 
     @property
     def name(self) -> str:
-        """What the lab calls it."""
+        """Its name in the lab."""
         return self._command.name
 
     @property
@@ -106,7 +106,7 @@ class Process:
 
     @property
     def log(self) -> Path:
-        """Where its standard output and standard error go."""
+        """The file that receives its standard output and standard error."""
         return self._command.log
 
     @property
@@ -116,7 +116,7 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; -N when it was ended by signal N."""
+        """None while it runs; -N if signal N ended it."""
         return self._popen.poll()
 
     def tail(self, lines: int = _TAIL_LINES) -> str:
@@ -126,15 +126,15 @@ class Process:
             return b"\n".join(log.read().splitlines()[-lines:]).decode(errors="replace")
 
     def kill(self) -> None:
-        """SIGKILL it; nothing when it has already ended. It is gone after `wait`."""
+        """Send SIGKILL, unless it has ended; `wait` for its end."""
         self._popen.kill()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal; nothing when it has already ended."""
+        """Send a signal, unless it has ended."""
         self._popen.send_signal(number)
 
     async def stop(self, grace_seconds: float = 5.0) -> int:
-        """SIGTERM it, SIGKILL it when the grace time is over, and return its exit code (-N: by signal N)."""
+        """Send SIGTERM, and SIGKILL after the grace time; returns the exit code (-N: ended by signal N)."""
         self._popen.terminate()
         try:
             async with asyncio.timeout(grace_seconds):
@@ -149,7 +149,7 @@ class Process:
             return code
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        # Not reaped yet, so the pid still means this process: only this Popen waits for it.
+        # The pid still names this process: only this Popen reaps it, and has not done so yet.
         pidfd = os.pidfd_open(self.pid)
         try:
             loop.add_reader(pidfd, ended.set)
@@ -160,7 +160,7 @@ class Process:
         return self._popen.wait()
 
     async def again(self) -> "Process":
-        """Start the same command once more, with the same log and register; the old one must have ended."""
+        """Start the same command again, with the same log and recorder; this process must have ended."""
         if self.alive:
             raise RuntimeError(f"{self.name} (pid {self.pid}) still runs: stop it before starting it again")
         return self._command.run()
@@ -174,13 +174,13 @@ async def start(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Process:
-    """Start a command in a session of its own; standard input is empty, all output is appended to `log`.
+    """Start a command in its own session; its standard input is empty, and all its output is appended to `log`.
 
-    `env` is added to the environment of this process. Secrets belong there or in files, never into `argv`.
-    It needs `setpriv` (util-linux) and raises FileNotFoundError without it; a program that does not exist
-    shows as exit code 127.
+    The command gets the environment of this process and `env`. Put secrets there or into files, never into `argv`.
+    Needs `setpriv` (util-linux) and raises FileNotFoundError without it. A program that does not exist ends with exit
+    code 127.
     """
-    command = _Command(name, tuple(argv), log, dict(env or {}), cwd, _register.get())
+    command = _Command(name, tuple(argv), log, dict(env or {}), cwd, _recorder.get())
     return command.run()
 
 
@@ -192,8 +192,8 @@ async def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Process:
-    """Run a command to its end; see `start`. It is ended when this task is cancelled."""
-    process = _Command(name, tuple(argv), log, dict(env or {}), cwd, _register.get(), recorded=False).run()
+    """Run a command to its end; see `start`. It is stopped when this task is cancelled."""
+    process = _Command(name, tuple(argv), log, dict(env or {}), cwd, _recorder.get(), recorded=False).run()
     try:
         await process.wait()
     finally:
@@ -227,10 +227,10 @@ async def until[T](
     every: float = 0.02,
     process: Process | None = None,
 ) -> T:
-    """Ask `condition` every `every` seconds and return its first truthy answer.
+    """Call `condition` every `every` seconds and return its first truthy result.
 
-    Raises TimeoutError naming `what` after `seconds`, and ProcessDied as soon as `process` has ended.
-    What `condition` raises goes through.
+    Raises TimeoutError with `what` after `seconds`, and ProcessDied once `process` has ended. Errors of `condition` are
+    passed on.
     """
     started = time.monotonic()
     try:
@@ -244,7 +244,7 @@ async def until[T](
                 if process is not None and not process.alive:
                     code = await process.wait()
                     raise ProcessDied(
-                        f"{process.name} ended with {code} while waiting for {what}; "
+                        f"{process.name} ended with exit code {code} while waiting for {what}; "
                         f"the end of {process.log}:\n{process.tail()}"
                     )
                 await asyncio.sleep(every)

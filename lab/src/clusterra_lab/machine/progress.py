@@ -1,4 +1,4 @@
-"""How a long step of the lab tells what it does right now."""
+"""Shows the progress of long steps of the lab."""
 
 import asyncio
 import sys
@@ -12,11 +12,11 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 type Progress = Callable[[str], None]
-"""Called with a few words when a step begins; the step lasts until the same asyncio task begins another or ends."""
+"""Called with a short description when a step begins. The step lasts until its asyncio task begins another or ends."""
 
 
 def silent(step: str) -> None:
-    """Tell nobody."""
+    """Show nothing."""
 
 
 class _Step:
@@ -35,7 +35,7 @@ class _Step:
 
 
 class _Steps:
-    """The running steps as one renderable; ended ones are left behind as plain lines with their time."""
+    """The running steps as one renderable; each finished step is printed as a plain line with its duration."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -44,7 +44,7 @@ class _Steps:
     def begin(self, what: str) -> None:
         try:
             task = asyncio.current_task()
-        except RuntimeError:  # no event loop: everything is one after the other
+        except RuntimeError:  # without an event loop, steps follow each other
             task = None
         if task not in self._running and task is not None:
             task.add_done_callback(self._task_done)
@@ -72,10 +72,10 @@ class _Steps:
 
 @contextmanager
 def console_progress(console: Console | None = None) -> Iterator[Progress]:
-    """Show steps on a console (standard error when none is given).
+    """Show steps on a console (standard error by default).
 
-    On a terminal each running step turns with its elapsed seconds; elsewhere it is a plain line when it begins and
-    one when it ends. A step during which the block or its task fails is not told as ended.
+    A terminal shows a spinner with the elapsed seconds of each running step. Elsewhere each step prints a line when it
+    begins and one when it ends. A step during which the block or its task fails prints no end.
     """
     console = console or Console(file=sys.stderr)
     steps = _Steps(console)

@@ -1,4 +1,4 @@
-"""Secrets of the lab: random, each in a file that only its owner may read, the same again at the next start."""
+"""Secrets of the lab: random, kept over restarts, each in a file that only its owner may read."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Put `text` into a file with mode 0600, replacing it whole."""
+    """Write `text` to a file with mode 0600, replacing the file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -16,8 +16,8 @@ def write_secret(path: Path, text: str) -> None:
     part.rename(path)
 
 
-def secret(path: Path) -> str:
-    """The secret in `path`; a random one of 256 bits is put there when the file does not exist."""
+def ensure_secret(path: Path) -> str:
+    """Return the secret in `path`; if the file does not exist, a random one of 256 bits is written first."""
     if not path.exists():
         write_secret(path, secrets.token_urlsafe(32))
     return path.read_text()

@@ -1,1 +1,1 @@
-"""NATS, DynamoDB, OIDC, and a person who uses them."""
+"""The dependencies NATS, AWS and OIDC, and a user of the gateway."""

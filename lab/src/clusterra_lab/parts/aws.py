@@ -1,4 +1,4 @@
-"""DynamoDB and S3: those at AWS_ENDPOINT_URL, else MiniStack as a process, else MiniStack in a container."""
+"""Provides DynamoDB and S3: from AWS_ENDPOINT_URL, else MiniStack as a process, else MiniStack in a container."""
 
 import os
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Aws:
-    """Where AWS is and who we are there."""
+    """Endpoint and credentials of AWS."""
 
     endpoint_url: str
     region: str
@@ -30,7 +30,7 @@ class Aws:
     secret_access_key: str = field(repr=False)
 
     def environment(self) -> dict[str, str]:
-        """What every AWS SDK reads, so that it finds this AWS and asks nobody else for credentials."""
+        """The variables that lead every AWS SDK to this endpoint with these credentials."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_REGION": self.region,
@@ -43,10 +43,10 @@ class Aws:
 
 @asynccontextmanager
 async def aws_emulator(directory: Path, *, progress: Progress = silent) -> AsyncIterator[Aws]:
-    """DynamoDB and S3 until the block ends.
+    """Provide DynamoDB and S3 until the block ends.
 
-    Tables and buckets are written to `directory` when it ends in order and are there again at the next start; the
-    emulator keeps them in memory meanwhile, so they are lost when it is killed.
+    The emulator keeps tables and buckets in memory. On an orderly stop it writes them to `directory`, from which the
+    next start loads them; when it is killed they are lost.
     """
     if url := os.environ.get("AWS_ENDPOINT_URL"):
         yield _given(url)
@@ -56,7 +56,7 @@ async def aws_emulator(directory: Path, *, progress: Progress = silent) -> Async
         async with aws_container(directory) as aws:
             yield aws
         return
-    progress("DynamoDB and S3")
+    progress("starting DynamoDB and S3")
     port = kept_port(directory / "port")
     (directory / "tmp").mkdir(parents=True, exist_ok=True)
     process = await start(
@@ -75,7 +75,7 @@ async def aws_emulator(directory: Path, *, progress: Progress = silent) -> Async
 
 @asynccontextmanager
 async def aws_container(directory: Path) -> AsyncIterator[Aws]:
-    """The same in a container; its tables and buckets end with it."""
+    """Run the emulator in a container; its tables and buckets are lost when it ends."""
     port = kept_port(directory / "port")
     image = Image(IMAGE, ports={4566: port}, environment=_settings("0.0.0.0", 4566, Path("/tmp/state")))
     async with container(image):
@@ -94,7 +94,7 @@ def _settings(host: str, port: int, directory: Path) -> dict[str, str]:
         "STATE_DIR": str(directory / "state"),
         "S3_PERSIST": "1",
         "S3_DATA_DIR": str(directory / "s3"),
-        # It would listen for MQTT on every interface.
+        # Otherwise MiniStack listens for MQTT on every interface.
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
         "LOG_LEVEL": "WARNING",

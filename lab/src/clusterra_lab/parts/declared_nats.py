@@ -1,4 +1,4 @@
-"""NATS as the services find it."""
+"""A NATS server with the declared topology, as the services expect it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from clusterra_lab.parts.nats import NatsServer, nats_server
 
 @asynccontextmanager
 async def declared_nats(directory: Path) -> AsyncIterator[NatsServer]:
-    """A server where everybody may do everything, with the declared topology; see `nats_server`."""
+    """Run a server with the declared topology and without users, so that every client may do everything."""
     async with nats_server(directory) as server:
         client = await bus.connect(server.settings(), "topology")
         await topology.apply(client)

@@ -1,4 +1,4 @@
-"""A browser's part of an OpenID Connect login: opens the authorisation URL, fills in the form, is sent back."""
+"""Plays the browser in an OpenID Connect login: opens the authorisation URL, submits the form, returns the callback."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -11,7 +11,7 @@ from clusterra_lab.machine.problem import LabProblem
 _MAX_PAGES = 10
 
 
-class LoginRefused(LabProblem):
+class LoginRejected(LabProblem):
     """The provider did not send the browser back to the application."""
 
 
@@ -24,7 +24,7 @@ class _Form:
 
 
 class _Forms(HTMLParser):
-    """The forms of a page with their inputs."""
+    """Parser that collects the forms of a page with their inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,13 +62,13 @@ async def _open(browser: aiohttp.ClientSession, url: URL, form: dict[str, str] |
 
 
 async def log_in(authorization_url: str, user: str, password: str) -> str:
-    """Log in at the provider and return the URL that it sends the browser to, with `code` and `state`.
+    """Log in at the provider and return the URL that it redirects the browser to, with `code` and `state`.
 
-    Raises LoginRefused when the provider does not know the user, the password or the application.
+    Raises LoginRejected when the provider does not accept the user, the password or the application.
     """
     provider = URL(authorization_url).origin()
     submitted = False
-    # A provider of the lab has an IP address for a name; aiohttp keeps its cookies only when told so.
+    # A provider of the lab has an IP address as its host; aiohttp keeps cookies of such hosts only with `unsafe`.
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
         page = await _open(browser, URL(authorization_url))
         for _ in range(_MAX_PAGES):
@@ -84,7 +84,7 @@ async def log_in(authorization_url: str, user: str, password: str) -> str:
             else:
                 break
     what = f"the login of {user}" if submitted else "the authorisation request"
-    raise LoginRefused(f"{provider} refused {what}: HTTP {page.status}; its log says why")
+    raise LoginRejected(f"{provider} rejected {what} with HTTP {page.status}; the provider's log says why")
 
 
 def _login_form(page: str) -> _Form:
@@ -93,4 +93,4 @@ def _login_form(page: str) -> _Form:
     for form in parser.forms:
         if form.user_field and form.password_field:
             return form
-    raise LoginRefused("the provider's page has no form with a user and a password")
+    raise LoginRejected("the provider's page has no form with fields for user and password")

@@ -1,4 +1,4 @@
-"""NATS with JetStream: the server of CLUSTERRA_NATS_URL, else an own one, else one in a container."""
+"""Provides NATS with JetStream: from CLUSTERRA_NATS_URL, else a server process, else a server in a container."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from clusterra_lab.machine.ports import kept_port
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.machine.progress import Progress, silent
-from clusterra_lab.machine.secret_file import secret, write_secret
+from clusterra_lab.machine.secret_file import ensure_secret, write_secret
 
 IMAGE = "nats:2.14-alpine"
 MAX_PAYLOAD_BYTES = 1024 * 1024
@@ -31,12 +31,12 @@ NO_USERS: Mapping[str, Permissions] = MappingProxyType({})
 
 
 class ServerNotOurs(LabProblem):
-    """Somebody else's server was asked to stop or to start."""
+    """A server from the environment, which the lab did not start, cannot be stopped or started."""
 
 
 @dataclass(frozen=True)
 class Listen:
-    """Where a server listens and keeps its streams, as the server itself sees it."""
+    """Addresses and store folder of a server, as the server itself sees them."""
 
     host: str
     port: int
@@ -45,9 +45,9 @@ class Listen:
 
 
 def server_config(listen: Listen, users: Mapping[str, tuple[str, Permissions]]) -> str:
-    """The configuration file of nats-server, which reads JSON, for users with their passwords and permissions.
+    """The configuration of nats-server, as JSON; `users` maps names to passwords and permissions.
 
-    With no users everybody may do everything. A subject that no list names is denied.
+    Without users, every client may do everything. With users, a subject in no list is denied.
     """
     config: dict[str, object] = {
         "host": listen.host,
@@ -75,7 +75,7 @@ def _permissions(permissions: Permissions) -> dict[str, object]:
 
 
 def _subjects(subjects: Iterable[str]) -> dict[str, list[str]]:
-    # An empty allow list means "everything" to nats-server.
+    # For nats-server an empty allow list means "everything".
     allowed = list(subjects)
     return {"allow": allowed} if allowed else {"deny": [">"]}
 
@@ -83,16 +83,17 @@ def _subjects(subjects: Iterable[str]) -> dict[str, list[str]]:
 class NatsServer(ABC):
     """A NATS server with JetStream.
 
-    Its own ones keep port and streams over `kill` and `restart`. They ask for a password when users were given.
+    A server that the lab started keeps its port and its streams over `kill` and `restart`, and asks for a password if
+    it has users.
     """
 
     def __init__(self, url: str, passwords: Mapping[str, Path]) -> None:
         self.url = url
         self.passwords = passwords
-        """The file with the password of each user."""
+        """User -> the file with the password."""
 
     def environment(self, user: str | None = None) -> dict[str, str]:
-        """What tells a service (`ServiceSettings`) how to connect as `user`. Raises KeyError for an unknown one."""
+        """Variables for a service (`ServiceSettings`) to connect as `user`. Raises KeyError for an unknown user."""
         if user is None or not self.passwords:
             return {"CLUSTERRA_NATS_URL": self.url}
         return {
@@ -102,14 +103,14 @@ class NatsServer(ABC):
         }
 
     def settings(self, user: str | None = None) -> ServiceSettings:
-        """The same for a client in this process. Raises KeyError for an unknown user."""
+        """Settings for a client in this process to connect as `user`. Raises KeyError for an unknown user."""
         if user is None or not self.passwords:
             return ServiceSettings(nats_url=self.url)
         return ServiceSettings(nats_url=self.url, nats_user=user, nats_password_file=self.passwords[user])
 
     @abstractmethod
     async def kill(self) -> None:
-        """SIGKILL it and wait for its end. Raises ServerNotOurs."""
+        """Send SIGKILL and wait for its end. Raises ServerNotOurs."""
 
     @abstractmethod
     async def restart(self) -> None:
@@ -122,14 +123,14 @@ class _Given(NatsServer):
         return {"CLUSTERRA_NATS_URL": self.url, **given}
 
     def settings(self, user: str | None = None) -> ServiceSettings:
-        # It reads what `environment` passes on.
+        # It reads the same variables that `environment` returns.
         return ServiceSettings()
 
     async def kill(self) -> None:
-        raise ServerNotOurs(f"{self.url} was given in CLUSTERRA_NATS_URL: stop it where it was started")
+        raise ServerNotOurs(f"{self.url} comes from CLUSTERRA_NATS_URL: stop the server where it was started")
 
     async def restart(self) -> None:
-        raise ServerNotOurs(f"{self.url} was given in CLUSTERRA_NATS_URL: restart it where it was started")
+        raise ServerNotOurs(f"{self.url} comes from CLUSTERRA_NATS_URL: restart the server where it was started")
 
 
 class _Native(NatsServer):
@@ -188,12 +189,12 @@ async def _ready(monitor_port: int, process: Process | None = None) -> None:
 async def nats_server(
     directory: Path, *, users: Mapping[str, Permissions] = NO_USERS, progress: Progress = silent
 ) -> AsyncIterator[NatsServer]:
-    """A NATS server until the block ends; its streams stay in `directory` for the next one.
+    """Provide a NATS server until the block ends; its streams stay in `directory` for the next one.
 
-    `users` are the only ones who may connect, each with a random password in a file of its own; a server that was
-    given is used as it is.
+    Only `users` may connect, each with a random password in a separate file. A server from the environment is used
+    unchanged.
     """
-    progress("NATS")
+    progress("starting NATS")
     if url := os.environ.get("CLUSTERRA_NATS_URL"):
         yield _Given(url, {})
         return
@@ -217,7 +218,7 @@ async def nats_server(
 
 @asynccontextmanager
 async def nats_container(directory: Path, *, users: Mapping[str, Permissions] = NO_USERS) -> AsyncIterator[NatsServer]:
-    """The same in a container; see `nats_server`."""
+    """Run the server of `nats_server` in a container."""
     passwords = _passwords(directory, users)
     (directory / "store").mkdir(parents=True, exist_ok=True)
     inside = Listen("0.0.0.0", 4222, 8222, Path("/data"))
@@ -243,7 +244,7 @@ def _outside(directory: Path) -> Listen:
 def _passwords(directory: Path, users: Iterable[str]) -> dict[str, Path]:
     files = {user: directory / "passwords" / user for user in users}
     for file in files.values():
-        secret(file)
+        ensure_secret(file)
     return files
 
 
@@ -251,6 +252,6 @@ def _write_config(
     directory: Path, listen: Listen, users: Mapping[str, Permissions], passwords: Mapping[str, Path]
 ) -> Path:
     path = directory / "config" / "nats-server.conf"
-    known = {user: (secret(passwords[user]), permissions) for user, permissions in users.items()}
+    known = {user: (ensure_secret(passwords[user]), permissions) for user, permissions in users.items()}
     write_secret(path, server_config(listen, known))
     return path

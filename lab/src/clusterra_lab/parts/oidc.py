@@ -1,4 +1,4 @@
-"""An OpenID Connect provider: CLUSTERRA_OIDC_ISSUER, else NanoIDP as a process, else NanoIDP in a container."""
+"""Provides an OpenID Connect provider: from CLUSTERRA_OIDC_ISSUER, else NanoIDP, as a process or in a container."""
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from clusterra_lab.machine.container import Image, container
 from clusterra_lab.machine.ports import kept_port
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.machine.progress import Progress, silent
-from clusterra_lab.machine.secret_file import secret, write_secret
-from clusterra_lab.parts.login import LoginRefused, log_in
+from clusterra_lab.machine.secret_file import ensure_secret, write_secret
+from clusterra_lab.parts.login import LoginRejected, log_in
 from clusterra_lab.parts.tools import tools_or_container
 
 IMAGE = "ghcr.io/cdelmonte-zg/nanoidp:latest"
@@ -24,7 +24,7 @@ _START_SECONDS = 30.0
 
 
 class Person(BaseModel):
-    """Somebody who can log in; `subject` is the user name in the form and the `sub` claim."""
+    """A person who can log in; `subject` is the user name in the form and the `sub` claim."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,34 +34,35 @@ class Person(BaseModel):
 
 
 class Login(Person):
-    """A person with the file that holds the password."""
+    """A person, with the file of the password."""
 
     password_file: Path
 
 
 @dataclass(frozen=True)
 class Oidc:
-    """Where the provider is, who the gateway is there, and who can log in."""
+    """The provider's issuer, the gateway's client at it, and the people who can log in."""
 
     issuer: str
     client_id: str
     client_secret_file: Path | None
     """None for a public client."""
     logins: Mapping[str, Login]
-    """By email."""
+    """Email address -> login."""
 
     def environment(self) -> dict[str, str]:
-        """What tells the gateway about its provider."""
+        """The gateway's settings for this provider."""
         environment = {"CLUSTERRA_OIDC_ISSUER": self.issuer, "CLUSTERRA_OIDC_CLIENT_ID": self.client_id}
         if self.client_secret_file is not None:
             environment["CLUSTERRA_OIDC_CLIENT_SECRET_FILE"] = str(self.client_secret_file)
         return environment
 
     async def log_in(self, authorization_url: str, email: str) -> str:
-        """Log the person in as a browser would and return the callback URL. Raises LoginRefused."""
+        """Log the person in as a browser would and return the callback URL. Raises LoginRejected."""
         login = self.logins.get(email)
         if login is None:
-            raise LoginRefused(f"no password of {email} is known here, only of: {', '.join(self.logins) or 'nobody'}")
+            known = ", ".join(self.logins) or "nobody"
+            raise LoginRejected(f"the lab has no password of {email}; it has those of: {known}")
         return await log_in(authorization_url, login.subject, login.password_file.read_text().strip())
 
 
@@ -69,11 +70,12 @@ class Oidc:
 async def oidc_provider(
     directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person], progress: Progress = silent
 ) -> AsyncIterator[Oidc]:
-    """A provider until the block ends, with one confidential client that may use exactly `redirect_uris`.
+    """Provide an OIDC provider until the block ends, with one confidential client limited to `redirect_uris`.
 
-    It demands PKCE with S256. Passwords, the client's secret and the signing key stay in `directory` for the next
-    one. A given issuer brings its own client (CLUSTERRA_OIDC_CLIENT_ID, CLUSTERRA_OIDC_CLIENT_SECRET_FILE) and, for
-    scripted logins, its people (CLUSTERRA_OIDC_LOGINS_FILE: a JSON array of `Login`).
+    The provider demands PKCE with S256. Passwords, the client's secret and the signing key stay in `directory` for the
+    next start. An issuer from the environment has its own client (CLUSTERRA_OIDC_CLIENT_ID,
+    CLUSTERRA_OIDC_CLIENT_SECRET_FILE) and, for scripted logins, its own people (CLUSTERRA_OIDC_LOGINS_FILE: a JSON
+    array of `Login`).
     """
     if issuer := os.environ.get("CLUSTERRA_OIDC_ISSUER"):
         yield _given(issuer)
@@ -83,8 +85,8 @@ async def oidc_provider(
         async with oidc_container(directory, redirect_uris=redirect_uris, people=people) as oidc:
             yield oidc
         return
-    progress("OIDC provider")
-    # Part of the issuer's name, by which a gateway knows its users.
+    progress("starting the OIDC provider")
+    # The port is kept, because it is part of the issuer's URL, by which a gateway identifies its users.
     port = kept_port(directory / "port")
     oidc = _configure(directory, port, redirect_uris, people, seen_as=directory / "config")
     argv = [str(python), "-m", "nanoidp", "--config", str(directory / "config"), "--port", str(port)]
@@ -100,7 +102,7 @@ async def oidc_provider(
 async def oidc_container(
     directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person]
 ) -> AsyncIterator[Oidc]:
-    """The same in a container; see `oidc_provider`."""
+    """Run the provider of `oidc_provider` in a container."""
     port = kept_port(directory / "port")
     oidc = _configure(directory, port, redirect_uris, people, seen_as=Path("/app/config"))
     image = Image(
@@ -127,9 +129,9 @@ def _configure(
             issuer,
             redirect_uris,
             keys=seen_as / "keys",
-            client_secret=secret(client_secret_file),
-            session_key=secret(directory / "session-key"),
-            management_secret=secret(directory / "management-secret"),
+            client_secret=ensure_secret(client_secret_file),
+            session_key=ensure_secret(directory / "session-key"),
+            management_secret=ensure_secret(directory / "management-secret"),
         ),
     )
     write_secret(config / "users.yaml", users(logins))
@@ -145,7 +147,7 @@ def settings(
     session_key: str,
     management_secret: str,
 ) -> str:
-    """NanoIDP's settings.yaml, as strict as it can be; `keys` is a folder where it keeps its signing keys."""
+    """NanoIDP's settings.yaml with the strictest checks; `keys` is the folder of its signing keys."""
     return yaml.safe_dump(
         {
             "config_version": 1,
@@ -167,13 +169,13 @@ def settings(
 
 
 def users(logins: Sequence[Login]) -> str:
-    """NanoIDP's users.yaml; a password that does not exist yet is made."""
+    """NanoIDP's users.yaml; missing passwords are generated."""
     return yaml.safe_dump(
         {
             "config_version": 1,
             "users": {
                 login.subject: {
-                    "password": secret(login.password_file),
+                    "password": ensure_secret(login.password_file),
                     "email": login.email,
                     "attributes": {"name": login.name},
                 }

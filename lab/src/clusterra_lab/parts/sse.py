@@ -1,4 +1,4 @@
-"""Reading a Server-Sent Events stream, as the WHATWG's standard says, from an aiohttp response."""
+"""Reads a Server-Sent Events stream (WHATWG HTML standard) from an aiohttp response."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from aiohttp import ClientResponse
 
 @dataclass(frozen=True)
 class ServerSentEvent:
-    """One dispatched event; `id` is the last one the stream has set."""
+    """One dispatched event; `id` is the last id that the stream has set."""
 
     event: str
     data: str
@@ -16,7 +16,7 @@ class ServerSentEvent:
 
 
 async def events(response: ClientResponse) -> AsyncIterator[ServerSentEvent]:
-    """The events of a stream until the server ends it."""
+    """Iterate over the events of a stream until the server ends it."""
     kind, data, last_id = "message", list[str](), ""
     async for raw in response.content:
         line = raw.decode().rstrip("\r\n")

@@ -1,4 +1,7 @@
-"""Programs that cannot share our virtual environment, in one of their own, from `lab/tools.lock`, kept in the cache."""
+"""Installs the tools of `lab/tools.lock` into a separate virtual environment in the cache.
+
+They need other versions of packages than the project's own environment has.
+"""
 
 import hashlib
 import shutil
@@ -9,7 +12,7 @@ from uv import find_uv_bin
 
 from clusterra_lab.machine.cache import cache_dir
 from clusterra_lab.machine.container import engine_answers
-from clusterra_lab.machine.file_lock import alone
+from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import run
 from clusterra_lab.machine.progress import Progress, silent
@@ -19,23 +22,25 @@ _WAIT_SECONDS = 600.0
 
 
 class ToolsNotInstalled(LabProblem):
-    """uv could not install the tools; the text carries what it said."""
+    """uv could not install the tools; the text has the end of its output."""
 
 
 async def tools_python(progress: Progress = silent) -> Path:
-    """The Python that has the tools: run them as its modules. Made when missing, once for all labs of this user.
+    """Return the Python interpreter that has the tools as modules; all labs of this user share its environment.
 
-    Raises ToolsNotInstalled.
+    The environment is made when missing. Raises ToolsNotInstalled.
     """
-    # A venv is bound to the interpreter that it was made from.
+    # A virtual environment is bound to the interpreter that made it.
     key = hashlib.sha256(LOCK.read_bytes() + f"{sys.base_prefix} {sys.version}".encode()).hexdigest()[:16]
     directory = cache_dir() / f"tools-{key}"
     python, complete = directory / "bin" / "python", directory / "complete"
     if complete.exists() and python.exists():
         return python
-    async with alone(directory.with_suffix(".lock"), seconds=_WAIT_SECONDS, what="the installation", progress=progress):
+    async with exclusive_lock(
+        directory.with_suffix(".lock"), seconds=_WAIT_SECONDS, what="the installation", progress=progress
+    ):
         if not (complete.exists() and python.exists()):
-            progress("the AWS emulator and the OIDC provider into a virtual environment of their own (once)")
+            progress("installing the AWS emulator and the OIDC provider (once)")
             shutil.rmtree(directory, ignore_errors=True)
             await _uv("venv", "--quiet", "--python", sys.executable, str(directory))
             await _uv("pip", "sync", "--quiet", "--require-hashes", "--python", str(python), str(LOCK))
@@ -44,9 +49,9 @@ async def tools_python(progress: Progress = silent) -> Path:
 
 
 async def tools_or_container(progress: Progress) -> Path | None:
-    """The Python that has the tools; None where they cannot be installed but a container engine answers.
+    """Return the interpreter with the tools, or None if they cannot be installed but a container engine answers.
 
-    Raises ToolsNotInstalled where there is neither.
+    Raises ToolsNotInstalled if neither is possible.
     """
     try:
         return await tools_python(progress)
@@ -58,10 +63,10 @@ async def tools_or_container(progress: Progress) -> Path | None:
 
 async def _uv(*arguments: str) -> None:
     log = cache_dir() / "tools.log"
-    # Not in this repository: its own settings of uv are not meant for the tools.
+    # Run outside this repository, whose uv settings must not apply to the tools.
     uv = await run("uv", [find_uv_bin(), *arguments], log=log, cwd=cache_dir())
     if uv.exit_code != 0:
         raise ToolsNotInstalled(
-            f"uv {arguments[0]} ended with {uv.exit_code} (all of it is in {log}):\n{uv.tail()}\n"
-            "It needs the package index that pip and uv are configured for."
+            f"uv {arguments[0]} ended with exit code {uv.exit_code} (full log: {log}):\n{uv.tail()}\n"
+            "The installation needs access to the package index that pip and uv are configured for."
         )

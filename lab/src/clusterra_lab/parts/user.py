@@ -1,4 +1,4 @@
-"""A person at the HTTP interface: logs in through the OIDC provider and uses the gateway like any client."""
+"""A user of the HTTP API, who logs in through the OIDC provider and calls the gateway like any client."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,15 +15,15 @@ from pydantic import BaseModel, ConfigDict
 from clusterra_lab.parts.sse import ServerSentEvent, events
 
 LogIn = Callable[[str], Awaitable[str]]
-"""Walks an authorisation URL through the provider's form and returns the callback URL it redirects to."""
+"""Takes an authorisation URL through the provider's form and returns the callback URL."""
 
 
 class UnexpectedAnswerError(RuntimeError):
-    """The gateway answered something else than was asked for; the text has its problem document."""
+    """The gateway answered with an unexpected status; the text has its problem document."""
 
 
 class UnavailableError(UnexpectedAnswerError):
-    """A service behind the gateway is away at the moment."""
+    """A service behind the gateway is not available now (status 503)."""
 
 
 class _Answer(BaseModel):
@@ -31,7 +31,7 @@ class _Answer(BaseModel):
 
 
 class Profile(_Answer):
-    """What the user needs of `GET /v1/users/me`."""
+    """The fields of `GET /v1/users/me` that the lab uses."""
 
     name: str
     uid: int
@@ -46,7 +46,7 @@ class SubmittedJob(_Answer):
 
 
 class JobState(_Answer):
-    """What is followed of a job."""
+    """The fields of a job that the lab uses."""
 
     job_id: str
     name: str
@@ -63,7 +63,7 @@ class User:
     cluster: str
 
     async def submit(self, script: str, job: dict[str, Any], *, key: str | None = None) -> SubmittedJob:
-        """Submit in the raw shape. Raises UnexpectedAnswerError."""
+        """Submit a script with slurmrestd's job fields. Raises UnexpectedAnswerError."""
         headers = {"Idempotency-Key": key} if key else {}
         body = {"script": script, "job": {"environment": ["PATH=/usr/bin:/bin"], **job}}
         path = f"/v1/clusters/{self.cluster}/jobs/submit"
@@ -76,7 +76,7 @@ class User:
             return JobState.model_validate(await _expect(response, 200))
 
     async def why(self, job_id: str) -> Explanation:
-        """Why it waits, or where it runs. Raises UnavailableError, UnexpectedAnswerError."""
+        """Explain why a job waits, or where it runs. Raises UnavailableError, UnexpectedAnswerError."""
         async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}/why") as response:
             return Explanation.model_validate(await _expect(response, 200))
 
@@ -86,21 +86,21 @@ class User:
             await _check(response, 204)
 
     async def output(self, job_id: str) -> str:
-        """The job's whole standard output so far. Raises UnavailableError, UnexpectedAnswerError."""
+        """Read the job's standard output so far. Raises UnavailableError, UnexpectedAnswerError."""
         async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}/output") as response:
             await _check(response, 200)
             return await response.text()
 
     def follow(self, job_id: str) -> AsyncIterator[ServerSentEvent]:
-        """The job's output as it grows, until its `end` event."""
+        """Stream the job's output as it grows, until the `end` event."""
         return self._stream(f"/v1/clusters/{self.cluster}/jobs/{job_id}/output/stream")
 
     def activity(self) -> AsyncIterator[ServerSentEvent]:
-        """The cluster's events as they happen; never ends by itself."""
+        """Stream the cluster's events as they happen; the stream does not end by itself."""
         return self._stream(f"/v1/clusters/{self.cluster}/events/stream")
 
     async def history(self, kind: str) -> list[Event]:
-        """All archived events of these kinds, such as `job.*`. Raises UnavailableError, UnexpectedAnswerError."""
+        """Read all archived events of a kind, such as `job.*`. Raises UnavailableError, UnexpectedAnswerError."""
         found: list[Event] = []
         query = {"kind": kind, "limit": "500"}
         while True:
@@ -131,8 +131,11 @@ async def _check(response: ClientResponse, *statuses: int) -> None:
 
 @asynccontextmanager
 async def logged_in(gateway_url: str, cluster: str, log_in: LogIn) -> AsyncIterator[User]:
-    """Log in by the code flow (the gateway's redirect, the provider's form, the callback) and stay so."""
-    # A jar keeps no cookies of bare addresses unless told to; the lab's gateway has no other name.
+    """Log in by the code flow: the gateway's redirect, the provider's form, the callback.
+
+    Raises UnexpectedAnswerError and the errors of `log_in`.
+    """
+    # The lab's gateway has an IP address as its host; a jar keeps cookies of such hosts only with `unsafe`.
     async with ClientSession(gateway_url, cookie_jar=CookieJar(unsafe=True)) as session:
         async with session.get("/v1/auth/login", allow_redirects=False) as response:
             if response.status not in (302, 303, 307):

@@ -1,1 +1,1 @@
-"""Slurm on this machine: slurmctld, slurmdbd, slurmrestd."""
+"""A Slurm control plane on this machine: slurmctld, slurmdbd with its database, and slurmrestd."""

@@ -1,11 +1,11 @@
-"""The configuration of a Slurm control plane, as text. Paths are those of the root file system it runs in."""
+"""The configuration files of a Slurm control plane. Paths are those inside the root file system that it runs in."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 HOST = "slurm"
-"""The name of the machine inside the cluster's namespaces."""
+"""The host name inside the cluster's namespaces."""
 
 ETC = "/etc/slurm"
 JWT_KEY = "jwt_hs256.key"
@@ -18,19 +18,19 @@ RESUME_LOG = "resume.log"
 GPU_MODELS = ("l4", "a10g", "a100", "h100")
 MOST_GPUS = 8
 GPU = "gpu"
-"""Beside slurm.conf, with a number: stands for the device of a GPU. slurmd counts no GPU without a device of its own;
-which that is matters to nobody, for there are no cgroups and nothing opens it."""
+"""Prefix of the files beside slurm.conf that stand for GPU devices, each with a number. slurmd counts only GPUs with a
+device. Which file that is does not matter: there are no cgroups, and nothing opens it."""
 
 JOB_SUBMIT = "job_submit.lua"
-"""What JobSubmitPlugins=lua runs, beside slurm.conf."""
+"""The script that JobSubmitPlugins=lua runs, beside slurm.conf."""
 
 SCRIPTS = "/usr/lib/clusterra"
-"""Where the images of images/slurm have their scripts, and the lab's clusters, too."""
+"""The folder of the scripts, in the images of images/slurm and in the lab's clusters."""
 
 SHARED_PATH = "/mnt/efs"
 """The folder that all nodes share."""
 HOMES = "home"
-"""In the shared folder: the home of each user who has run a job, by name."""
+"""Folder in the shared folder with the home of each user who has run a job, by name."""
 
 MY_CNF = """\
 [mariadbd]
@@ -54,9 +54,9 @@ innodb_lock_wait_timeout = 900
 [client]
 socket = /run/mysqld/mysqld.sock
 """
-"""MariaDB: small, on a Unix socket only."""
+"""MariaDB's configuration: little memory, and only a Unix socket."""
 
-# Without `_only`, a token whose identity is incomplete would fall back to an account of the root file system.
+# Without `_only`, a token with an incomplete identity would fall back to an account of the root file system.
 _AUTH = f"""\
 AuthType=auth/slurm
 AuthAltTypes=auth/jwt
@@ -68,14 +68,14 @@ _WORD = re.compile(r"[A-Za-z0-9_.:,-]+")
 
 
 class InvalidConfig(ValueError):
-    """A value would not be one value in Slurm's configuration syntax."""
+    """A value is not a single word in Slurm's configuration syntax."""
 
 
 @dataclass(frozen=True)
 class PowerSaving:
-    """Slurm's own scaling from zero: `nodes` cloud nodes, and a ResumeProgram that only notes when it is called.
+    """Slurm's own scaling from zero: `nodes` cloud nodes, and a ResumeProgram that only records its calls.
 
-    It is as fast as Slurm can be told to be; with the default `power_save_interval` one call in five waits 10 s.
+    The settings are the fastest that Slurm has; with the default `power_save_interval` one call in five waits 10 s.
     """
 
     nodes: int = 16
@@ -85,36 +85,44 @@ class PowerSaving:
 
 
 @dataclass(frozen=True)
-class SlurmConfig:
-    """One control plane: slurmctld, and slurmdbd unless it has `power_saving`. Raises InvalidConfig."""
+class ClusterOptions:
+    """What the creator of a cluster chooses. Raises InvalidConfig."""
 
-    name: str
-    slurmctld_port: int
-    slurmdbd_port: int
+    name: str = "lab"
     power_saving: PowerSaving | None = None
+    """Slurm's own scaling from zero, which excludes slurmdbd and accounting."""
     address: str = "127.0.0.1"
-    """Where slurmctld and slurmdbd listen; workers call slurmctld there."""
+    """The address where slurmctld and slurmdbd listen, and where workers reach slurmctld."""
     one_host: bool = True
     """Whether all slurmd share one machine, and so its spool folder."""
     max_nodes: int | None = None
-    """What one job may ask for at most: as many as there may be workers."""
+    """The most nodes that a job may request: the cluster's limit of workers."""
     settings: Sequence[str] = ()
-    """More lines of slurm.conf, such as `Licenses=matlab:2`."""
+    """Additional lines of slurm.conf, such as `Licenses=matlab:2`."""
 
     def __post_init__(self) -> None:
         words = [self.name, self.address, *(self.power_saving.features if self.power_saving else ())]
         for word in words:
             if not _WORD.fullmatch(word):
-                raise InvalidConfig(f"{word!r} cannot be a name in slurm.conf: use letters, digits and _ . : -")
+                raise InvalidConfig(f"{word!r} is not a valid name in slurm.conf: use letters, digits and _ . : -")
+
+
+@dataclass(frozen=True)
+class SlurmConfig:
+    """One control plane: slurmctld, and slurmdbd unless it uses power saving."""
+
+    options: ClusterOptions
+    slurmctld_port: int
+    slurmdbd_port: int
 
     def files(self) -> dict[str, str]:
-        """The content of each file of /etc/slurm by its name, without the keys."""
+        """Name -> content of each file in /etc/slurm, without the keys."""
         files = {
             "slurm.conf": slurm_conf(self),
             "cgroup.conf": "CgroupPlugin=disabled\n",
-            "gres.conf": gres_conf(self),
+            "gres.conf": gres_conf(self.options),
         }
-        if self.power_saving:
+        if self.options.power_saving:
             return files | {
                 "resume": f'#!/bin/sh\necho "$(date +%s.%N) $1" >> {LOG}/{RESUME_LOG}\n',
                 "suspend": "#!/bin/sh\n",
@@ -123,21 +131,21 @@ class SlurmConfig:
 
 
 def slurm_conf(config: SlurmConfig) -> str:
-    """slurm.conf(5).
+    """The content of slurm.conf(5).
 
-    Slurm looks for jobs to start once a second, and again in its backfill thread; the parameters let both do so at
-    each of these chances. Several slurmd share one address, each with a port and a spool folder of its own.
-    What the partition and its nodes could never have is refused at submit. Placeholders count as nodes; until there are
-    any that is every job.
+    Slurm's main scheduler and its backfill thread each run once a second; the parameters let both start jobs every
+    time. Several slurmd share one address, each with its own port and spool folder. Slurm rejects a job at submit when
+    the partition's nodes could never run it. Placeholders count as nodes; before there are any, Slurm rejects all jobs.
     """
+    options = config.options
     return f"""\
-ClusterName={config.name}
-SlurmctldHost={HOST}({config.address})
+ClusterName={options.name}
+SlurmctldHost={HOST}({options.address})
 SlurmctldPort={config.slurmctld_port}
 SlurmUser=slurm
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 TreeWidth=65533
-SlurmctldParameters={"power_save_interval=0" if config.power_saving else "enable_configless"}
+SlurmctldParameters={"power_save_interval=0" if options.power_saving else "enable_configless"}
 
 {_AUTH}
 CredType=cred/slurm
@@ -145,7 +153,7 @@ DisableRootJobs=YES
 PrivateData=jobs,usage,users,accounts
 
 StateSaveLocation={STATE}
-SlurmdSpoolDir={_spool(config)}
+SlurmdSpoolDir={_spool(options)}
 SlurmdLogFile={LOG}/%n.log
 SlurmctldPidFile=/run/slurmctld/slurmctld.pid
 SlurmdPidFile=/run/slurmd-%n.pid
@@ -164,7 +172,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=1024
 SchedulerParameters={_SCHEDULER}
-{_job_submit(config)}
+{_job_submit(options)}
 EnforcePartLimits=ANY
 MinJobAge=300
 MaxJobCount=20000
@@ -177,27 +185,28 @@ SlurmdParameters=config_overrides
 SlurmdTimeout=30
 ReturnToService=2
 {_accounting(config)}
-{_cloud(config.power_saving) if config.power_saving else ""}
-PartitionName=main Default=YES Nodes=ALL MaxNodes={config.max_nodes or "UNLIMITED"} State=UP
-{_lines(config.settings)}"""
+{_cloud(options.power_saving) if options.power_saving else ""}
+PartitionName=main Default=YES Nodes=ALL MaxNodes={options.max_nodes or "UNLIMITED"} State=UP
+{_lines(options.settings)}"""
 
 
-def gres_conf(config: SlurmConfig) -> str:
-    """gres.conf(5): for any worker that is a process of this machine, the devices of the GPUs that it says it has.
+def gres_conf(options: ClusterOptions) -> str:
+    """The content of gres.conf(5): the files that stand for GPU devices, for workers that are processes.
 
-    Of each line slurmd takes as many as the worker has of that model. In a pod slurmd finds the devices by itself.
+    From the line of a model, slurmd takes as many devices as the worker has GPUs of it. In a pod, slurmd detects the
+    devices.
     """
-    if not config.one_host:
+    if not options.one_host:
         return "AutoDetect=nvidia\n"
     devices = f"File={ETC}/{GPU}[0-{MOST_GPUS - 1}]"
     return "".join(["AutoDetect=off\n", *(f"Name=gpu Type={model} {devices}\n" for model in GPU_MODELS)])
 
 
 def slurmdbd_conf(config: SlurmConfig) -> str:
-    """slurmdbd.conf(5)."""
+    """The content of slurmdbd.conf(5)."""
     return f"""\
 DbdHost={HOST}
-DbdAddr={config.address}
+DbdAddr={config.options.address}
 DbdPort={config.slurmdbd_port}
 SlurmUser=slurm
 PidFile=/run/slurmdbd/slurmdbd.pid
@@ -212,25 +221,26 @@ StorageLoc=slurm
 """
 
 
-def _spool(config: SlurmConfig) -> str:
-    """slurmstepd has a socket in it, named by node and job, and the path of a socket has 107 characters at most.
+def _spool(options: ClusterOptions) -> str:
+    """The value of SlurmdSpoolDir.
 
-    With the long name of a pod in it twice, no job would start.
+    slurmstepd creates a socket there, whose name has the node's name in it. A socket path has at most 107 characters:
+    with a pod's long name in it twice, no job would start.
     """
-    return f"{SPOOL}/%n" if config.one_host else SPOOL
+    return f"{SPOOL}/%n" if options.one_host else SPOOL
 
 
-def _job_submit(config: SlurmConfig) -> str:
-    """Without Extra, which no cloud node has, no node would take a job that has a class."""
-    return "" if config.power_saving else "JobSubmitPlugins=lua"
+def _job_submit(options: ClusterOptions) -> str:
+    """The submit plugin, except with power saving: cloud nodes have no Extra, so they could run no job with a class."""
+    return "" if options.power_saving else "JobSubmitPlugins=lua"
 
 
 def _accounting(config: SlurmConfig) -> str:
-    if config.power_saving:
+    if config.options.power_saving:
         return ""
     return f"""
 AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost={config.address}
+AccountingStorageHost={config.options.address}
 AccountingStoragePort={config.slurmdbd_port}
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment

@@ -1,7 +1,7 @@
-"""Slurm's namespaces as a container, for machines whose root has a container engine but no Debian packages.
+"""Slurm's namespaces as a container, for machines with a container engine but without Debian packages.
 
-The engine only makes them: commands enter from this machine (`Namespace.launcher`), so that everything else is as it
-is in the namespaces over the Debian root, and the image has the same packages.
+The engine only creates the namespaces. Commands enter them from this machine (`Namespace.launcher`), as they do with
+the Debian root, and the image has the same packages.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ RUN MY_CNF="$(cat /usr/share/clusterra/my.cnf)" sh /usr/share/clusterra/empty-da
 
 
 class ImageNotBuilt(LabProblem):
-    """The engine could not build the image; the text carries what it said."""
+    """The engine could not build the image; the text has the engine's error."""
 
 
 class EngineElsewhere(LabProblem):
@@ -46,14 +46,14 @@ class EngineElsewhere(LabProblem):
 
 
 async def ensure_image(progress: Progress = silent) -> str:
-    """The name of the image with Slurm and an empty database, built when the engine does not have it.
+    """Return the name of the image with Slurm and an empty database; the image is built when missing.
 
     Raises NoContainerEngine, ImageNotBuilt.
     """
     recipe = "\0".join((_DOCKERFILE, MY_CNF, EMPTY_DATABASE))
     name = f"clusterra-lab-slurm:{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     if not await asyncio.to_thread(_is_built, name):
-        progress(f"an image with {', '.join(PACKAGES[:3])} and more (a minute or two, once)")
+        progress(f"building an image with {', '.join(PACKAGES[:3])} and more (a minute or two, once)")
         await asyncio.to_thread(_build, name)
     return name
 
@@ -75,7 +75,7 @@ def _build(name: str) -> None:
 
 @asynccontextmanager
 async def contained(image: str, folders: Mapping[Path, str]) -> AsyncIterator[Namespace]:
-    """The same as `slurm_namespace.namespace`, over an image, read-only.
+    """Open namespaces like `namespace` does, over a read-only image instead of a root.
 
     Raises NoContainerEngine, EngineElsewhere, TimeoutError.
     """
@@ -101,7 +101,7 @@ async def contained(image: str, folders: Mapping[Path, str]) -> AsyncIterator[Na
             await until(opened, seconds=_OPEN_SECONDS, what=f"the container of Slurm (pid {init_pid})")
         except TimeoutError as error:
             raise EngineElsewhere(
-                f"{error}. Its container must run on this machine and in sight of it, not behind a remote DOCKER_HOST"
+                f"{error}. The container's processes must be visible on this machine: a remote DOCKER_HOST cannot work"
             ) from error
         reaping = asyncio.create_task(_reap())
         try:
@@ -112,7 +112,7 @@ async def contained(image: str, folders: Mapping[Path, str]) -> AsyncIterator[Na
 
 
 async def _reap() -> None:
-    """As long as an orphan of inside waits for us, the kernel keeps the first process, and the engine the container."""
+    """Reap orphans of the container: until this is done, the kernel keeps the first process, and so the container."""
     while True:
         reap_orphans()
         await asyncio.sleep(_REAP_SECONDS)

@@ -1,4 +1,4 @@
-"""The daemons of a control plane, each a process of this machine inside the cluster's namespaces."""
+"""The daemons of a Slurm control plane, each a process of this machine inside the cluster's namespaces."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ _STOP_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Daemon:
-    """What to run, as which user of the inside (a number where it needs no account), and how it shows to be ready."""
+    """A daemon: its command line, its user in the cluster (a uid where it needs no account), its readiness check."""
 
     name: DaemonName
     argv: Sequence[str]
@@ -27,12 +27,12 @@ class Daemon:
     ready: Callable[[], Awaitable[bool]]
     environment: Sequence[str] = ()
     prepare: Callable[[], None] | None = None
-    """What is done before each start."""
+    """Called before each start."""
     settle: Callable[[], Awaitable[None]] | None = None
-    """What is done after each start, when it is ready."""
+    """Called after each start, once the daemon is ready."""
 
     def command(self, launcher: Sequence[str]) -> list[str]:
-        """The whole command line. The daemon sees nothing of our own environment and dies with its launcher."""
+        """The whole command line. The daemon gets nothing of this process's environment, and dies with its launcher."""
         groups = "--clear-groups" if self.user.isdecimal() else "--init-groups"
         return [
             *(*launcher, "setpriv", f"--reuid={self.user}", f"--regid={self.user}", groups, "--pdeathsig=KILL"),
@@ -49,21 +49,21 @@ class RunningDaemon:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self._process.alive
 
     async def ready(self) -> None:
-        """Wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
+        """Wait until it is ready. Raises ProcessDied with the end of its log, or TimeoutError."""
         daemon, process = self._daemon, self._process
         await until(daemon.ready, seconds=READY_SECONDS, what=f"{daemon.name} to be ready", every=0.05, process=process)
         if daemon.settle:
             await daemon.settle()
 
     async def kill(self) -> None:
-        """SIGKILL it and wait until it is gone."""
+        """Send SIGKILL and wait for its end."""
         daemons: list[psutil.Process] = []
         with suppress(psutil.NoSuchProcess):
-            # Not its launcher, whose end would not wait for the daemon's.
+            # Kill the daemon, not its launcher: the launcher's end would not wait for the daemon's.
             daemons = psutil.Process(self._process.pid).children()
             for daemon in daemons:
                 daemon.kill()
@@ -72,24 +72,24 @@ class RunningDaemon:
         await self._process.wait()
 
     async def stop(self) -> None:
-        """SIGTERM it, as a shutdown of the machine would, and wait until it is gone."""
+        """Send SIGTERM, as a shutdown of the machine does, and wait for its end."""
         await self._process.stop(_STOP_SECONDS)
 
     async def start(self) -> None:
-        """Start it again after `kill` or `stop`, and wait until it serves."""
+        """Start it again after `kill` or `stop`, and wait until it is ready."""
         if self._daemon.prepare:
             self._daemon.prepare()
         self._process = await self._process.again()
         await self.ready()
 
     async def restart(self) -> None:
-        """Stop it if it runs, start it and wait until it serves."""
+        """Stop it if it is running, start it, and wait until it is ready."""
         await self.stop()
         await self.start()
 
 
 async def launch(daemon: Daemon, launcher: Sequence[str], logs: Path) -> RunningDaemon:
-    """Start a daemon and wait until it serves. Raises ProcessDied with the end of its log, or TimeoutError."""
+    """Start a daemon and wait until it is ready. Raises ProcessDied with the end of its log, or TimeoutError."""
     if daemon.prepare:
         daemon.prepare()
     process = await start(daemon.name, daemon.command(launcher), log=logs / f"{daemon.name}.log")
@@ -103,7 +103,7 @@ async def launch(daemon: Daemon, launcher: Sequence[str], logs: Path) -> Running
 
 
 def listening(port: int) -> bool:
-    """Whether anybody listens on a TCP port of this machine. Asking by a connection would leave an error in a log."""
+    """Whether a process listens on a TCP port of this machine. A test connection would leave an error in its log."""
     return any(
         connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
         for connection in psutil.net_connections("tcp4")

@@ -1,11 +1,11 @@
-"""What one cluster keeps on disk. It survives the cluster: one that is started in the same folder goes on with it."""
+"""The folder of one cluster on this machine: its state survives, and the next cluster there continues with it."""
 
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterra_lab.machine.secret_file import secret
+from clusterra_lab.machine.secret_file import ensure_secret
 from clusterra_lab.slurm import config as slurm_config
 from clusterra_lab.slurm.config import (
     GPU,
@@ -25,14 +25,14 @@ SLURM_UID = 64030
 """The account `slurm` of Debian's packages, by Debian policy the same everywhere."""
 
 IMAGES = Path(__file__).parents[4] / "images" / "slurm"
-"""The sources of the images, with the scripts."""
+"""The sources of the images, which include the scripts."""
 
 _SLURM_KEY_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class SlurmDirectory:
-    """The folder of a cluster on this machine."""
+    """The folder of a cluster, with its subfolders."""
 
     path: Path
 
@@ -43,32 +43,32 @@ class SlurmDirectory:
 
     @property
     def shared(self) -> Path:
-        """The folder that all nodes share; anybody may write."""
+        """The folder that all nodes share; every user may write."""
         return self.path / "shared"
 
     @property
     def spool(self) -> Path:
-        """A folder for each slurmd, by its node's name: its own state, and the scripts of its jobs."""
+        """Has a folder for each slurmd, named like its node, with slurmd's state and the scripts of its jobs."""
         return self.path / "spool"
 
     @property
     def logs(self) -> Path:
-        """Of the daemons, and of each slurmd by its node's name."""
+        """Logs of the daemons, and of each slurmd by its node's name."""
         return self.path / "log"
 
     @property
     def _scripts(self) -> Path:
-        """Prolog and epilog: a copy, for root of the cluster may write there."""
+        """Prolog and epilog; a copy, because the cluster's root user may write there."""
         return self.path / "scripts"
 
     @property
     def _hosts(self) -> Path:
-        """slurmctld listens where its host's name leads."""
+        """The cluster's /etc/hosts: slurmctld listens on the address of its host name."""
         return self.path / "hosts"
 
     @property
     def description(self) -> Path:
-        """How other processes find the running cluster."""
+        """The file by which other processes find the running cluster."""
         return self.path / "slurm.json"
 
     @property
@@ -81,7 +81,7 @@ class SlurmDirectory:
 
     @property
     def mounts(self) -> dict[Path, str]:
-        """Where each folder, and a file, is for the processes of the cluster."""
+        """Path on this machine -> path inside the cluster, for each folder and for the file of hosts."""
         return {
             self.etc: slurm_config.ETC,
             self._state: slurm_config.STATE,
@@ -94,24 +94,24 @@ class SlurmDirectory:
         }
 
     def prepare(self, config: SlurmConfig) -> None:
-        """Make what is missing, and write the configuration."""
+        """Make the missing folders and keys, and write the configuration."""
         for folder in self.mounts.keys() - {self._hosts}:
             folder.mkdir(parents=True, exist_ok=True)
         self.shared.chmod(0o1777)
-        # Root's: whoever could write here would take another's home.
+        # Owned by root: a user who could write here could replace another user's home.
         (self.shared / HOMES).mkdir(exist_ok=True)
         os.chown(self._state, SLURM_UID, SLURM_UID)
-        self._hosts.write_text(f"127.0.0.1 localhost\n{config.address} {HOST}\n")
+        self._hosts.write_text(f"127.0.0.1 localhost\n{config.options.address} {HOST}\n")
         self._write_keys()
         self._write_config(config)
         shutil.copytree(IMAGES, self._scripts, ignore=shutil.ignore_patterns("tests"), dirs_exist_ok=True)
         self.description.unlink(missing_ok=True)
 
-    def mend_state(self) -> None:
-        """Finish a save of slurmctld that a SIGKILL has cut short; call it while slurmctld does not run.
+    def repair_state(self) -> None:
+        """Complete a save that a SIGKILL of slurmctld interrupted; slurmctld must not be running.
 
-        slurmctld replaces a state file in steps: `X` is linked as `X.old`, unlinked, and `X.new`, complete by then,
-        linked as `X`. Killed before the last one it refuses to start again.
+        slurmctld replaces a state file in steps: it links `X` as `X.old`, unlinks `X`, and links the complete `X.new`
+        as `X`. If it is killed before the last step, it does not start again.
         """
         for new in self._state.glob("*.new"):
             file = new.with_suffix("")
@@ -123,7 +123,7 @@ class SlurmDirectory:
         if not slurm_key.exists():
             slurm_key.touch(mode=0o600)
             slurm_key.write_bytes(os.urandom(_SLURM_KEY_BYTES))
-        secret(jwt_key)
+        ensure_secret(jwt_key)
         for key in (slurm_key, jwt_key):
             os.chown(key, SLURM_UID, SLURM_UID)
 
@@ -136,13 +136,13 @@ class SlurmDirectory:
             device = self.etc / f"{GPU}{number}"
             device.unlink(missing_ok=True)
             device.symlink_to("/dev/null")
-        if config.power_saving:
+        if config.options.power_saving:
             resumed = self.logs / RESUME_LOG
             resumed.touch()
             os.chown(resumed, SLURM_UID, SLURM_UID)
         else:
             shutil.copy(IMAGES / JOB_SUBMIT, self.etc)
-            # slurmdbd refuses a configuration that others can read.
+            # slurmdbd does not start if others can read its configuration.
             slurmdbd_conf = self.etc / "slurmdbd.conf"
             slurmdbd_conf.chmod(0o600)
             os.chown(slurmdbd_conf, SLURM_UID, SLURM_UID)

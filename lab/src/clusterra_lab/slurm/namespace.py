@@ -1,7 +1,7 @@
-"""Where one Slurm cluster lives: private pid, mount and host name namespaces over the shared root.
+"""The private pid, mount and host name namespaces in which one Slurm cluster runs, over the shared root.
 
-All processes in them end with the first one, and that one with whoever opened them, also when it is killed. The mounts
-are seen from nowhere else, so none can be left behind.
+All their processes end with the first process, and that one ends with the process that opened the namespaces, even when
+it is killed. No other process sees the mounts, so none can be left behind.
 """
 
 import os
@@ -22,7 +22,7 @@ from clusterra_lab.slurm.root import DATABASE
 INIT = "tini"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SCRATCH = ("/dev/shm", "/run", "/tmp", "/var/tmp")
-"""Folders that are empty and writable in each cluster."""
+"""Folders that start empty and are writable in each cluster."""
 
 _OPEN_SECONDS = 20.0
 _CLOSE_SECONDS = 20.0
@@ -43,7 +43,7 @@ fi
 cd /
 exec {INIT} -- sleep infinity
 """
-"""The first process of the namespaces, as root: prepares what the daemons need and then lasts."""
+"""Script of the first process in the namespaces, run as root: prepares the daemons' folders, then waits."""
 
 _OPEN = f"""\
 set -eu
@@ -67,21 +67,21 @@ exec chroot "$root" sh -c "$inside"
 
 @dataclass(frozen=True)
 class Namespace:
-    """Open namespaces."""
+    """The open namespaces of one cluster."""
 
     init_pid: int
-    """Their first process, as this machine counts."""
+    """Pid of their first process on this machine."""
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """Put before a command, runs it inside as root, with its environment and a PATH of the inside.
+        """Put before a command, runs it inside the namespaces as root, with the caller's environment and another PATH.
 
-        The launched process waits for the command, passes signals on and ends with its exit code. When it is killed,
-        the command is, too, unless the command changes its user.
+        The launcher waits for the command, passes signals on and ends with its exit code. When the launcher is killed,
+        so is the command, unless the command has changed its user.
         """
         return (
             *(shutil.which("nsenter") or "nsenter", f"--target={self.init_pid}", "--mount", "--uts", "--pid"),
-            # Without a fork of nsenter itself: tini, still a process of the outside, then has the command as its child.
+            # nsenter does not fork: tini, still outside the pid namespace, then is the command's parent.
             *("--no-fork", "--root", "--wd", "--", "/usr/bin/tini", "-s", "--"),
             *("/usr/bin/setpriv", "--pdeathsig=KILL", "/usr/bin/env", f"PATH={PATH}"),
         )
@@ -89,14 +89,14 @@ class Namespace:
 
 @asynccontextmanager
 async def namespace(root: Path, folders: Mapping[Path, str], log: Path) -> AsyncIterator[Namespace]:
-    """Open namespaces over `root`, read-only, with folders of this machine at absolute paths in it.
+    """Open namespaces over a read-only `root` until the block ends; `folders` maps folders to absolute paths inside.
 
-    /run, /tmp, /var/tmp and /dev/shm are empty and writable. Everything inside has ended when the block has. Raises
-    ProcessDied when the namespaces cannot be made, as without root.
+    /run, /tmp, /var/tmp and /dev/shm are empty and writable. At the end of the block all processes inside have ended.
+    Raises ProcessDied when the namespaces cannot be made, for example without root.
     """
     adopt_orphans()
     mounts = [str(part) for folder, path in folders.items() for part in (folder, path)]
-    # PATH as in the root: its programs are what the script calls after it has changed into it.
+    # PATH is that of the root, because the script runs the root's programs after its chroot.
     holder = await start(
         "slurm", [*PRIVATE, "--uts", "sh", "-c", _OPEN, "open", str(root), INSIDE, *mounts], log=log, env={"PATH": PATH}
     )
@@ -108,7 +108,7 @@ async def namespace(root: Path, folders: Mapping[Path, str], log: Path) -> Async
 
 
 async def _close(holder: Process) -> None:
-    """End the first process inside, which is seen to be gone only when all the others are."""
+    """Kill the first process inside; the kernel reports its end only after that of all the others."""
     inside = _children(holder.pid)
     for process in inside:
         with suppress(psutil.NoSuchProcess):
@@ -124,9 +124,9 @@ async def _close(holder: Process) -> None:
 
 
 def reap_orphans() -> None:
-    """Wait for those of inside that became our children because their launchers were killed.
+    """Reap processes of the namespaces that became our children because their launchers were killed.
 
-    As long as nobody does, the kernel keeps the first process inside.
+    Until this is done, the kernel keeps the first process of the namespaces.
     """
     for child in _children(os.getpid()):
         with suppress(psutil.NoSuchProcess, FileNotFoundError):
@@ -135,14 +135,14 @@ def reap_orphans() -> None:
 
 
 def _is_inside(pid: int) -> bool:
-    """Whether a process is in a pid namespace below ours; our own children that others wait for are not."""
+    """Whether a process is in a pid namespace below ours; ordinary children of this process are not."""
     status = Path(f"/proc/{pid}/status").read_text()
     numbers = next(line for line in status.splitlines() if line.startswith("NSpid:"))
     return len(numbers.split()) > 2
 
 
 def command_line(pid: int) -> list[str]:
-    """Of a process of this machine; empty when it has ended."""
+    """The command line of a process of this machine; empty when the process has ended."""
     try:
         return psutil.Process(pid).cmdline()
     except psutil.NoSuchProcess:

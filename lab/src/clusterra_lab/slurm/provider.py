@@ -1,4 +1,4 @@
-"""Where Slurm's namespaces come from: over a Debian root, else as a container."""
+"""Chooses how Slurm's namespaces are made: over a Debian root, else as a container."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -16,30 +16,30 @@ type Opener = Callable[[SlurmDirectory], AbstractAsyncContextManager[Namespace]]
 """Opens the namespaces of one cluster."""
 
 type Provider = Callable[[Progress], Awaitable[Opener]]
-"""Builds what all clusters of this machine share when it is missing. Raises LabProblem."""
+"""Builds the root or the image that all clusters of this machine share, unless it exists. Raises LabProblem."""
 
 
 class NotRoot(LabProblem):
-    """Somebody else than root wanted to run Slurm."""
+    """Slurm can only be run by root."""
 
 
 async def native(progress: Progress) -> Opener:
-    """The root of $CLUSTERRA_SLURM_ROOT, else one made by debootstrap."""
+    """Use the root of $CLUSTERRA_SLURM_ROOT, else one built by debootstrap."""
     root = await ensure_root(progress)
     return lambda folders: namespace(root, folders.mounts, folders.logs / "namespace.log")
 
 
 async def in_container(progress: Progress) -> Opener:
-    """An image made by the container engine."""
+    """Use an image built by the container engine."""
     image = await ensure_image(progress)
     return lambda folders: contained(image, folders.mounts)
 
 
-async def first_possible(progress: Progress = silent) -> Opener:
-    """`native` where there is a root or can be one, else `in_container`. Raises NotRoot."""
+async def first_available(progress: Progress = silent) -> Opener:
+    """Use `native` if a root exists or can be built, else `in_container`. Raises NotRoot."""
     if os.geteuid() != 0:
         raise NotRoot(
-            "Slurm runs jobs as several users, in mounts of its own, which takes root: run this as root. "
-            "`make` does so in a container where this user may use a container engine."
+            "Slurm needs root, because it runs jobs as several users and makes private mounts: run this as root. "
+            "If you may use a container engine, `make` runs its targets as root in a container."
         )
     return await (native if can_have_root() or not await engine_answers() else in_container)(progress)

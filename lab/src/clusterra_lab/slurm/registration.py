@@ -1,4 +1,4 @@
-"""When a worker registered: slurmctld tells it in whole seconds, slurmd's own log in milliseconds."""
+"""Reads from slurmd's log when a worker registered: the log has milliseconds, slurmctld only whole seconds."""
 
 import re
 from datetime import UTC, datetime
@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from clusterra_lab.slurm.control_plane import SlurmCluster
 
 _REGISTERS = re.compile(r"^\[(?P<at>[\d:.T-]+)\] CPUs=\d+ Boards=\d+ ", re.MULTILINE)
-"""slurmd writes what it has at the moment it sends that to slurmctld."""
+"""The line with the node's resources, which slurmd logs when it sends them to slurmctld."""
 
 
 def registered_at(slurm: SlurmCluster, node: str) -> datetime | None:
-    """When a node's slurmd first told slurmctld what it has; None when its log does not say, or is gone."""
+    """Time of the node's first registration with slurmctld; None when its log is missing or does not have it."""
     try:
         log = (slurm.log_dir / f"{node}.log").read_text(errors="replace")
     except FileNotFoundError:

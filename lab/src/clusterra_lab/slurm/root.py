@@ -1,4 +1,4 @@
-"""The Debian root with Slurm that all clusters of this machine share, read-only."""
+"""Provides the read-only Debian root with Slurm that all clusters of this machine share."""
 
 import hashlib
 import os
@@ -8,15 +8,15 @@ from pathlib import Path
 from clusterra_lab.machine import debian_root
 from clusterra_lab.machine.cache import cache_dir
 from clusterra_lab.machine.debian_root import PRIVATE, RootNotBuilt, Workshop
-from clusterra_lab.machine.file_lock import alone
+from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.slurm.config import HOST, MY_CNF
 
 GIVEN = "CLUSTERRA_SLURM_ROOT"
-"""Environment variable: the path of a root that was built before, on this machine or another."""
+"""Environment variable with the path of a root that was built earlier, on this machine or another."""
 
 DATABASE = "usr/share/clusterra/mariadb"
-"""In the root: an initialised data folder of MariaDB, to be copied for each cluster."""
+"""Path in the root of an initialised data folder of MariaDB, which is copied for each cluster."""
 
 SUITE = "forky"
 PACKAGES = (
@@ -52,7 +52,7 @@ mv /var/lib/mysql /{DATABASE}
 mkdir -p /mnt/efs /etc/slurm /usr/lib/clusterra /var/lib/mysql /var/spool/slurmctld /var/spool/slurmd /var/log/slurm
 rm -rf /run/mysqld
 """
-"""Run inside a root with the `PACKAGES`, $MY_CNF being MariaDB's configuration: makes `DATABASE` and empty folders."""
+"""Script for a root with the `PACKAGES`: makes `DATABASE` and empty folders. $MY_CNF is MariaDB's configuration."""
 
 _FINISH = f"""\
 set -eu
@@ -65,24 +65,24 @@ exec chroot . sh -c "$3"
 
 
 async def ensure_root(progress: Progress = silent) -> Path:
-    """The root of $CLUSTERRA_SLURM_ROOT, else the one in the cache, built when missing (about a minute).
+    """Return the root of $CLUSTERRA_SLURM_ROOT, else the one in the cache, which is built when missing (one minute).
 
-    Needs root, apt-get and util-linux to build. Raises RootNotBuilt.
+    Building needs root, apt-get and util-linux. Raises RootNotBuilt.
     """
     if given := os.environ.get(GIVEN):
         return _given(Path(given))
     root = cache_dir() / f"slurm-root-{_recipe()}"
     if not root.exists():
         lock = root.with_suffix(".lock")
-        async with alone(lock, seconds=_BUILD_SECONDS, what="the same Debian root", progress=progress):
-            # The other builder may have finished while we waited.
+        async with exclusive_lock(lock, seconds=_BUILD_SECONDS, what="the same Debian root", progress=progress):
+            # Another lab may have built it while this one waited for the lock.
             if not root.exists():
                 await _build(root, progress)
     return root
 
 
 def can_have_root() -> bool:
-    """Whether `ensure_root` has one, or what it takes to build one."""
+    """Whether `ensure_root` can return a root: one exists, or this machine can build one."""
     given = os.environ.get(GIVEN)
     return bool(given) or (cache_dir() / f"slurm-root-{_recipe()}").exists() or debian_root.can_build()
 
@@ -91,8 +91,8 @@ def _given(root: Path) -> Path:
     for needed in ("usr/sbin/slurmctld", "usr/bin/tini", "usr/lib/clusterra", DATABASE):
         if not (root / needed).exists():
             raise RootNotBuilt(
-                f"{GIVEN}={root} is no root for Slurm: it has no {needed}. Unset {GIVEN} to have one built in "
-                f"{cache_dir()}, then give that one"
+                f"{GIVEN}={root} is not a root with Slurm: it has no {needed}. Unset {GIVEN} to have one built in "
+                f"{cache_dir()}, which {GIVEN} can name later"
             )
     return root.resolve()
 
@@ -104,12 +104,12 @@ def _recipe() -> str:
 
 async def _build(root: Path, progress: Progress) -> None:
     workshop = Workshop(root.with_suffix(".building"), root.with_suffix(".log"))
-    # Only a builder that was killed leaves one, and we hold its lock.
+    # An existing folder was left by a builder that was killed: this process holds the lock.
     shutil.rmtree(workshop.folder, ignore_errors=True)
     workshop.log.unlink(missing_ok=True)
     try:
         await debian_root.build(workshop, SUITE, PACKAGES, progress)
-        progress("the empty database into it")
+        progress("installing an empty database in the Debian root")
         await workshop.step([*PRIVATE, "sh", "-c", _FINISH, "finish", str(workshop.root), MY_CNF, EMPTY_DATABASE])
         workshop.root.rename(root)
     finally:

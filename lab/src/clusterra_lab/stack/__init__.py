@@ -1,1 +1,1 @@
-"""Everything together: services, life and state of a lab."""
+"""The whole lab: starting and stopping it, its services, and its state on disk."""

@@ -1,4 +1,4 @@
-"""`lab down`: end a lab whatever became of it, and make sure that it has ended."""
+"""`lab down`: stops a lab, also after a crash, and checks that nothing of it is left."""
 
 import os
 import signal
@@ -7,16 +7,15 @@ from pathlib import Path
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.home import Home
 from clusterra_lab.stack.leftovers import NotRemoved, mounts, processes
-from clusterra_lab.stack.up import clear
+from clusterra_lab.stack.up import end_leftovers
 
 STOP_SECONDS = 90.0
 
 
 async def take_down(directory: Path) -> list[str]:
-    """End the lab of a folder; what was found, in words, nothing when nothing of it was there.
+    """Stop the lab of a folder and return descriptions of everything that was found; empty if no lab was there.
 
-    A running `lab up` is asked to end and waited for; it is killed when it does not. Then nothing of the lab is
-    there any more, or NotRemoved is raised.
+    A running `lab up` gets SIGTERM, and SIGKILL if it does not end. Raises NotRemoved if anything of the lab is left.
     """
     home = Home(directory)
     found: list[str] = []
@@ -32,8 +31,8 @@ async def take_down(directory: Path) -> list[str]:
             found.append(f"it had not ended after {STOP_SECONDS:.0f} s and was killed")
             os.kill(owner.pid, signal.SIGKILL)
             await until(lambda: not owner.running, seconds=5, what=f"the end of pid {owner.pid}")
-    with home.claim():
-        found += await clear(home)
+    with home.locked():
+        found += await end_leftovers(home)
         if left := [*map(str, processes(home.directory)), *map(str, mounts(home.directory))]:
             raise NotRemoved(f"still there: {', '.join(left)}")
     return found

@@ -1,4 +1,4 @@
-"""Services as processes, each of which can be stopped, killed and started again by itself."""
+"""Runs services as processes, each of which can be stopped, killed and started again separately."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import aiohttp
 
-from clusterra_lab.machine.concurrency import at_once
+from clusterra_lab.machine.concurrency import unwrapped_task_group
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import Process, run, start, until
@@ -17,16 +17,16 @@ from clusterra_lab.machine.progress import Progress, silent
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 25.0
-"""A little more than a service gives itself (`ServiceSettings.stop_grace_seconds`)."""
+"""A little longer than a service's own grace time (`ServiceSettings.stop_grace_seconds`)."""
 
 
 class SetupFailed(LabProblem):
-    """A command that prepares the services ended with an error."""
+    """A setup command ended with an error."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A Python module to run; `environment` is added to ours."""
+    """A Python module to run; `environment` is added to that of this process."""
 
     name: str
     module: str
@@ -35,12 +35,12 @@ class Command:
 
     @property
     def argv(self) -> list[str]:
-        """What is executed."""
+        """The command line."""
         return [sys.executable, "-m", self.module, *self.arguments]
 
 
 class RunningService:
-    """One service; its health port stays the same over restarts."""
+    """A running service, which keeps its health port over restarts."""
 
     def __init__(self, process: Process, health_url: str) -> None:
         self._process = process
@@ -48,25 +48,25 @@ class RunningService:
 
     @property
     def pid(self) -> int:
-        """Of the present process."""
+        """The pid of the current process."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs."""
+        """Whether its process is running."""
         return self._process.alive
 
     @property
     def log(self) -> Path:
-        """Of all its runs in this folder."""
+        """The log of all its runs in this folder."""
         return self._process.log
 
     def kill(self) -> None:
-        """SIGKILL it."""
+        """Send SIGKILL."""
         self._process.kill()
 
     async def stop(self) -> int:
-        """SIGTERM it, wait, and return its exit code."""
+        """Send SIGTERM, wait for its end, and return its exit code."""
         return await self._process.stop(STOP_SECONDS)
 
     async def start(self) -> None:
@@ -96,21 +96,24 @@ class RunningService:
 
 
 async def run_setup(commands: Sequence[Command], logs: Path, progress: Progress = silent) -> None:
-    """Run commands to their end, one after the other. Raises SetupFailed with the end of the log."""
+    """Run commands to their end, one after another. Raises SetupFailed with the end of the log."""
     for command in commands:
         progress(command.name)
         log = logs / f"{command.module.rpartition('.')[2]}.log"
         process = await run(command.name, command.argv, log=log, env=command.environment)
         if process.exit_code != 0:
-            raise SetupFailed(f"{command.name}: exit code {process.exit_code}; the end of {log}:\n{process.tail()}")
+            raise SetupFailed(
+                f"the setup of {command.name} ended with exit code {process.exit_code}; "
+                f"the end of {log}:\n{process.tail()}"
+            )
 
 
 @asynccontextmanager
 async def fleet(
     commands: Sequence[Command], logs: Path, progress: Progress = silent
 ) -> AsyncIterator[dict[str, RunningService]]:
-    """Start services side by side, wait until all are ready, and stop them in the end."""
-    progress(", ".join(command.name for command in commands))
+    """Start services in parallel, wait until all are ready, and stop them when the block ends."""
+    progress(f"starting {', '.join(command.name for command in commands)}")
     services: dict[str, RunningService] = {}
     try:
         for command in commands:
@@ -122,7 +125,7 @@ async def fleet(
             }
             process = await start(command.name, command.argv, log=logs / f"{command.name}.log", env=environment)
             services[command.name] = RunningService(process, f"http://127.0.0.1:{port}")
-        async with at_once() as waiting:
+        async with unwrapped_task_group() as waiting:
             for service in services.values():
                 waiting.create_task(service.ready())
         yield services

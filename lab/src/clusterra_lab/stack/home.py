@@ -1,4 +1,4 @@
-"""The folder of a lab: its state and logs, and whose it is at the moment."""
+"""The folder of a lab: its state, its logs, and the process that owns it now."""
 
 import fcntl
 import os
@@ -16,32 +16,32 @@ _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
 class LabIsUp(LabProblem):
-    """A second lab was to be started in the folder of a running one."""
+    """A lab is already running in the folder."""
 
 
 class Summary(BaseModel):
-    """What a user of a running lab wants to know."""
+    """Addresses and logins of a running lab, for its users."""
 
     model_config = ConfigDict(frozen=True)
 
     addresses: dict[str, str]
-    """By what is there."""
+    """Name -> address of each part."""
     health: dict[str, str] = {}
-    """The base URL of `/livez`, `/readyz` and `/metrics` of each service."""
+    """Service -> base URL of its `/livez`, `/readyz` and `/metrics`."""
     logins: dict[str, Path] = {}
-    """The file with the password, by email."""
+    """Email address -> file with the password."""
     cookies: Path | None = None
-    """A cookie file of curl, of somebody who is logged in."""
+    """A cookie file for curl, of a logged-in session."""
 
 
 class Home:
-    """A lab's folder. It may be claimed by one process at a time; the claim ends with the process."""
+    """A lab's folder. One process at a time can lock it; the lock ends with the process."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory.resolve()
         self.state = self.directory / "state"
-        """What the next lab of this folder goes on with."""
+        """State that the next lab of this folder continues with."""
         self.logs = self.directory / "logs"
         self.ledger = Ledger(self.directory)
         self._lock = self.directory / "lock"
@@ -50,8 +50,8 @@ class Home:
         self._in_use = self.directory / "state-in-use"
 
     @contextmanager
-    def claim(self) -> Iterator[None]:
-        """Be the lab of this folder. Raises LabIsUp."""
+    def locked(self) -> Iterator[None]:
+        """Own this folder until the block ends. Raises LabIsUp."""
         descriptor = os.open(self._lock, _OPEN, 0o644)
         try:
             try:
@@ -59,8 +59,8 @@ class Home:
             except BlockingIOError:
                 owner = self.owner()
                 raise LabIsUp(
-                    f"a lab is up in {self.directory}{f' (pid {owner.pid})' if owner else ''}. "
-                    "End it with `lab down`, or give another folder with --dir."
+                    f"a lab is already running in {self.directory}{f' (pid {owner.pid})' if owner else ''}. "
+                    "Stop it with `lab down`, or choose another folder with --dir."
                 ) from None
             self._owner.write_text(Entry.of(os.getpid(), "lab", self.directory / "lab.log").model_dump_json())
             self._summary.unlink(missing_ok=True)
@@ -73,11 +73,11 @@ class Home:
 
     @contextmanager
     def using_state(self) -> Iterator[Callable[[], None]]:
-        """Go on with the state of the last lab, or begin anew where that did not come to its orderly end.
+        """Continue with the state of the last lab if that ended in order, otherwise start with an empty state.
 
-        Each part keeps its state in its own way, some only when it ends: after a kill, or a start that failed, they
-        do not fit together any more. What was there is then kept aside as `state-before`, for whoever looks for the
-        reason. The function that is given must be called when everything has started.
+        Each part saves its state in its own way, some only when they stop. After a kill or a failed start the saved
+        states do not match, so the folder is moved to `state-before` for diagnosis. The caller must call the yielded
+        function once everything has started.
         """
         if self._in_use.exists() and self.state.exists():
             before = self.directory / "state-before"
@@ -97,18 +97,18 @@ class Home:
             if all_started:
                 self._in_use.unlink()
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Remove the state and the logs of the last lab."""
         for folder in (self.state, self.logs):
             shutil.rmtree(folder, ignore_errors=True)
 
     def owner(self) -> Entry | None:
-        """The process that is this lab, if one is."""
+        """The process that runs this lab now, if any."""
         entry = self.last_owner()
         return entry if entry and entry.running else None
 
     def last_owner(self) -> Entry | None:
-        """The process that is this lab, or was it until it was killed."""
+        """The process that runs this lab, or that ran it until it was killed."""
         try:
             return Entry.model_validate_json(self._owner.read_bytes())
         except FileNotFoundError:
@@ -116,15 +116,15 @@ class Home:
 
     @property
     def summary(self) -> Summary | None:
-        """Of the lab while it is up and has started everything."""
+        """The summary of the lab; None unless everything has started."""
         try:
             return Summary.model_validate_json(self._summary.read_bytes())
         except FileNotFoundError:
             return None
 
     @contextmanager
-    def telling(self, summary: Summary) -> Iterator[None]:
-        """Show `summary` to others within the block."""
+    def publish_summary(self, summary: Summary) -> Iterator[None]:
+        """Let other processes read `summary` until the block ends."""
         self._summary.write_text(summary.model_dump_json(indent=2))
         try:
             yield

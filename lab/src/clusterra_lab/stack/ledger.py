@@ -1,4 +1,4 @@
-"""The processes of a lab, on disk: what `lab status`, `lab logs` and `lab down` know after whatever happened."""
+"""The record of a lab's processes on disk, which `lab status`, `lab logs` and `lab down` use even after a crash."""
 
 import os
 from collections.abc import Iterator
@@ -8,26 +8,26 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from clusterra_lab.machine.process import Process, Register, registered
+from clusterra_lab.machine.process import Process, Recorder, recorded_by
 
 MARK = "CLUSTERRA_LAB"
-"""In the environment of everything that a lab starts, and of what that starts in turn: the lab's folder."""
+"""Environment variable of all processes of a lab and of their descendants; its value is the lab's folder."""
 
 
 class Entry(BaseModel):
-    """A process as it was when it was started."""
+    """A process at the time of its start."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     pid: int
     started: int
-    """Kernel ticks between the boot and its start; with the pid it names one process, never a later one."""
+    """Kernel ticks from boot to its start; with the pid this names one process, never a later one with that pid."""
     log: Path
 
     @classmethod
     def of(cls, pid: int, name: str, log: Path) -> Self:
-        """Describe a process that is ours or a child that nobody has waited for, so that it is surely there."""
+        """Describe this process or a child that has not been waited for. Raises ValueError if there is no process."""
         stat = _stat(pid)
         if stat is None:
             raise ValueError(f"there is no process {pid}")
@@ -35,7 +35,7 @@ class Entry(BaseModel):
 
     @property
     def running(self) -> bool:
-        """Whether this very process still runs; a zombie does not."""
+        """Whether this very process is still running; a zombie is not."""
         now = _stat(self.pid)
         return now is not None and now == (self.started, True)
 
@@ -44,21 +44,21 @@ _entries = TypeAdapter(tuple[Entry, ...])
 
 
 class Ledger:
-    """Entries of one lab, one writer; for each name the last one, and earlier ones as long as they run."""
+    """The entries of one lab: the last one of each name, and earlier ones while they run. It has a single writer."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._path = directory / "processes.json"
 
     def entries(self) -> tuple[Entry, ...]:
-        """In the order of their start."""
+        """The entries in start order."""
         try:
             return _entries.validate_json(self._path.read_bytes())
         except FileNotFoundError:
             return ()
 
     def record(self, process: Process) -> None:
-        """Add a process that has just been started and not been waited for."""
+        """Add a process that has just started and has not been waited for."""
         entry = Entry.of(process.pid, process.name, process.log)
         kept = [known for known in self.entries() if known.name != entry.name or known.running]
         part = self._path.with_suffix(".part")
@@ -66,29 +66,29 @@ class Ledger:
         part.rename(self._path)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all entries."""
         self._path.unlink(missing_ok=True)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Record, and mark, everything that is started within the block, and all later restarts of it."""
-        with registered(Register(self.record, {MARK: str(self._directory)})):
+        """Record and mark all processes that start in the block, and all their later restarts."""
+        with recorded_by(Recorder(self.record, {MARK: str(self._directory)})):
             yield
 
 
 def _stat(pid: int) -> tuple[int, bool] | None:
-    """When a process was started, and whether it is more than a zombie; None when there is none."""
+    """Start time of a process in ticks, and whether it is alive rather than a zombie; None if there is no process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # proc_pid_stat(5); the second field is a free name in parentheses.
+    # See proc_pid_stat(5): the second field is a name in parentheses and may have any characters.
     fields = stat[stat.rindex(")") + 2 :].split()
     return int(fields[19]), fields[0] not in ("Z", "X")
 
 
 def marked(pid: int) -> str | None:
-    """The folder of the lab that a process belongs to by its environment."""
+    """The folder of the lab that a process belongs to, by its environment; None if it belongs to none."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):

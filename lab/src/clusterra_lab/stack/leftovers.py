@@ -1,4 +1,4 @@
-"""What is still there of a lab: processes and mounts that nobody ended, and how to end them."""
+"""Finds and ends the processes and mounts that a lab left behind."""
 
 import asyncio
 import os
@@ -20,12 +20,12 @@ _KILL_SECONDS = 10.0
 
 
 class NotRemoved(LabProblem):
-    """Something of a lab cannot be ended; the text names it."""
+    """A process or a mount of a lab cannot be removed; the text names it."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """A process of a lab. A stray is neither in the ledger nor descends from what is: it lost its parent."""
+    """A process of a lab. A stray is not in the ledger and has no ancestor there, because its parent has ended."""
 
     process: psutil.Process
     name: str
@@ -36,10 +36,10 @@ class Leftover:
 
 
 def processes(directory: Path) -> list[Leftover]:
-    """The processes of the lab in `directory`, without this one and the ones it descends from.
+    """The processes of the lab in `directory`, without this process and its ancestors.
 
-    They are those in its ledger, those that carry its mark (a worker outlives the agent that started it), and all
-    that descend from these.
+    They are the processes in the ledger, those with the lab's mark (a worker outlives the agent that started it), and
+    all descendants of both.
     """
     recorded = {entry.pid: entry.name for entry in Ledger(directory).entries() if entry.running}
     ourselves = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
@@ -67,7 +67,7 @@ def processes(directory: Path) -> list[Leftover]:
 
 
 def mounts(directory: Path) -> list[Path]:
-    """What is mounted below `directory`, as this process sees it; the deepest first."""
+    """The mount points below `directory`, as this process sees them, deepest first."""
     points = [_unescaped(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return sorted((point for point in points if point.is_relative_to(directory)), key=lambda p: -len(p.parts))
 
@@ -77,7 +77,7 @@ def _unescaped(field: str) -> Path:
 
 
 async def end_processes(directory: Path, *, only_strays: bool = False, grace_seconds: float = 3.0) -> list[str]:
-    """SIGTERM, then SIGKILL the processes of the lab; what they were. Raises NotRemoved."""
+    """Send SIGTERM, then SIGKILL to the lab's processes; returns their descriptions. Raises NotRemoved."""
     ended: list[str] = []
     for _ in range(_ROUNDS):
         left = [leftover for leftover in processes(directory) if leftover.stray or not only_strays]
@@ -90,10 +90,10 @@ async def end_processes(directory: Path, *, only_strays: bool = False, grace_sec
 
 
 async def _signal(left: list[Leftover], number: signal.Signals, seconds: float) -> None:
-    """Send it to all and wait until they are gone, but not longer than `seconds`."""
+    """Send a signal to all these processes and wait for their end, for at most `seconds`."""
     for leftover in left:
         with suppress(psutil.NoSuchProcess):
-            # psutil sends nothing when the pid has become another process.
+            # psutil sends no signal if the pid now belongs to another process.
             leftover.process.send_signal(number)
     with suppress(TimeoutError):
         await until(lambda: _gone(left), seconds=seconds, what="the end of leftovers")
@@ -112,11 +112,11 @@ def _gone(left: list[Leftover]) -> bool:
 
 
 async def unmount(directory: Path) -> list[str]:
-    """Unmount everything below `directory`; what it was. Raises NotRemoved."""
+    """Unmount everything below `directory` and return descriptions of it. Raises NotRemoved."""
     points = mounts(directory)
     for point in points:
         umount = await asyncio.create_subprocess_exec("umount", point, stderr=asyncio.subprocess.PIPE)
         _, complaint = await umount.communicate()
         if umount.returncode != 0:
-            raise NotRemoved(f"{point} stays mounted: {complaint.decode().strip()}; unmount it by hand")
+            raise NotRemoved(f"{point} cannot be unmounted: {complaint.decode().strip()}; unmount it by hand")
     return [f"mount {point}" for point in points]

@@ -1,4 +1,4 @@
-"""The five services as they run in the lab: one table, and what must be done before they start."""
+"""The five services of the lab: their commands, environments and users, and the setup of tenants and clusters."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from clusterra_contracts.bus.permissions import Permissions, control_plane, edge
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ScalingPolicy
 
-from clusterra_lab.machine.secret_file import secret, write_secret
+from clusterra_lab.machine.secret_file import ensure_secret, write_secret
 from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_lab.parts.oidc import Oidc, Person
@@ -26,10 +26,10 @@ PEOPLE = (
 )
 CATALOGUE = Path(__file__).parents[4] / "catalog" / "shapes.yaml"
 POLICY = ScalingPolicy(idle_seconds=5.0)
-"""In the lab nobody pays for workers, but everybody waits for them to go."""
+"""A short keep-alive: workers of the lab cost nothing, but users of the lab wait for the fleet to empty."""
 
 OTHER_TENANT = {"id": "globex", "name": "Globex", "domains": ["globex.example"]}
-"""Somebody else, who must not see anything of ours."""
+"""A second tenant, which must not see anything of the first one."""
 
 NATS_USERS: Mapping[str, Permissions] = {
     **{name: control_plane() for name in ("gateway", "proxy", "scaler", "events", "setup", "lab")},
@@ -39,7 +39,7 @@ NATS_USERS: Mapping[str, Permissions] = {
 
 @dataclass(frozen=True)
 class Parts:
-    """What the services are wired to."""
+    """The dependencies that the services are connected to."""
 
     directory: Path
     nats: NatsServer
@@ -47,19 +47,19 @@ class Parts:
     oidc: Oidc
     slurm: SlurmCluster
     edge: Mapping[str, str]
-    """What the edge-agent is told of its substrate."""
+    """The edge-agent's variables for its substrate."""
     gateway_url: str
     catalogue: Path = CATALOGUE
-    """The shapes that there may be."""
+    """The file with the shapes."""
 
     @property
     def agent_key_file(self) -> Path:
-        """The key by which the edge-agent may speak to the gateway."""
+        """The file of the key with which the edge-agent authenticates at the gateway."""
         return self.directory / "agent-key"
 
 
 def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
-    """What is run to its end beside the start of the services; running it again changes nothing."""
+    """The commands that run to their end while the services start; running them again changes nothing."""
     if not parts.agent_key_file.exists():
         write_secret(parts.agent_key_file, new_key())
     file = parts.directory / "tenants.json"
@@ -73,9 +73,9 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
 
 
 def services(parts: Parts) -> list[Command]:
-    """The services; each finds the ports for its health routes in its environment beside this."""
+    """The commands of the services; `fleet` adds the port of the health routes to each environment."""
     session_key = parts.directory / "session-key"
-    secret(session_key)
+    ensure_secret(session_key)
     own = {
         "gateway": {
             **parts.aws.environment(),

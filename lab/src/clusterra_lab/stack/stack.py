@@ -1,4 +1,4 @@
-"""Everything on this machine: the real dependencies and the five services on them."""
+"""Runs a whole lab on this machine: the real dependencies and the five services."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -10,7 +10,7 @@ from clusterra_contracts.registry import ScalingPolicy
 from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.client import Client
 
-from clusterra_lab.machine.concurrency import at_once
+from clusterra_lab.machine.concurrency import unwrapped_task_group
 from clusterra_lab.machine.ports import kept_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress, silent
@@ -21,23 +21,24 @@ from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_lab.parts.oidc import Oidc, oidc_provider
 from clusterra_lab.parts.tools import tools_python
 from clusterra_lab.parts.user import User, logged_in
+from clusterra_lab.slurm.config import ClusterOptions
 from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
-from clusterra_lab.slurm.provider import first_possible
+from clusterra_lab.slurm.provider import first_available
 from clusterra_lab.stack.fleet import RunningService, fleet, run_setup
 from clusterra_lab.stack.home import Home, Summary
 from clusterra_lab.stack.leftovers import end_processes
 from clusterra_lab.stack.services import CATALOGUE, CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup
 from clusterra_lab.stack.substrate import Substrate, SubstrateName, edge_substrate
-from clusterra_lab.stack.up import opened
+from clusterra_lab.stack.up import open_home
 
 COOKIES = "cookies.txt"
 ADMITS_SECONDS = 60.0
-"""Within this the proxy has made its placeholders."""
+"""Time in which the proxy must have created its placeholders, so that Slurm accepts jobs."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A running lab. Each service may be killed, stopped and started again by itself."""
+    """A running lab. Each service can be killed, stopped and started again separately."""
 
     home: Home
     parts: Parts
@@ -48,29 +49,29 @@ class Stack:
     substrate: Substrate
     services: dict[str, RunningService]
     bus: Client
-    """May publish and subscribe everything."""
+    """A client that may publish and subscribe to everything."""
     gateway_url: str
     cluster: ClusterRef = CLUSTER
 
     async def restart(self, name: str) -> None:
-        """Stop a service if it runs, start it and wait until it is ready."""
+        """Stop a service if it is running, start it, and wait until it is ready."""
         await self.services[name].restart()
 
     async def set_policy(self, policy: ScalingPolicy) -> None:
-        """Change how the cluster scales, as an operator does: by provisioning it again. Raises SetupFailed."""
+        """Change the cluster's scaling policy as an operator does, by provisioning it again. Raises SetupFailed."""
         await run_setup(setup(self.parts, policy), self.home.logs)
 
     async def log_in(self, authorization_url: str, email: str) -> str:
-        """A browser's way through the provider's form; the callback URL at the gateway. Raises LoginRefused."""
+        """Log in through the provider's form like a browser, and return the callback URL. Raises LoginRejected."""
         return await self.oidc.log_in(authorization_url, email)
 
     def user(self, email: str) -> AbstractAsyncContextManager[User]:
-        """One of the people, logged in at the gateway. Raises LoginRefused, UnexpectedAnswer."""
+        """Log a person in at the gateway until the block ends. Raises LoginRejected, UnexpectedAnswerError."""
         return logged_in(self.gateway_url, self.cluster.cluster, lambda url: self.log_in(url, email))
 
     @property
     def summary(self) -> Summary:
-        """What its users want to know."""
+        """Its addresses and logins."""
         cookies = self.home.directory / COOKIES
         return Summary(
             cookies=cookies if cookies.exists() else None,
@@ -85,51 +86,58 @@ class Stack:
             logins={email: login.password_file for email, login in self.oidc.logins.items()},
         )
 
-    async def ready_made_login(self, email: str = PEOPLE[0].email) -> None:
-        """Log a person in at the gateway and keep the session for curl. Raises LoginRefused, UnexpectedAnswer."""
+    async def save_login(self, email: str = PEOPLE[0].email) -> None:
+        """Log a person in and save the session's cookies for curl. Raises LoginRejected, UnexpectedAnswerError."""
         async with self.user(email) as user:
             write_secret(self.home.directory / COOKIES, cookie_file(user.session.cookie_jar, "127.0.0.1"))
 
 
+@dataclass(frozen=True)
+class LabOptions:
+    """What the creator of a lab chooses."""
+
+    policy: ScalingPolicy = POLICY
+    substrate: SubstrateName = "process"
+    """Whether workers are processes, or pods on a real Kubernetes node."""
+    settings: Sequence[str] = ()
+    """Additional lines of slurm.conf."""
+    catalogue: Path = CATALOGUE
+    """The file with the shapes."""
+    fresh: bool = False
+    """Whether the lab starts with an empty state, instead of that of the folder's last lab."""
+
+
+DEFAULT_OPTIONS = LabOptions()
+
+
 @asynccontextmanager
 async def stack(
-    directory: Path,
-    *,
-    policy: ScalingPolicy = POLICY,
-    substrate: SubstrateName = "process",
-    settings: Sequence[str] = (),
-    catalogue: Path = CATALOGUE,
-    fresh: bool = False,
-    progress: Progress = silent,
+    directory: Path, options: LabOptions = DEFAULT_OPTIONS, *, progress: Progress = silent
 ) -> AsyncIterator[Stack]:
-    """Start everything, in a folder of its own; nothing of it is left running when the block ends.
+    """Run everything in `directory` until the block ends; no process of it is left then.
 
-    `substrate` says what workers are: processes, or pods of a real node of Kubernetes. `settings` are more lines of
-    slurm.conf, `catalogue` is a file of other shapes than the service's own.
-
-    It goes on with the state of the folder's last lab, unless it shall be `fresh`. Raises LabProblem.
+    Raises LabProblem, TimeoutError.
     """
-    async with opened(directory) as home, AsyncExitStack() as running:
-        if fresh:
-            home.forget()
+    async with open_home(directory) as home, AsyncExitStack() as running:
+        if options.fresh:
+            home.discard()
         all_started = running.enter_context(home.using_state())
         gateway_url = f"http://127.0.0.1:{kept_port(home.state / 'gateway-port')}"
 
         async def start_slurm() -> tuple[Substrate, OwnedSlurmCluster]:
-            edge = await running.enter_async_context(edge_substrate(substrate, home.directory / "kubernetes", progress))
-            slurm = await running.enter_async_context(
-                slurm_cluster(
-                    home.state / "slurm",
-                    max_nodes=policy.max_workers,
-                    address=edge.address,
-                    one_host=edge.one_host,
-                    settings=settings,
-                    progress=progress,
-                )
+            edge = await running.enter_async_context(
+                edge_substrate(options.substrate, home.directory / "kubernetes", progress)
             )
+            of_slurm = ClusterOptions(
+                address=edge.address,
+                one_host=edge.one_host,
+                max_nodes=options.policy.max_workers,
+                settings=options.settings,
+            )
+            slurm = await running.enter_async_context(slurm_cluster(home.state / "slurm", of_slurm, progress=progress))
             return edge, slurm
 
-        async with at_once() as starting:
+        async with unwrapped_task_group() as starting:
             nats = starting.create_task(
                 running.enter_async_context(nats_server(home.state / "nats", users=NATS_USERS, progress=progress))
             )
@@ -146,15 +154,23 @@ async def stack(
             )
             slurm_started = starting.create_task(start_slurm())
         edge, slurm = slurm_started.result()
-        told = await edge.deploy(slurm)
-        parts = Parts(home.state, nats.result(), aws.result(), oidc.result(), slurm, told, gateway_url, catalogue)
-        # Workers outlive their agent, but must be gone before Slurm goes.
+        parts = Parts(
+            directory=home.state,
+            nats=nats.result(),
+            aws=aws.result(),
+            oidc=oidc.result(),
+            slurm=slurm,
+            edge=await edge.deploy(slurm),
+            gateway_url=gateway_url,
+            catalogue=options.catalogue,
+        )
+        # Workers outlive their agent, but must end before Slurm does.
         running.push_async_callback(end_processes, home.directory, only_strays=True)
         client = await bus.connect(parts.nats.settings("lab"), "lab")
         running.push_async_callback(bus.close, client)
         await topology.apply(client)
-        async with at_once() as starting:
-            starting.create_task(run_setup(setup(parts, policy), home.logs, progress))
+        async with unwrapped_task_group() as starting:
+            starting.create_task(run_setup(setup(parts, options.policy), home.logs, progress))
             started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
         await until(slurm.admits, seconds=ADMITS_SECONDS, what="Slurm to accept jobs", every=0.1)
         all_started()
@@ -162,6 +178,6 @@ async def stack(
 
 
 async def prepared(progress: Progress = silent) -> None:
-    """Download and build what a lab needs, once, into the cache."""
+    """Download and build the dependencies of a lab into the cache, unless they are there."""
     await tools_python(progress)
-    await first_possible(progress)
+    await first_available(progress)

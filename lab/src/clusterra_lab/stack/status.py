@@ -1,4 +1,4 @@
-"""What is to be said of a lab from outside."""
+"""The status of a lab, as another process sees it."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from clusterra_lab.stack.ledger import Entry
 
 
 class ProcessStatus(BaseModel):
-    """One process of a lab."""
+    """The status of one process of a lab."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -21,33 +21,33 @@ class ProcessStatus(BaseModel):
     pid: int
     running: bool
     ready: bool | None
-    """Of a service; None for others."""
+    """Whether a service reports ready; None for other processes."""
     resident_mib: float | None
     up_seconds: float | None
     log: Path
 
 
 class LabStatus(BaseModel):
-    """A lab."""
+    """The status of a lab."""
 
     model_config = ConfigDict(frozen=True)
 
     directory: Path
     up: bool
-    """Somebody is this lab, and it has started everything."""
+    """Whether a process runs this lab and has started everything."""
     pid: int | None
-    """Of `lab up`."""
+    """The pid of `lab up`."""
     addresses: dict[str, str]
     processes: tuple[ProcessStatus, ...]
 
     @property
-    def well(self) -> bool:
-        """Up, with every process running and every service ready."""
+    def healthy(self) -> bool:
+        """Whether the lab is up, every process is running, and every service is ready."""
         return self.up and all(process.running and process.ready is not False for process in self.processes)
 
 
 async def lab_status(directory: Path) -> LabStatus:
-    """Look at the lab of a folder."""
+    """Read the status of the lab in a folder."""
     home = Home(directory)
     owner, summary = home.owner(), home.summary
     health = summary.health if owner and summary else {}

@@ -1,4 +1,4 @@
-"""Where a lab's workers run: as processes of this machine, or as pods of a Kubernetes on it."""
+"""The substrate of a lab's workers: processes of this machine, or pods of a Kubernetes on it."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +15,7 @@ from clusterra_lab.slurm.control_plane import SlurmCluster
 SubstrateName = Literal["process", "kubernetes"]
 
 WORKER_PORTS = 200
-"""How many; also the most workers there can be."""
+"""Number of ports for workers, and so the most workers that a lab can have."""
 _OWN_RUN = (
     "unshare",
     "--mount",
@@ -24,27 +24,27 @@ _OWN_RUN = (
     'mkdir -p /run/slurm && mount -t tmpfs slurm /run/slurm && exec "$@"',
     "sh",
 )
-"""slurmd replaces the socket /run/slurm/sack.socket when it starts: of two that start at once on one machine, one would
-find its address in use and end."""
+"""Gives each slurmd its own /run/slurm. On start, slurmd replaces the socket sack.socket there: if two slurmd started
+together in one folder, one of them would find the address in use and end."""
 
 
 class Substrate(Protocol):
-    """Is there before Slurm: it says where slurmctld must listen."""
+    """Runs workers. It is opened before Slurm, because it determines the address where slurmctld listens."""
 
     @property
     def address(self) -> str:
-        """Of this machine, as workers reach it."""
+        """The address of this machine as workers reach it."""
 
     @property
     def one_host(self) -> bool:
         """Whether all workers share this machine's folders."""
 
     async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
-        """Get ready for workers of this cluster; what its edge-agent must be told."""
+        """Prepare for workers of this cluster; returns the edge-agent's variables."""
 
 
 class Processes:
-    """Workers are processes, each with a port of its own."""
+    """Workers are processes of this machine, each with its own port."""
 
     address = "127.0.0.1"
     one_host = True
@@ -65,7 +65,7 @@ class Processes:
 
 @asynccontextmanager
 async def edge_substrate(name: SubstrateName, directory: Path, progress: Progress) -> AsyncIterator[Substrate]:
-    """Open one until the block ends. Raises what `kubernetes_edge` and `reserved_ports` raise."""
+    """Open a substrate until the block ends. Raises the errors of `kubernetes_edge` and `reserved_ports`."""
     if name == "kubernetes":
         async with kubernetes_edge(directory, progress=progress) as edge:
             yield edge

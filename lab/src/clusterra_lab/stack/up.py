@@ -1,4 +1,4 @@
-"""The life of `lab up`: claim the folder, start, stay until a signal, leave nothing behind."""
+"""The life of `lab up`: lock the folder, start everything, run until a signal, and remove everything."""
 
 import asyncio
 import signal
@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusterra_lab.kube.node_number import remove_leftovers
+from clusterra_lab.kube.node_number import remove_node_leftovers
 from clusterra_lab.machine.container import remove_marked
 from clusterra_lab.machine.orphans import adopt_orphans
 from clusterra_lab.stack.home import Home, Summary
@@ -15,38 +15,41 @@ from clusterra_lab.stack.ledger import MARK
 from clusterra_lab.stack.leftovers import end_processes, unmount
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def opened(directory: Path) -> AsyncIterator[Home]:
-    """Be the lab of a folder: record all that is started within the block, and end what it leaves running.
+async def open_home(directory: Path) -> AsyncIterator[Home]:
+    """Own the folder of a lab: record all processes that start in the block, and end those left running after it.
 
-    What an earlier lab of the folder has left behind is ended first. Raises LabIsUp.
+    The leftovers of an earlier lab in the folder are ended first. Raises LabIsUp.
     """
     home = Home(directory)
-    with home.claim():
-        await clear(home)
+    with home.locked():
+        await end_leftovers(home)
         adopt_orphans()
         try:
             with home.ledger.open():
                 yield home
         finally:
-            await clear(home)
+            await end_leftovers(home)
 
 
-async def clear(home: Home) -> list[str]:
-    """End all containers, processes and mounts of a lab that nobody is; what they were. Raises NotRemoved."""
+async def end_leftovers(home: Home) -> list[str]:
+    """End all containers, processes and mounts of a lab whose folder is locked by this process.
+
+    Returns their descriptions. Raises NotRemoved.
+    """
     ended = await remove_marked(MARK, str(home.directory))
     ended += await end_processes(home.directory)
-    ended += await remove_leftovers()
+    ended += await remove_node_leftovers()
     ended += await unmount(home.directory)
     home.ledger.clear()
     return ended
 
 
 class Lab(Protocol):
-    """A running lab, as far as `stay_up` needs it."""
+    """The part of a running lab that `stay_up` needs."""
 
     @property
     def home(self) -> Home:
@@ -54,13 +57,13 @@ class Lab(Protocol):
 
     @property
     def summary(self) -> Summary:
-        """What its users want to know."""
+        """Its addresses and logins."""
 
 
 async def until_signalled[T](work: Coroutine[Any, Any, T]) -> T | None:
-    """Do something to its end, or cancel it at the first SIGINT, SIGTERM or SIGHUP and return None.
+    """Await `work`, or cancel it at the first SIGINT, SIGTERM or SIGHUP and return None.
 
-    Later signals change nothing: what must be ended is ended in order.
+    Later signals are ignored, so that cleanup runs to its end.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -89,14 +92,14 @@ async def until_signalled[T](work: Coroutine[Any, Any, T]) -> T | None:
 async def stay_up[L: Lab](
     starting: AbstractAsyncContextManager[L], tell: Callable[[str], None], ready: Callable[[L], None]
 ) -> None:
-    """Start a lab, call `ready`, and end it at the first signal, also while it starts.
+    """Start a lab, call `ready`, and end the lab at the first signal, even while it starts.
 
-    `tell` is called when a process of the lab ends by itself.
+    `tell` is called with a message when a process of the lab ends by itself.
     """
 
     async def stay() -> None:
         async with starting as lab:
-            with lab.home.telling(lab.summary):
+            with lab.home.publish_summary(lab.summary):
                 ready(lab)
                 await _watch(lab.home, tell)
 
@@ -110,4 +113,4 @@ async def _watch(home: Home, tell: Callable[[str], None]) -> None:
             if not entry.running and (entry.pid, entry.started) not in known:
                 known.add((entry.pid, entry.started))
                 tell(f"{entry.name} (pid {entry.pid}) has ended; see {entry.log}")
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)

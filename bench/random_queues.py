@@ -1,4 +1,4 @@
-"""Random queues for the planner: a big one, and small ones of which the cheapest plan can be proved."""
+"""Random queues for the planner: big ones, and small ones whose cheapest plan can be proved."""
 
 import random
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _FAMILIES = (
     ("high-memory", 16, 0.0834, 0),
     ("gpu", 4, 0.13, 8),
 )
-"""Name, GiB per CPU, USD per CPU and hour, and for how many CPUs there is a GPU."""
+"""Name, GiB per CPU, USD per CPU and hour, and CPUs per GPU."""
 _SIZES = (2, 4, 8, 12, 16, 24, 32, 48, 64)
 _CPUS = (1, 1, 1, 2, 2, 2, 4, 4, 4, 6, 8, 8, 10, 12, 16, 16, 20, 24, 32)
 _GIB_PER_CPU = (0.5, 1, 2, 2, 3, 4, 4, 6, 8, 12)
@@ -36,7 +36,7 @@ OFFERINGS = tuple(
 
 
 def queue(name: str, vectors: int, jobs: int, chance: random.Random) -> list[Group]:
-    """Groups of different vectors, a few of them with most of the jobs; run times as learned ones are."""
+    """Groups of jobs with different resource vectors; a few groups have most jobs. Run times look like learned ones."""
     counts = [1] * vectors
     for _ in range(jobs - vectors):
         counts[int(vectors * chance.random() ** 2)] += 1
@@ -64,9 +64,9 @@ def queue(name: str, vectors: int, jobs: int, chance: random.Random) -> list[Gro
 
 
 def small(seed: int) -> tuple[list[tuple[int, float]], list[Offering]]:
-    """5 to 20 jobs, CPUs and GiB, and 3 to 8 shapes that hold them all between them.
+    """A small instance: 5 to 20 jobs with CPUs and GiB, and 3 to 8 shapes, one of which fits each job.
 
-    Every other time the shapes are some of OFFERINGS, else of any size and price.
+    For odd seeds the shapes are a sample of OFFERINGS, for even ones they have random sizes and prices.
     """
     chance = random.Random(seed)
     plain = [each for each in OFFERINGS if not each.gpus]
@@ -98,7 +98,7 @@ def _held(cpus: int, memory_gib: float, offerings: Sequence[Offering]) -> bool:
 
 
 def _run_time(chance: random.Random) -> Remaining:
-    """Fading away around a mean, and stopped at a limit."""
+    """An exponential run time, cut off at a limit."""
     mean_seconds = chance.lognormvariate(0.5, 1.3) * HOUR
     limit_seconds = mean_seconds * chance.uniform(2.0, 10.0)
     return expected([exp(-middle / mean_seconds) if middle < limit_seconds else 0.0 for middle in MIDDLES])

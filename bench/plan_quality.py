@@ -1,4 +1,4 @@
-"""How far plans are from the cheapest: small random queues, each against a proved optimum."""
+"""Compares plans for small random queues with proved optima."""
 
 import statistics
 import sys
@@ -10,14 +10,14 @@ from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
 from optimum import optimum
-from queues import HOUR, small
+from random_queues import HOUR, small
 from stopwatch import Clock
 
 RUN_SECONDS = 4 * HOUR
 
 
 def against_optimum(instances: int, most_seconds: float) -> dict[str, object]:
-    """The price of what is bought by that of the optimum, or, where it was not found in time, by its lower bound."""
+    """The price of the bought workers divided by the lower bound of the optimum, which is nearly always proved."""
     ratios: list[float] = []
     first_fits: list[float] = []
     clock = Clock()
@@ -35,8 +35,8 @@ def against_optimum(instances: int, most_seconds: float) -> dict[str, object]:
         ratios.append(usd_per_hour([each.offering for each in packing.purchases]) / best.bound)
         first_fits.append(usd_per_hour(first_fit(groups, offerings)) / best.bound)
         if seed % 20 == 19:
-            told = f"mean {statistics.mean(ratios):.4f}, worst {max(ratios):.4f}"
-            print(f"  {seed + 1} of {instances} optima: {told}", file=sys.stderr, flush=True)
+            so_far = f"mean {statistics.mean(ratios):.4f}, worst {max(ratios):.4f}"
+            print(f"  {seed + 1} of {instances} optima: {so_far}", file=sys.stderr, flush=True)
     return {
         "mean": round(statistics.mean(ratios), 4),
         "worst": round(max(ratios), 4),
@@ -53,7 +53,7 @@ def usd_per_hour(bought: Sequence[Offering]) -> float:
 
 
 def first_fit(groups: Sequence[Group], offerings: Sequence[Offering]) -> list[Offering]:
-    """The workers bought when each job takes the first that has room, else the cheapest new one; the biggest first."""
+    """The workers that first fit buys, biggest jobs first; a job goes to the first bin that fits, else to a new one."""
     bins: list[Bin] = []
     for group in sorted(groups, key=lambda each: -each.cpus):
         found = next((bin_ for bin_ in bins if bin_.fits(group)), None)

@@ -1,4 +1,4 @@
-"""A cluster with a long queue, as its scaler sees it: all jobs wait, then workers are on their way for them."""
+"""A cluster with a long queue as its scaler observes it: first all jobs wait, then workers for them are booting."""
 
 import random
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from clusterra_contracts.shapes import Catalogue, Family, Shape
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.packing.items import Group
-from queues import HOUR, OFFERINGS, queue
+from random_queues import HOUR, OFFERINGS, queue
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIMITS_SECONDS = (HOUR, 2 * HOUR, 4 * HOUR, 24 * HOUR)
@@ -46,15 +46,15 @@ CATALOGUE = Catalogue(
         for each in OFFERINGS
     )
 )
-"""The offerings of `queues` as shapes."""
+"""The offerings of `random_queues` as shapes."""
 
 
 @dataclass(slots=True)
 class LongQueue:
-    """Jobs that wait. More may come, and what was decided for them is on its way."""
+    """Waiting jobs, to which more can be added, and the workers that were decided for them."""
 
     pending: tuple[PendingJobs, ...]
-    chance: random.Random
+    rng: random.Random
     most_workers: int
     running: tuple[RunningJob, ...] = ()
     nodes: tuple[NodeState, ...] = ()
@@ -62,21 +62,20 @@ class LongQueue:
     generation: int = 1
 
     @classmethod
-    def of(cls, vectors: int, jobs: int, chance: random.Random) -> "LongQueue":
-        """As many jobs of as many different vectors."""
-        return cls(_pending(queue("job", vectors, jobs, chance), 1, chance), chance, most_workers=2 * jobs)
+    def of(cls, vectors: int, jobs: int, rng: random.Random) -> "LongQueue":
+        """A queue of `jobs` jobs with `vectors` different resource vectors."""
+        return cls(_pending(queue("job", vectors, jobs, rng), 1, rng), rng, most_workers=2 * jobs)
 
     def observation(self) -> Observation:
-        """What is seen now."""
+        """The scaler's current observation."""
         now = START + timedelta(seconds=self.generation)
         snapshot = QueueSnapshot(
             generation=self.generation, taken_at=now, pending=self.pending, running=self.running, nodes=self.nodes
         )
         return Observation(self._binding(), snapshot, self.edge, now)
 
-    def works(self, workers: int) -> FleetState:
-        """So many workers of one shape run a job each, which leaves a quarter of their CPUs free, and what was decided
-        for them."""
+    def add_busy_workers(self, workers: int) -> FleetState:
+        """Add workers of one shape, each with a job that leaves a quarter free, and return the fleet state."""
         shape = CATALOGUE[BUSY_SHAPE]
         names = [f"{shape.name}-{number}" for number in range(workers)]
         cpus, memory_mib = shape.vcpu * 3 // 4, shape.worker.memory_mib * 3 // 4
@@ -88,8 +87,8 @@ class LongQueue:
                 nodes=(name,),
                 cpus=cpus,
                 memory_mib=memory_mib,
-                started_at=START - timedelta(seconds=self.chance.uniform(0.0, 4 * HOUR)),
-                ends_by=START + timedelta(seconds=self.chance.uniform(0.0, 24 * HOUR)),
+                started_at=START - timedelta(seconds=self.rng.uniform(0.0, 4 * HOUR)),
+                ends_by=START + timedelta(seconds=self.rng.uniform(0.0, 24 * HOUR)),
             )
             for number, name in enumerate(names)
         )
@@ -109,14 +108,14 @@ class LongQueue:
         )
         target = ShapeTarget(shape=shape.name, worker=shape.worker, replicas=workers)
         state = FleetState(generation=1, decided_at=START, targets=(target,))
-        self._told(state, "running")
+        self._report(state, "running")
         return state
 
     def boot(self, state: FleetState) -> None:
-        """All workers that are desired boot from now on."""
-        self._told(state, "booting")
+        """Let the edge report all desired workers as booting."""
+        self._report(state, "booting")
 
-    def _told(self, state: FleetState, phase: WorkerPhase) -> None:
+    def _report(self, state: FleetState, phase: WorkerPhase) -> None:
         self.generation += 1
         now = START + timedelta(seconds=self.generation)
         heartbeat = Heartbeat(
@@ -134,19 +133,14 @@ class LongQueue:
         self.edge = self.edge.after(heartbeat, now)
 
     def with_more(self, vectors: int, jobs: int) -> Observation:
-        """What is seen if more jobs come now. They are not kept."""
+        """The observation with more jobs, which are not kept for the next call."""
         self.generation += 1
         observation = self.observation()
         first = 1 + sum(len(group.job_ids) for group in self.pending)
-        more = _pending(queue("more", vectors, jobs, self.chance), first, self.chance)
-        # A snapshot comes over the wire: nothing of the one before is in it.
+        more = _pending(queue("more", vectors, jobs, self.rng), first, self.rng)
+        # As over the wire: the snapshot shares no object with the one before.
         snapshot = observation.snapshot.model_copy(update={"pending": (*self.pending, *more)})
-        return Observation(
-            observation.binding,
-            QueueSnapshot.model_validate_json(snapshot.model_dump_json()),
-            observation.edge,
-            observation.now,
-        )
+        return Observation(observation.binding, QueueSnapshot.model_validate_json(snapshot.model_dump_json()), observation.edge, observation.now)
 
     def _binding(self) -> ClusterBinding:
         return ClusterBinding(
@@ -159,12 +153,12 @@ class LongQueue:
         )
 
 
-def _pending(groups: Sequence[Group], first_id: int, chance: random.Random) -> tuple[PendingJobs, ...]:
+def _pending(groups: Sequence[Group], first_id: int, rng: random.Random) -> tuple[PendingJobs, ...]:
     pending: list[PendingJobs] = []
     for group in groups:
         ids = range(first_id, first_id + len(group.job_ids))
         first_id = ids.stop
-        uid, limit_seconds = 20001 + int(group.owner.rpartition("-")[2]), chance.choice(LIMITS_SECONDS)
+        uid, limit_seconds = 20001 + int(group.owner.rpartition("-")[2]), rng.choice(LIMITS_SECONDS)
         job_class = f"u{uid}.t{limit_seconds:.0f}.c{group.cpus}.m{group.memory_gib:.2f}"
         pending.append(
             PendingJobs(
