@@ -86,6 +86,8 @@ prepare prepare-kubernetes demo up down status test-histories test-chaos record-
 
 endif
 
+# These tests wait even more than the others.
+test-fast: TEST_PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, with fewer property examples (under 2 minutes)
 	@$(PYTEST) --fast
 
