@@ -109,6 +109,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Report files of FIRST that do not exist, after a rename for example."""
+    if missing := [path for path in FIRST if not (Path(__file__).parent / path).exists()]:
+        terminalreporter.write_line(f"FIRST in conftest.py names missing files: {', '.join(missing)}", yellow=True)
+
+
 @pytest.fixture(autouse=True)
 def _reset_logging() -> Iterator[None]:
     """Undo the logging configuration of commands that a test runs in this process."""

@@ -1,31 +1,30 @@
--- JobSubmitPlugins=lua of slurm.conf, beside which it lies: says of each job in which class it is, so that nodes can be
--- closed to it.
+-- JobSubmitPlugins=lua of slurm.conf, in the same folder: gives each job a class, so that nodes can be closed to it.
 --
--- With SchedulerParameters=extra_constraints Slurm holds a job's `--extra` against the JSON in a node's Extra. Each job
--- is given `open=1|CLASS=1`. Nodes register with `{"open":1}`, so everything runs everywhere until somebody closes a
--- node to all but some classes, with `{"open":0,"CLASS":1}`. Those with GPUs register closed.
+-- With SchedulerParameters=extra_constraints Slurm evaluates a job's `--extra` on the JSON in a node's Extra. This script
+-- gives each job the expression `open=1|CLASS=1`. Nodes register with `{"open":1}`, so every job runs on every node. The
+-- scaler closes a node to all but some classes with `{"open":0,"CLASS":1}`. Nodes with GPUs register closed.
 --
--- The class is spelled like `u20001.t12.c4.m8.n1` and depends only on what was submitted. Some jobs have none and so may
--- run on any node:
--- - Components of a heterogeneous job. Slurm starts them one by one, and when a node is closed to the last of them it
---   gives up the others for two minutes.
--- - Jobs for nodes by name and for reservations. Slurm lets a job wait that is refused by all nodes there are only as
---   long as one that is to come (`State=FUTURE`) would take it; else it holds the job.
--- - Jobs with an `--extra` of their own: no placeholder has what they ask for, so that Slurm would hold them.
--- - Jobs of several nodes and those with generic resources. Of a job with an expression Slurm does not say at once that
---   it has too few such nodes, too few GPUs on a node or none of that type: it lets the job wait.
+-- A class looks like `u20001.t12.c4.m8.n1` and depends only on the submitted job. Some jobs have no class and so can run
+-- on any node:
+-- - Components of a heterogeneous job. Slurm starts them one by one; if the last one finds its nodes closed, Slurm gives
+--   up the others for two minutes.
+-- - Jobs that name nodes or a reservation. If no existing node accepts a job, Slurm lets it wait only while a future node
+--   (`State=FUTURE`) would accept it; otherwise it holds the job.
+-- - Jobs with their own `--extra`: no placeholder satisfies it, so Slurm would hold them.
+-- - Jobs of several nodes and jobs with generic resources. For a job with an expression, Slurm does not report at submit
+--   that it has too few such nodes, too few GPUs on a node, or no GPUs of that type: it lets the job wait.
 --
--- No job is refused here, and a mistake here leaves it as it was submitted. slurmctld reads a changed file by itself.
+-- This script rejects no job, and an error in it leaves the job unchanged. slurmctld rereads a changed file by itself.
 
--- nil for what was not said.
-local function said(value)
+-- The value, or nil if the user gave none.
+local function value_or_nil(value)
   if value == slurm.NO_VAL or value == slurm.NO_VAL16 then
     return nil
   end
   return value
 end
 
--- A number for a text, the same each time.
+-- A stable hash of a text.
 local function checksum(text)
   local sum = 0
   for place = 1, #text do
@@ -34,10 +33,10 @@ local function checksum(text)
   return string.format("%08x", sum)
 end
 
--- nil for a job that shall have none. Else: user, time limit (its power of two in seconds), CPUs, memory (whole GiB,
--- rounded up) and nodes; `x` stands for what else decides where the job may run. What was not said is left out.
+-- The class of a job, or nil if it has none. Its parts: user, time limit (as a power of two, in seconds), CPUs, memory
+-- (GiB, rounded up) and nodes; `x` is a hash of other options that restrict the nodes. Options not given are left out.
 local function class(job)
-  if job.het_job_offset ~= slurm.NO_VAL or (said(job.min_nodes) or 1) > 1 then
+  if job.het_job_offset ~= slurm.NO_VAL or (value_or_nil(job.min_nodes) or 1) > 1 then
     return nil
   end
   for _, name in ipairs({ "req_nodes", "reservation", "extra" }) do
@@ -46,21 +45,21 @@ local function class(job)
     end
   end
   for _, name in ipairs({ "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task" }) do
-    -- sbatch says `--cpus-per-task` once more in tres_per_task.
+    -- sbatch repeats `--cpus-per-task` in tres_per_task, so only gres counts here.
     if job[name] and job[name]:find("gres", 1, true) then
       return nil
     end
   end
-  -- `--ntasks-per-gpu` leaves its GPUs in no list.
-  if said(job.ntasks_per_tres) then
+  -- The GPUs of `--ntasks-per-gpu` are in none of these lists.
+  if value_or_nil(job.ntasks_per_tres) then
     return nil
   end
 
-  local tasks = said(job.num_tasks) or said(job.ntasks_per_node) or 1
-  local cpus = math.max(said(job.min_cpus) or 0, said(job.pn_min_cpus) or 0, tasks * (said(job.cpus_per_task) or 1))
+  local tasks = value_or_nil(job.num_tasks) or value_or_nil(job.ntasks_per_node) or 1
+  local cpus = math.max(value_or_nil(job.min_cpus) or 0, value_or_nil(job.pn_min_cpus) or 0, tasks * (value_or_nil(job.cpus_per_task) or 1))
   local parts = { string.format("u%d", job.user_id) }
 
-  local limit_minutes = said(job.time_limit)
+  local limit_minutes = value_or_nil(job.time_limit)
   if limit_minutes then
     parts[#parts + 1] = string.format("t%d", math.floor(math.log(math.max(limit_minutes, 1) * 60) / math.log(2) + 0.5))
   end
@@ -77,34 +76,34 @@ local function class(job)
 
   parts[#parts + 1] = "n1"
 
-  local besides = {}
+  local others = {}
   for _, name in ipairs({ "features", "partition" }) do
     if job[name] and job[name] ~= "" then
-      besides[#besides + 1] = name .. "=" .. job[name]
+      others[#others + 1] = name .. "=" .. job[name]
     end
   end
-  if said(job.shared) then
-    besides[#besides + 1] = string.format("shared=%d", job.shared)
+  if value_or_nil(job.shared) then
+    others[#others + 1] = string.format("shared=%d", job.shared)
   end
-  if #besides > 0 then
-    parts[#parts + 1] = "x" .. checksum(table.concat(besides, " "))
+  if #others > 0 then
+    parts[#parts + 1] = "x" .. checksum(table.concat(others, " "))
   end
 
   return table.concat(parts, ".")
 end
 
 local function classify(job)
-  local its_class = class(job)
-  if its_class then
-    job.extra = "open=1|" .. its_class .. "=1"
-    -- Slurm would not say at once either that no node has so many CPUs, unless it is asked for them in these words.
-    if job.max_nodes == 1 and said(job.min_cpus) then
-      job.pn_min_cpus = math.max(said(job.pn_min_cpus) or 1, job.min_cpus)
+  local job_class = class(job)
+  if job_class then
+    job.extra = "open=1|" .. job_class .. "=1"
+    -- Without this, Slurm would not report at submit that no node has so many CPUs, either.
+    if job.max_nodes == 1 and value_or_nil(job.min_cpus) then
+      job.pn_min_cpus = math.max(value_or_nil(job.pn_min_cpus) or 1, job.min_cpus)
     end
   end
 end
 
--- A job keeps the class that it was submitted with, whatever is changed of it.
+-- Keep the class that a job was submitted with, whatever changes.
 local function keep_class(changes, job)
   local class_expression = string.match(job.extra or "", "open=1|[%w.]+=1")
   if changes.extra and class_expression and not string.find(changes.extra, class_expression, 1, true) then

@@ -1,4 +1,4 @@
-"""A worker with GPUs on real Slurm: the devices and the driver's files are as NVIDIA's, and there is no GPU."""
+"""A worker with GPUs on real Slurm; stand-ins for NVIDIA's devices and driver files replace real GPUs."""
 
 import json
 import os
@@ -17,9 +17,9 @@ L4 = {
     "CLUSTERRA_GPU_MODEL": "l4",
     "CLUSTERRA_WEIGHT": "5",
 }
-SHOWN = "echo $CUDA_VISIBLE_DEVICES"
+PRINT_DEVICES = "echo $CUDA_VISIBLE_DEVICES"
 TOGETHER = 'touch "/mnt/efs/$SLURM_JOB_ID"; until [ -e "/mnt/efs/$OTHER" ]; do sleep 0.05; done'
-"""A job goes on when the one named by OTHER runs as well."""
+"""Script of a job that waits until the job with the id in OTHER runs, too."""
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,12 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         yield site
 
 
-async def test_jobs_have_gpus_of_their_own_also_after_a_reconfigure_and_a_restart(site: Site) -> None:
+async def test_jobs_get_separate_gpus_also_after_a_reconfigure_and_a_restart(site: Site) -> None:
     async with pod("g1", site, L4, machine=with_gpus(2, "NVIDIA L4")):
-        for begun_again in ("", "by reconfigure", "by restart"):
-            if begun_again == "by reconfigure":
+        for event in ("", "reconfigure", "restart"):
+            if event == "reconfigure":
                 await site.ask("reconfigure")
-            if begun_again == "by restart":
+            if event == "restart":
                 await site.cluster["slurmctld"].restart()
             await site.registered("g1")
             shown = await site.ask("show", "node", "g1", "--oneliner")
@@ -41,20 +41,22 @@ async def test_jobs_have_gpus_of_their_own_also_after_a_reconfigure_and_a_restar
             assert "ActiveFeatures=l4,l4-large " in shown
             assert " Weight=5 " in shown
             assert 'Extra={"open":0}' in shown
-            typed = await site.submit(ALICE, f"{SHOWN}; OTHER=$((SLURM_JOB_ID + 1)); {TOGETHER}", "--gres=gpu:l4:1")
-            untyped = await site.submit(BOB, f"{SHOWN}; OTHER=$((SLURM_JOB_ID - 1)); {TOGETHER}", "--gpus=1")
+            typed = await site.submit(
+                ALICE, f"{PRINT_DEVICES}; OTHER=$((SLURM_JOB_ID + 1)); {TOGETHER}", "--gres=gpu:l4:1"
+            )
+            untyped = await site.submit(BOB, f"{PRINT_DEVICES}; OTHER=$((SLURM_JOB_ID - 1)); {TOGETHER}", "--gpus=1")
             for job_id in (typed, untyped):
                 await site.in_state(job_id, "COMPLETED")
             assert {site.output(typed), site.output(untyped)} == {"0\n", "1\n"}
-            both = await site.submit(ALICE, SHOWN, "--gres=gpu:2")
+            both = await site.submit(ALICE, PRINT_DEVICES, "--gres=gpu:2")
             await site.in_state(both, "COMPLETED")
             assert site.output(both) == "0,1\n"
 
 
-async def test_a_worker_without_gpus_is_one_there_as_well(site: Site) -> None:
+async def test_a_worker_without_gpus_works_with_gpu_detection(site: Site) -> None:
     async with pod("g2", site):
         assert "Gres=(null)" in await site.ask("show", "node", "g2", "--oneliner")
-        job_id = await site.submit(ALICE, SHOWN)
+        job_id = await site.submit(ALICE, PRINT_DEVICES)
         await site.in_state(job_id, "COMPLETED")
 
 
@@ -69,15 +71,15 @@ async def test_a_worker_without_gpus_is_one_there_as_well(site: Site) -> None:
     ids=["too few", "a longer name", "another model", "none"],
 )
 @pytest.mark.parametrize("overrides", ["no", "yes"])
-async def test_a_machine_without_the_gpus_of_its_shape_is_no_worker(
+async def test_a_machine_without_the_gpus_of_its_shape_does_not_register(
     site: Site, overrides: str, machine: str, gpus: int, model: str
 ) -> None:
-    told = {**L4, "CLUSTERRA_CONFIG_OVERRIDES": overrides}
-    async with pod("g3", site, told, machine=machine, registers=False) as worker:
+    environment = {**L4, "CLUSTERRA_CONFIG_OVERRIDES": overrides}
+    async with pod("g3", site, environment, machine=machine, registers=False) as worker:
         assert await worker.process.wait() == 78
 
-    said = json.loads(termination("g3", site).read_text())["misclassified"]
+    sizes = json.loads(termination("g3", site).read_text())["misclassified"]
 
-    assert (said["expected"]["gpus"], said["expected"]["gpu_model"]) == (2, "l4")
-    assert (said["actual"]["gpus"], said["actual"]["gpu_model"]) == (gpus, model)
+    assert (sizes["expected"]["gpus"], sizes["expected"]["gpu_model"]) == (2, "l4")
+    assert (sizes["actual"]["gpus"], sizes["actual"]["gpu_model"]) == (gpus, model)
     assert await site.node("g3") == ("", "")

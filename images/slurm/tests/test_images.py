@@ -1,4 +1,4 @@
-"""The images, made and run by a container engine as a pod would: read-only, with the capabilities of a worker alone."""
+"""The images, built and run by a container engine like in a pod: read-only, with only a worker's capabilities."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.containers
 
 SLURM_UID = 64030
 VERSIONS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "slurmrestd": "slurmrestd", "login": "scontrol"}
-"""Target -> what tells its version: slurmdbd and sackd do not do so without a configuration."""
+"""Target -> program that prints its version; slurmdbd and sackd cannot do so without a configuration."""
 USERS = {"slurmctld": SLURM_UID, "slurmdbd": SLURM_UID, "slurmrestd": 64101, "slurmd": 0, "login": SLURM_UID}
 WORKER = [
     *("--cap-drop=ALL", "--cap-add=CHOWN", "--cap-add=KILL", "--cap-add=SETGID", "--cap-add=SETUID"),
@@ -56,7 +56,7 @@ async def site(images: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
 
 
 def key(site: Site, folder: Path, uid: int) -> Path:
-    """A folder with nothing but Slurm's key, as a Secret is mounted."""
+    """A folder with only Slurm's key, like a mounted Secret."""
     folder.mkdir()
     shutil.copy(site.cluster.log_dir.parent / "etc" / "slurm.key", folder)
     (folder / "slurm.key").chmod(0o400)
@@ -66,7 +66,7 @@ def key(site: Site, folder: Path, uid: int) -> Path:
 
 @asynccontextmanager
 async def running(target: str, *options: str, command: tuple[str, ...] = ()) -> AsyncIterator[str]:
-    """The id of a container, which is gone in the end."""
+    """Run a container until the block ends; yields its id."""
     started = await docker("run", "--detach", *options, image(target), *command)
     assert started.returncode == 0, started.stdout
     container = started.stdout.split()[-1]
@@ -77,7 +77,7 @@ async def running(target: str, *options: str, command: tuple[str, ...] = ()) -> 
 
 
 def worker(name: str, site: Site, *, memory_mib: int = 256) -> list[str]:
-    """What a pod of a worker is told."""
+    """The environment of a worker's pod, as options of docker."""
     environment = {
         "POD_NAME": name,
         "CLUSTERRA_SHAPE": "compute-xs",
@@ -92,17 +92,17 @@ def worker(name: str, site: Site, *, memory_mib: int = 256) -> list[str]:
 
 @pytest.mark.parametrize("target", USERS)
 @pytest.mark.usefixtures("images")
-async def test_each_runs_as_its_own_user_and_holds_no_configuration_and_no_key(target: str) -> None:
-    look = "id --user; find / -xdev -name '*.key' -o -xdev -path '/etc/slurm/*'; touch /x && echo writable"
+async def test_each_image_runs_as_its_user_and_has_no_configuration_and_no_key(target: str) -> None:
+    script = "id --user; find / -xdev -name '*.key' -o -xdev -path '/etc/slurm/*'; touch /x && echo writable"
     done = await docker(
-        "run", "--rm", "--read-only", "--entrypoint=sh", image(target), "-c", f"exec 2>/dev/null; {look}"
+        "run", "--rm", "--read-only", "--entrypoint=sh", image(target), "-c", f"exec 2>/dev/null; {script}"
     )
     assert done.stdout.split() == [str(USERS[target])]
 
 
 @pytest.mark.parametrize("target", VERSIONS)
 @pytest.mark.usefixtures("images")
-async def test_each_has_its_program_of_slurm_26_05(target: str, tmp_path: Path) -> None:
+async def test_each_image_has_its_program_of_slurm_26_05(target: str, tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text("ClusterName=any\nSlurmctldHost=localhost\n")
     tmp_path.chmod(0o755)
     options = ["--rm", "--read-only", f"--volume={tmp_path}:/etc/slurm:ro", f"--entrypoint={VERSIONS[target]}"]
@@ -111,7 +111,7 @@ async def test_each_has_its_program_of_slurm_26_05(target: str, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("images")
-async def test_slurmdbd_gets_as_far_as_its_database(tmp_path: Path) -> None:
+async def test_slurmdbd_starts_and_tries_its_database(tmp_path: Path) -> None:
     conf = tmp_path / "slurmdbd.conf"
     storage = "StorageType=accounting_storage/mysql\nStorageHost=127.0.0.1\nStoragePort=1\n"
     conf.write_text(f"DbdHost=localhost\nSlurmUser=slurm\nAuthType=auth/slurm\n{storage}")
@@ -124,16 +124,13 @@ async def test_slurmdbd_gets_as_far_as_its_database(tmp_path: Path) -> None:
     options.append(f"--tmpfs=/run/slurmdbd:uid={SLURM_UID}")
     async with running("slurmdbd", *options) as container:
 
-        async def says() -> str:
-            return (await docker("logs", container)).stdout
-
         async def tried() -> bool:
-            return "mysql_real_connect failed" in await says()
+            return "mysql_real_connect failed" in (await docker("logs", container)).stdout
 
-        await until(tried, seconds=SECONDS, what="slurmdbd to look for its database")
+        await until(tried, seconds=SECONDS, what="slurmdbd to try its database")
 
 
-async def test_a_worker_in_a_container_runs_a_job_and_leaves_when_it_is_idle(site: Site, tmp_path: Path) -> None:
+async def test_a_worker_in_a_container_runs_a_job_and_stops_when_idle(site: Site, tmp_path: Path) -> None:
     volumes = [
         f"--volume={key(site, tmp_path / 'key', 0)}:/etc/slurm:ro",
         f"--volume={site.cluster.shared_dir}:/mnt/efs",
@@ -159,15 +156,15 @@ async def test_a_worker_in_a_container_runs_a_job_and_leaves_when_it_is_idle(sit
         assert ended.stdout.strip() in ("0", "143")
 
 
-async def test_a_container_with_less_memory_than_its_shape_has_is_no_worker(site: Site) -> None:
-    told = worker("little", site, memory_mib=65)
-    done = await docker("run", "--rm", "--memory=64m", *WORKER, *told, image("slurmd"))
+async def test_a_container_with_less_memory_than_its_shape_does_not_register(site: Site) -> None:
+    environment = worker("little", site, memory_mib=65)
+    done = await docker("run", "--rm", "--memory=64m", *WORKER, *environment, image("slurmd"))
     assert done.returncode == 78
     assert '"memory_mib": 64}' in done.stdout
     assert await site.node("little") == ("", "")
 
 
-async def test_users_of_the_login_ask_without_the_key(site: Site, tmp_path: Path) -> None:
+async def test_users_of_the_login_image_reach_slurm_without_reading_the_key(site: Site, tmp_path: Path) -> None:
     volume = f"--volume={key(site, tmp_path / 'key', SLURM_UID)}:/etc/slurm:ro"
     options = ["--read-only", "--cap-drop=ALL", "--network=host", f"--tmpfs=/run/slurm:uid={SLURM_UID}", volume]
     server = f"127.0.0.1:{site.cluster.slurmctld_port}"
@@ -181,5 +178,5 @@ async def test_users_of_the_login_ask_without_the_key(site: Site, tmp_path: Path
         await until(answered, seconds=SECONDS, what="sackd to have the configuration")
         assert (await docker(*as_alice, "squeue", "--noheader", "--me")).returncode == 0
 
-        refused = await docker(*as_alice, "cat", "/etc/slurm/slurm.key")
-        assert "Permission denied" in refused.stdout
+        key_read = await docker(*as_alice, "cat", "/etc/slurm/slurm.key")
+        assert "Permission denied" in key_read.stdout

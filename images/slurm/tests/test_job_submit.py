@@ -1,4 +1,4 @@
-"""The class that each job is given when it is submitted, on real Slurm."""
+"""The class that job_submit.lua gives to each job, on real Slurm."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ MINE = "open=1|u5001.c1.n1=1"
 
 @pytest.fixture(scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnedSlurmCluster]:
-    """Without any node."""
+    """A cluster with three placeholders and without nodes."""
     async with slurm_cluster(tmp_path_factory.mktemp("classes")) as cluster:
         for number in range(3):
             name, gpus = f"large-{number}", ("gres=gpu:2",)
@@ -34,8 +34,8 @@ async def extra(cluster: OwnedSlurmCluster, job_id: str) -> str:
     return found[1] if found else ""
 
 
-async def given(cluster: OwnedSlurmCluster, *options: str, script: str = "#!/bin/sh\ntrue\n") -> str:
-    """The expression of a job that is submitted with options."""
+async def expression_of(cluster: OwnedSlurmCluster, *options: str, script: str = "#!/bin/sh\ntrue\n") -> str:
+    """Submit a job with these options, and return its expression."""
     job_id = await cluster.sbatch(ALICE, script, *options)
     expression = await extra(cluster, job_id)
     await cluster.run("scancel", job_id)
@@ -60,16 +60,16 @@ async def given(cluster: OwnedSlurmCluster, *options: str, script: str = "#!/bin
         ("--array=0-9%2", "c1.n1"),
     ],
 )
-async def test_a_class_tells_what_was_asked_for(cluster: OwnedSlurmCluster, options: str, parts: str) -> None:
-    assert await given(cluster, *options.split()) == f"open=1|u5001.{parts}=1"
+async def test_a_class_has_the_requested_resources(cluster: OwnedSlurmCluster, options: str, parts: str) -> None:
+    assert await expression_of(cluster, *options.split()) == f"open=1|u5001.{parts}=1"
 
 
-async def test_what_else_decides_where_a_job_may_run_makes_another_class(cluster: OwnedSlurmCluster) -> None:
+async def test_other_options_that_restrict_the_nodes_make_another_class(cluster: OwnedSlurmCluster) -> None:
     options = ("--cpus-per-task=1", "--constraint=memory", "--constraint=compute", "--exclusive", "--partition=main")
-    classes = [job_class(await given(cluster, option)) for option in options]
+    classes = [job_class(await expression_of(cluster, option)) for option in options]
     assert classes[0] == "u5001.c1.n1"
     assert len(set(classes)) == len(options)
-    assert job_class(await given(cluster, "--constraint=memory")) == classes[1]
+    assert job_class(await expression_of(cluster, "--constraint=memory")) == classes[1]
 
 
 async def test_an_allocation_has_a_class(cluster: OwnedSlurmCluster) -> None:
@@ -89,14 +89,14 @@ async def test_an_allocation_has_a_class(cluster: OwnedSlurmCluster) -> None:
     await asking
 
 
-async def test_jobs_with_an_expression_of_their_own_have_no_class(cluster: OwnedSlurmCluster) -> None:
-    assert await given(cluster, "--extra=rack=7|(rack=8&disk>=1)") == "rack=7|(rack=8&disk>=1)"
+async def test_jobs_with_their_own_expression_have_no_class(cluster: OwnedSlurmCluster) -> None:
+    assert await expression_of(cluster, "--extra=rack=7|(rack=8&disk>=1)") == "rack=7|(rack=8&disk>=1)"
     with pytest.raises(CommandFailed, match="Invalid extra constraints"):
-        await given(cluster, "--extra=rack")
+        await expression_of(cluster, "--extra=rack")
 
 
-async def test_jobs_for_nodes_by_name_have_no_class(cluster: OwnedSlurmCluster) -> None:
-    assert await given(cluster, "--nodelist=large-1") == ""
+async def test_jobs_that_name_nodes_have_no_class(cluster: OwnedSlurmCluster) -> None:
+    assert await expression_of(cluster, "--nodelist=large-1") == ""
 
 
 @pytest.mark.parametrize(
@@ -104,23 +104,23 @@ async def test_jobs_for_nodes_by_name_have_no_class(cluster: OwnedSlurmCluster) 
     ["--nodes=2", "--gres=gpu:1", "--gpus=1", "--ntasks=1 --gpus-per-task=1", "--ntasks-per-gpu=2 --ntasks=2"],
 )
 async def test_jobs_of_several_nodes_and_with_gpus_have_no_class(cluster: OwnedSlurmCluster, options: str) -> None:
-    assert await given(cluster, *options.split()) == ""
+    assert await expression_of(cluster, *options.split()) == ""
 
 
 @pytest.mark.parametrize(
     "options", ["--cpus-per-task=17", "--nodes=1 --ntasks=17", "--mem=65537", "--nodes=4", "--gres=gpu:3"]
 )
-async def test_what_no_node_could_run_is_refused_at_once(cluster: OwnedSlurmCluster, options: str) -> None:
+async def test_slurm_rejects_jobs_that_no_node_could_run_at_submit(cluster: OwnedSlurmCluster, options: str) -> None:
     with pytest.raises(CommandFailed):
-        await given(cluster, *options.split())
+        await expression_of(cluster, *options.split())
 
 
 async def test_heterogeneous_jobs_have_no_class(cluster: OwnedSlurmCluster) -> None:
     script = "#!/bin/sh\n#SBATCH --ntasks=1\n#SBATCH hetjob\n#SBATCH --ntasks=2\ntrue\n"
-    assert await given(cluster, script=script) == ""
+    assert await expression_of(cluster, script=script) == ""
 
 
-async def test_a_change_leaves_a_job_in_its_class(cluster: OwnedSlurmCluster) -> None:
+async def test_a_changed_job_keeps_its_class(cluster: OwnedSlurmCluster) -> None:
     job_id = await cluster.sbatch(ALICE, "#!/bin/sh\ntrue\n", "--hold")
     for change, expression in (
         ("TimeLimit=30", MINE),
@@ -134,21 +134,21 @@ async def test_a_change_leaves_a_job_in_its_class(cluster: OwnedSlurmCluster) ->
     await cluster.run("scancel", job_id)
 
 
-async def test_a_mistake_leaves_a_job_as_it_was_submitted(cluster: OwnedSlurmCluster) -> None:
+async def test_an_error_in_the_script_leaves_a_job_unchanged(cluster: OwnedSlurmCluster) -> None:
     script = (SCRIPTS / JOB_SUBMIT).read_text()
     begin = "local function class(job)\n"
 
     assert begin in script
 
     installed = cluster.log_dir.parent / "etc" / JOB_SUBMIT
-    mistaken = script.replace(begin, begin + "  local none = nil + 1\n")
+    broken = script.replace(begin, begin + "  local none = nil + 1\n")
 
     async def has(text: str, expression: str) -> bool:
-        # slurmctld looks at whole seconds: a file that is written in the one in which it was read is not read again.
+        # slurmctld compares whole seconds: it does not reread a file that changes within the second of the last read.
         installed.write_text(text)
-        return await given(cluster) == expression
+        return await expression_of(cluster) == expression
 
-    await until(lambda: has(mistaken, ""), seconds=SECONDS, what="jobs without a class", every=0.2)
+    await until(lambda: has(broken, ""), seconds=SECONDS, what="jobs without a class", every=0.2)
 
     log = (cluster.log_dir / "slurmctld.log").read_text()
     assert "a job is left without a class" in log

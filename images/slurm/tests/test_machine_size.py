@@ -1,4 +1,4 @@
-"""What a worker's machine has, and that one of another size never starts slurmd."""
+"""The size of a worker's machine, and that the entrypoint does not start slurmd on a machine of another size."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from worker_site import SCRIPTS
 
 MIB = 1024 * 1024
 UNLIMITED = {"memory.max": "max", "memory/memory.limit_in_bytes": "9223372036854771712"}
-"""File of a cgroup, of version 2 and of version 1 -> what is in it when there is no limit."""
+"""File of a cgroup, version 2 and version 1 -> its content when there is no limit."""
 CPUS = len(os.sched_getaffinity(0))
 MEMORY_MIB = psutil.virtual_memory().total // MIB
 
@@ -27,7 +27,7 @@ def machine_size(root: Path | None = None, **environment: str) -> MachineSize:
 
 
 def machine(root: Path, memory_kib: int, limits: dict[str, str]) -> Path:
-    """A machine's files, as far as they are read."""
+    """Write the files of a machine that the script reads."""
     (root / "proc").mkdir(parents=True, exist_ok=True)
     (root / "proc" / "meminfo").write_text(f"MemTotal:       {memory_kib} kB\nMemFree:        1 kB\n")
     for name in UNLIMITED:
@@ -39,18 +39,18 @@ def machine(root: Path, memory_kib: int, limits: dict[str, str]) -> Path:
     return root
 
 
-def test_this_machine_has_what_its_kernel_says() -> None:
+def test_the_size_of_this_machine_is_that_of_its_kernel() -> None:
     size = machine_size()
     assert size.cpus == CPUS
     assert 0 < size.memory_mib <= MEMORY_MIB
 
 
-def test_what_a_user_wants_of_openmp_is_not_the_machines_size() -> None:
+def test_openmp_variables_do_not_change_the_number_of_cpus() -> None:
     assert machine_size(OMP_NUM_THREADS="1000", OMP_THREAD_LIMIT="1").cpus == CPUS
 
 
 @pytest.mark.parametrize("file", [*UNLIMITED, None], ids=str)
-def test_memory_without_a_limit_is_the_machines(tmp_path: Path, file: str | None) -> None:
+def test_without_a_limit_the_memory_is_that_of_the_machine(tmp_path: Path, file: str | None) -> None:
     limits = {file: UNLIMITED[file]} if file else {}
     assert machine_size(machine(tmp_path, 4096 * 1024, limits)).memory_mib == 4096
 
@@ -60,7 +60,7 @@ def test_memory_without_a_limit_is_the_machines(tmp_path: Path, file: str | None
     limit=st.integers(MIB, 2**60),
     file=st.sampled_from(sorted(UNLIMITED)),
 )
-def test_memory_is_the_smaller_of_the_machines_and_the_containers(
+def test_the_memory_is_the_smaller_of_machine_and_limit(
     tmp_path_factory: pytest.TempPathFactory, memory_mib: int, limit: int, file: str
 ) -> None:
     root = machine(tmp_path_factory.getbasetemp() / "machine", memory_mib * 1024, {file: str(limit)})
@@ -68,7 +68,7 @@ def test_memory_is_the_smaller_of_the_machines_and_the_containers(
 
 
 def with_gpus(root: Path, *models: str) -> Path:
-    """A machine with a GPU of each model, in the driver's words, with its devices and what the driver says of them."""
+    """Write the files of a machine with one GPU per model: devices, and the driver's information."""
     machine(root, 4096 * 1024, {})
     (root / "dev").mkdir()
     for name in ("nvidiactl", "nvidia-uvm", "nvidia-caps", *(f"nvidia{number}" for number in range(len(models)))):
@@ -76,8 +76,8 @@ def with_gpus(root: Path, *models: str) -> Path:
     for number, model in enumerate(models):
         folder = root / "proc" / "driver" / "nvidia" / "gpus" / f"0000:00:{number:02x}.0"
         folder.mkdir(parents=True)
-        told = f"Model: \t\t {model}\n" if model else ""
-        (folder / "information").write_text(f"{told}IRQ:   \t\t 45\nDevice Minor: \t {number}\n")
+        line = f"Model: \t\t {model}\n" if model else ""
+        (folder / "information").write_text(f"{line}IRQ:   \t\t 45\nDevice Minor: \t {number}\n")
     return root
 
 
@@ -111,7 +111,7 @@ def test_gpus_are_counted_by_their_devices_and_named_by_the_driver(
     assert gpus_of(with_gpus(tmp_path, *models)) == expected
 
 
-def test_the_driver_names_no_gpus_that_are_not_the_containers(tmp_path: Path) -> None:
+def test_gpus_of_other_containers_do_not_count(tmp_path: Path) -> None:
     root = with_gpus(tmp_path, "NVIDIA L4", "NVIDIA L4")
     (root / "dev" / "nvidia0").unlink()
     assert gpus_of(root) == (1, "NVIDIA L4")
@@ -119,15 +119,15 @@ def test_the_driver_names_no_gpus_that_are_not_the_containers(tmp_path: Path) ->
     assert gpus_of(root) == (0, "")
 
 
-def test_nvidia_smi_is_asked_first_and_believed_only_when_it_succeeds(tmp_path: Path) -> None:
-    says = '[ "$*" = "--query-gpu=name --format=csv,noheader" ] && echo NVIDIA A100-SXM4-40GB'
-    assert gpus_of(nvidia_smi(with_gpus(tmp_path / "well", ""), says)) == (1, "NVIDIA A100-SXM4-40GB")
+def test_the_output_of_nvidia_smi_is_preferred_if_it_succeeds(tmp_path: Path) -> None:
+    succeeds = '[ "$*" = "--query-gpu=name --format=csv,noheader" ] && echo NVIDIA A100-SXM4-40GB'
+    assert gpus_of(nvidia_smi(with_gpus(tmp_path / "well", ""), succeeds)) == (1, "NVIDIA A100-SXM4-40GB")
     fails = "echo NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver; exit 9"
     assert gpus_of(nvidia_smi(with_gpus(tmp_path / "ill", "NVIDIA L4"), fails)) == (1, "NVIDIA L4")
 
 
 def entrypoint(folder: Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
-    """What it says where it does not start slurmd; its termination message is in `folder`."""
+    """Run the entrypoint with variables for which it does not start slurmd; `folder` gets the termination message."""
     environment = {
         "POD_NAME": "compute-xs-abc",
         "CLUSTERRA_SHAPE": "compute-xs",
@@ -148,7 +148,7 @@ def entrypoint(folder: Path, **changes: str | None) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize(("cpus", "memory_mib"), [(CPUS + 1, 1), (CPUS, MEMORY_MIB + 1), (CPUS + 1, 10**9)])
-def test_a_machine_of_another_size_is_told_in_one_line_of_json(tmp_path: Path, cpus: int, memory_mib: int) -> None:
+def test_a_machine_of_another_size_is_reported_in_one_line_of_json(tmp_path: Path, cpus: int, memory_mib: int) -> None:
     done = entrypoint(tmp_path, CLUSTERRA_CPUS=str(cpus), CLUSTERRA_MEMORY_MIB=str(memory_mib))
 
     assert (done.returncode, done.stdout) == (78, "")
@@ -157,11 +157,11 @@ def test_a_machine_of_another_size_is_told_in_one_line_of_json(tmp_path: Path, c
     assert message in done.stderr
     assert message.count("\n") == 1
 
-    told = {name: MachineSize(**size) for name, size in json.loads(message)["misclassified"].items()}
-    assert told == {"expected": MachineSize(cpus=cpus, memory_mib=memory_mib), "actual": machine_size()}
+    sizes = {name: MachineSize(**size) for name, size in json.loads(message)["misclassified"].items()}
+    assert sizes == {"expected": MachineSize(cpus=cpus, memory_mib=memory_mib), "actual": machine_size()}
 
 
-def test_it_is_no_worker_either_when_nobody_can_be_told(tmp_path: Path) -> None:
+def test_slurmd_does_not_start_either_if_the_message_cannot_be_written(tmp_path: Path) -> None:
     done = entrypoint(tmp_path, CLUSTERRA_TERMINATION_LOG=str(tmp_path / "none" / "termination-log"))
     assert done.returncode == 78
     assert '{"misclassified": ' in done.stderr
@@ -187,7 +187,7 @@ def test_it_is_no_worker_either_when_nobody_can_be_told(tmp_path: Path) -> None:
         ("CLUSTERRA_SLURMD_CONF_SERVER", None),
     ],
 )
-def test_what_is_missing_or_no_word_is_named(tmp_path: Path, name: str, value: str | None) -> None:
+def test_a_missing_or_invalid_variable_is_named(tmp_path: Path, name: str, value: str | None) -> None:
     done = entrypoint(tmp_path, **{"CLUSTERRA_GPUS": "1", "CLUSTERRA_GPU_MODEL": "l4", name: value})
     assert done.returncode == 64
     assert name in done.stderr

@@ -1,4 +1,4 @@
-"""A worker on real Slurm, with the rights and volumes of its pod: from its registration to its end."""
+"""A worker on real Slurm with the rights and volumes of its pod, from its registration to its end."""
 
 import asyncio
 import os
@@ -17,8 +17,8 @@ from worker_site import ALICE, BOB, INSIDE, SECONDS, Site, worker_site
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
-AT_ONCE_SECONDS = 25.0
-"""Far less than the grace time of 100 s that a hook has when nothing else is said."""
+PROMPT_SECONDS = 25.0
+"""Time limit for a hook that must not wait; the default grace time is 100 s."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def plain_worker(name: str, site: Site) -> AsyncIterator[Process]:
-    """A slurmd as a process of the cluster's machine, which shares /tmp and /run with all others there."""
+    """Run slurmd as a process of the cluster's machine, whose /tmp and /run it shares with others."""
     resources = f"CPUs=1 RealMemory=512 Port={free_port()}"
     slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
     process = await start(name, [*site.cluster.launcher, *slurmd], log=site.cluster.log_dir / f"{name}.out")
@@ -42,18 +42,18 @@ async def plain_worker(name: str, site: Site) -> AsyncIterator[Process]:
 
 
 async def drained(name: str, site: Site) -> None:
-    async def seen() -> bool:
+    async def draining() -> bool:
         return (await site.node(name))[0].startswith("drain")
 
-    await until(seen, seconds=SECONDS, what=f"{name} to be drained", every=0.05)
+    await until(draining, seconds=SECONDS, what=f"{name} to be drained", every=0.05)
 
 
 def wait_for(site: Site, file: str) -> str:
-    """A line of a script."""
+    """A script line that waits for a file in the shared folder."""
     return f"until [ -e {site.cluster.shared_path}/{file} ]; do sleep 0.05; done"
 
 
-async def test_a_worker_has_its_pods_name_its_shape_and_its_family(site: Site) -> None:
+async def test_a_worker_registers_with_its_pods_name_shape_and_family(site: Site) -> None:
     async with pod("w1", site) as worker:
         shown = await site.ask("show", "node", "w1", "--oneliner")
 
@@ -74,9 +74,7 @@ async def test_a_worker_has_its_pods_name_its_shape_and_its_family(site: Site) -
 
 
 @pytest.mark.parametrize("what", [{"CLUSTERRA_CPUS": "4096"}, {"CLUSTERRA_MEMORY_MIB": "999999999"}], ids=str)
-async def test_a_machine_of_another_size_stays_out_unless_it_stands_for_the_bigger_one(
-    site: Site, what: dict[str, str]
-) -> None:
+async def test_a_machine_of_another_size_registers_only_with_config_overrides(site: Site, what: dict[str, str]) -> None:
     async with pod("w2", site, what, registers=False) as worker:
         assert await worker.process.wait() == 78
         assert '{"misclassified": ' in termination("w2", site).read_text()
@@ -85,7 +83,7 @@ async def test_a_machine_of_another_size_stays_out_unless_it_stands_for_the_bigg
         assert await site.node("w2") == ("idle", "none")
 
 
-async def test_a_job_has_scratch_of_its_own_and_nothing_stays_of_it(site: Site) -> None:
+async def test_a_job_has_its_own_scratch_and_leaves_nothing_behind(site: Site) -> None:
     kept = site.cluster.shared_dir / "kept"
     script = f"""
 id --user; stat --format='%u:%g %a' "$TMPDIR" {site.cluster.shared_path}/home/alice; echo "$TMPDIR"
@@ -113,7 +111,7 @@ until pgrep --full --uid 5001 'sleep 1002' && pgrep --full --uid 5001 'sleep 100
     assert kept.stat().st_mode & 0o777 == 0o755
 
 
-async def test_a_users_other_job_goes_on_with_its_scratch_and_its_processes(site: Site) -> None:
+async def test_another_job_of_the_same_user_keeps_its_scratch_and_processes(site: Site) -> None:
     async with pod("w4", site) as worker:
         long = await site.submit(
             ALICE, f"touch $TMPDIR/mine /tmp/ours; echo began; {wait_for(site, 'end-long')}; ls $TMPDIR"
@@ -136,26 +134,26 @@ async def test_a_users_other_job_goes_on_with_its_scratch_and_its_processes(site
 @pytest.mark.parametrize(
     "squat", ["mkdir --mode=0700 {0} && touch {0}/file", "ln -s /mnt/efs {0}", "ln -s /nowhere {0}"], ids=str.split
 )
-async def test_nobody_can_take_the_place_of_anothers_scratch(site: Site, squat: str) -> None:
+async def test_a_user_cannot_occupy_the_scratch_path_of_another_users_job(site: Site, squat: str) -> None:
     async with pod("w5", site) as worker:
         end = f"end-{squat.__hash__()}"
         next_scratch = '"/tmp/job-$((SLURM_JOB_ID + 1))"'
-        mean = await site.submit(BOB, f"{squat.format(next_scratch)}; echo began; {wait_for(site, end)}")
-        await site.has_written(mean, "began")
+        squatter = await site.submit(BOB, f"{squat.format(next_scratch)}; echo began; {wait_for(site, end)}")
+        await site.has_written(squatter, "began")
         job_id = await site.submit(ALICE, 'touch "$TMPDIR/file"; stat --format="%u %a %F" "$TMPDIR"; ls "$TMPDIR"')
 
         await site.in_state(job_id, "COMPLETED")
 
-        assert int(job_id) == int(mean) + 1
+        assert int(job_id) == int(squatter) + 1
         assert site.output(job_id).splitlines() == ["5001 700 directory", "file"]
 
         (site.cluster.shared_dir / end).touch()
-        await site.in_state(mean, "COMPLETED")
+        await site.in_state(squatter, "COMPLETED")
 
         assert await worker.files() == []
 
 
-async def test_what_cannot_be_made_or_removed_drains_no_worker(site: Site) -> None:
+async def test_failures_of_prolog_and_epilog_do_not_drain_the_worker(site: Site) -> None:
     async with pod("w15", site) as worker:
         await worker.run("sh", "-c", "rm -rf /run/clusterra && touch /run/clusterra")
         job_id = await site.submit(ALICE, f"mkdir --mode=0777 /tmp/open; echo began; {wait_for(site, 'end-15')}")
@@ -170,7 +168,7 @@ async def test_what_cannot_be_made_or_removed_drains_no_worker(site: Site) -> No
         assert await site.node("w15") == ("idle", "none")
 
 
-async def test_a_machines_last_node_of_a_job_removes_its_scratch(site: Site) -> None:
+async def test_the_last_node_of_a_job_on_a_machine_removes_its_scratch(site: Site) -> None:
     job = {"SLURM_JOB_ID": "900001", "SLURM_JOB_UID": "5001", "SLURM_JOB_GID": "5001", "SLURM_JOB_USER": "alice"}
 
     async def after(script: str, node: str) -> list[str]:
@@ -190,7 +188,7 @@ async def test_a_machines_last_node_of_a_job_removes_its_scratch(site: Site) -> 
     assert await after("epilog", "b") == []
 
 
-async def test_nodes_of_one_job_on_one_machine_share_its_scratch(site: Site) -> None:
+async def test_nodes_of_one_job_on_a_machine_share_its_scratch(site: Site) -> None:
     script = "srun --ntasks=2 --ntasks-per-node=1 sh -c 'touch $TMPDIR/$SLURM_PROCID; echo $TMPDIR'; ls $TMPDIR"
     async with plain_worker("w6", site), plain_worker("w7", site):
         job_id = await site.submit(ALICE, script, "--nodes=2")
@@ -201,31 +199,31 @@ async def test_nodes_of_one_job_on_one_machine_share_its_scratch(site: Site) -> 
         assert [await site.node(name) for name in ("w6", "w7")] == [("idle", "none")] * 2
 
 
-async def test_an_idle_worker_goes_at_once(site: Site) -> None:
+async def test_an_idle_worker_stops_without_waiting(site: Site) -> None:
     async with pod("w8", site) as worker:
         started = time.monotonic()
         stopped = await worker.pre_stop()
-        assert time.monotonic() - started < AT_ONCE_SECONDS
+        assert time.monotonic() - started < PROMPT_SECONDS
         assert (stopped.returncode, stopped.stdout) == (0, "")
         assert await site.node("w8") == ("drained", "pod is being deleted")
 
 
-async def test_who_drained_a_worker_before_is_still_told_why(site: Site) -> None:
+async def test_a_drained_worker_keeps_its_reason(site: Site) -> None:
     async with pod("w9", site) as worker:
         await site.ask("update", "nodename=w9", "state=drain", "reason=clusterra:idle")
         assert (await worker.pre_stop()).returncode == 0
         assert await site.node("w9") == ("drained", "clusterra:idle")
 
 
-async def test_a_worker_that_slurm_has_forgotten_goes_at_once(site: Site) -> None:
+async def test_a_worker_without_a_node_record_stops_without_waiting(site: Site) -> None:
     async with pod("w10", site) as worker:
         await site.ask("delete", "nodename=w10")
         started = time.monotonic()
         assert (await worker.pre_stop()).returncode == 0
-        assert time.monotonic() - started < AT_ONCE_SECONDS
+        assert time.monotonic() - started < PROMPT_SECONDS
 
 
-async def test_a_running_job_comes_to_its_end_and_no_other_begins(site: Site) -> None:
+async def test_a_stopping_worker_finishes_its_job_and_starts_no_other(site: Site) -> None:
     async with pod("w11", site) as worker:
         job_id = await site.submit(ALICE, f"echo began; {wait_for(site, 'end-11')}; echo ended")
         await site.has_written(job_id, "began")
@@ -245,7 +243,7 @@ async def test_a_running_job_comes_to_its_end_and_no_other_begins(site: Site) ->
         await site.cluster.run("scancel", next_id)
 
 
-async def test_when_its_grace_time_is_over_a_job_runs_again_elsewhere_at_once(site: Site) -> None:
+async def test_after_the_grace_time_a_job_is_requeued_and_runs_elsewhere(site: Site) -> None:
     script = f"echo run $SLURM_RESTART_COUNT on $SLURMD_NODENAME; {wait_for(site, 'end-12')}"
     async with AsyncExitStack() as running:
         worker = await running.enter_async_context(pod("w12", site))
@@ -255,7 +253,7 @@ async def test_when_its_grace_time_is_over_a_job_runs_again_elsewhere_at_once(si
         started = time.monotonic()
 
         assert (await worker.pre_stop(CLUSTERRA_GRACE_SECONDS="1")).returncode == 0
-        assert time.monotonic() - started < AT_ONCE_SECONDS
+        assert time.monotonic() - started < PROMPT_SECONDS
 
         await site.in_state(job_id, "PENDING")
         state, reason = await site.node("w12")
@@ -266,7 +264,7 @@ async def test_when_its_grace_time_is_over_a_job_runs_again_elsewhere_at_once(si
         await running.enter_async_context(plain_worker("w13", site))
         await site.has_written(job_id, "run 1 on w13")
 
-        # Slurm's own time to give a node up, after which the job would have gone elsewhere anyway.
+        # SlurmdTimeout, after which Slurm would requeue the job anyway.
         assert time.monotonic() - started < 30
 
         (site.cluster.shared_dir / "end-12").touch()
@@ -275,7 +273,7 @@ async def test_when_its_grace_time_is_over_a_job_runs_again_elsewhere_at_once(si
 
 @contextmanager
 def frozen(site: Site) -> Iterator[None]:
-    """slurmctld accepts connections and answers none."""
+    """Stop slurmctld within the block: it accepts connections and answers none."""
     port = site.cluster.slurmctld_port
     (pid,) = {
         connection.pid
@@ -293,7 +291,7 @@ def frozen(site: Site) -> Iterator[None]:
         slurmctld.resume()
 
 
-async def test_without_slurmctld_it_takes_no_longer_than_its_grace_time(site: Site) -> None:
+async def test_without_slurmctld_the_hook_ends_within_its_grace_time(site: Site) -> None:
     async with pod("w14", site) as worker:
         job_id = await site.submit(ALICE, f"echo began; {wait_for(site, 'end-14')}")
         await site.has_written(job_id, "began")

@@ -1,4 +1,4 @@
-"""A worker's container without an engine, for tests: its own processes, volumes and capabilities, but no own files."""
+"""A worker's container without an engine, for tests: separate processes, volumes and capabilities, but shared files."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ exec setpriv {" ".join(CAPABILITIES)} {INSIDE}/slurmd-entrypoint
 
 
 def with_gpus(count: int, model: str) -> str:
-    """What gives a container GPUs as far as Slurm looks: the devices, what the driver says of them, and their CPUs."""
+    """Script that gives a container the GPU files that Slurm reads: devices, driver information, and CPUs."""
     return f"""
 mount -t tmpfs -o mode=0755 driver /proc/driver
 mount -t tmpfs -o mode=0755 bus /sys/bus
@@ -52,7 +52,7 @@ mount --move /media /dev
 
 
 class Pod:
-    """A container of a worker."""
+    """A worker's container."""
 
     def __init__(self, name: str, site: Site, process: Process) -> None:
         self.name = name
@@ -61,14 +61,14 @@ class Pod:
 
     @property
     def init(self) -> psutil.Process:
-        """Its first process. Raises LookupError."""
+        """The container's first process. Raises LookupError."""
         for process in psutil.Process(self.process.pid).children(recursive=True):
             if process.name() == "unshare":
                 return next(iter(process.children()))
         raise LookupError(f"{self.name} has no process")
 
     async def run(self, *argv: str, **environment: str) -> CompletedProcess[str]:
-        """Run a command as kubelet does for a hook."""
+        """Run a command like kubelet runs a hook."""
         process = await asyncio.create_subprocess_exec(
             *(shutil.which("nsenter") or "nsenter", f"--target={self.init.pid}", "--mount", "--pid", "--root", "--wd"),
             *("/usr/bin/setpriv", *CAPABILITIES, *argv),
@@ -83,12 +83,12 @@ class Pod:
         return await self.run(f"{INSIDE}/slurmd-pre-stop", **environment)
 
     async def processes(self) -> list[str]:
-        """The command lines of what runs in it, without slurmd and what looks."""
+        """The command lines of its processes, without slurmd and ps."""
         shown = await self.run("ps", "--no-headers", "-eo", "args")
         return [line for line in shown.stdout.splitlines() if "slurmd -D" not in line and not line.startswith("ps ")]
 
     async def files(self) -> list[str]:
-        """What there is where everyone may write."""
+        """The files in the folders that everybody may write."""
         shown = await self.run("find", "/tmp", "/dev/shm", "-mindepth", "1", "-maxdepth", "1")
         return shown.stdout.splitlines()
 
@@ -102,11 +102,11 @@ async def pod(
     machine: str = "",
     registers: bool = True,
 ) -> AsyncIterator[Pod]:
-    """A worker, which is killed in the end as a pod is when its grace time is over.
+    """Run a worker until the block ends, then kill it like a pod whose grace time is over.
 
-    `machine`: a script that makes of its container what another machine would be.
+    `machine` is a script that makes the container look like another machine.
     """
-    told = {
+    variables = {
         "POD_NAME": name,
         "CLUSTERRA_SHAPE": "compute-xs",
         "CLUSTERRA_FAMILY": "compute",
@@ -119,7 +119,7 @@ async def pod(
     }
     namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
     argv = [*site.cluster.launcher, *namespaces, "sh", "-c", _CONTAINER]
-    process = await start(name, argv, log=site.cluster.log_dir / f"{name}.out", env=told)
+    process = await start(name, argv, log=site.cluster.log_dir / f"{name}.out", env=variables)
     try:
         if registers:
             await site.registered(name)
@@ -131,7 +131,7 @@ async def pod(
 
 
 def termination(name: str, site: Site) -> Path:
-    """Where a pod of that name leaves its last words."""
+    """The file with the termination message of a pod."""
     return site.cluster.shared_dir / f"{name}.termination"
 
 

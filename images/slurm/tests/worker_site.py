@@ -1,4 +1,4 @@
-"""A real control plane that knows the workers' scripts, for tests."""
+"""A real control plane with the workers' scripts, for tests."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
 
 SCRIPTS = Path(__file__).parent.parent
 INSIDE = "/mnt/efs/clusterra"
-"""Where the scripts are in the cluster's namespaces; a container has them in /usr/lib/clusterra."""
+"""The folder of the scripts in the cluster's namespaces; images have them in /usr/lib/clusterra."""
 SECONDS = 60.0
 ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
@@ -32,31 +32,31 @@ class Site:
         self.cluster = cluster
 
     async def configure(self) -> None:
-        """Have slurmctld send the scripts and README.md's gres.conf, and start at once again what has lost its node."""
+        """Let slurmctld send the scripts and README.md's gres.conf, and restart jobs of lost nodes without delay."""
         etc = self.cluster.log_dir.parent / "etc"
         for name in ("prolog", "epilog", "task-prolog"):
             shutil.copy(SCRIPTS / name, etc)
         conf = etc / "slurm.conf"
         lines = [line for line in conf.read_text().splitlines() if not line.startswith(_REPLACED)]
         lines = [line + ",requeue_delay=1" if line.startswith("SchedulerParameters=") else line for line in lines]
-        # A worker's slurmd listens on Slurm's own port, which other tests may want at the same time.
+        # By default each slurmd listens on Slurm's standard port, which other tests may use at the same time.
         conf.write_text("\n".join([*lines, _SLURM_CONF, f"SlurmdPort={free_port()}\n"]))
         (etc / "gres.conf").write_text("AutoDetect=nvidia\n")
         shutil.copytree(SCRIPTS, self.cluster.shared_dir / "clusterra", ignore=shutil.ignore_patterns("tests"))
         await self.ask("reconfigure")
 
     async def ask(self, *argv: str) -> str:
-        """What scontrol says."""
+        """Run scontrol and return its output."""
         done = await self.cluster.run("scontrol", *argv)
         return done.stdout + done.stderr
 
     async def submit(self, user: SlurmUser, script: str, *args: str) -> str:
-        """The id of a job that writes to `output`."""
+        """Submit a job whose output `output` reads, and return its id."""
         script = f"#!/bin/bash\n{script}\n"
         return await self.cluster.sbatch(user, script, "--output=job_%j.out", "--mem=64", *args)
 
     def output(self, job_id: str) -> str:
-        """What a job has written; nothing before it began."""
+        """The output of a job; empty before it starts."""
         file = self.cluster.shared_dir / f"job_{job_id}.out"
         return file.read_text() if file.exists() else ""
 
@@ -74,13 +74,13 @@ class Site:
         await until(reached, seconds=SECONDS, what=f"job {job_id} to be {' or '.join(wanted)}", every=0.05)
 
     async def node(self, name: str) -> tuple[str, str]:
-        """Its state and the reason for it; nothing when it is not known."""
+        """The node's state and its reason; empty if Slurm has no such node."""
         shown = await self.cluster.run("sinfo", "--noheader", "--nodes", name, "--format=%T %E")
         state, _, reason = shown.stdout.strip().partition(" ")
         return state, reason
 
     async def registered(self, name: str) -> None:
-        """It may have been given a waiting job before anybody looked."""
+        """Wait for a node's registration; it may already run a job by then."""
 
         async def takes_jobs() -> bool:
             return (await self.node(name))[0] in ("idle", "mixed", "allocated")
@@ -90,7 +90,7 @@ class Site:
 
 @asynccontextmanager
 async def worker_site(folder: Path) -> AsyncIterator[Site]:
-    """A cluster without workers. Raises LabProblem."""
+    """Run a cluster without workers until the block ends. Raises LabProblem."""
     async with slurm_cluster(folder) as cluster:
         site = Site(cluster)
         await site.configure()
