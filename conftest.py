@@ -25,6 +25,7 @@ FIRST = (
     "lab/tests/test_cli.py",
     "services/proxy/tests/test_admission.py",
     "lab/tests/test_slurm.py",
+    "lab/tests/test_slurm_clusters.py",
     "libs/runtime/tests/test_lease.py",
     "services/scaler/tests/test_packing_limits.py",
     "services/edge-agent/tests/test_attached_manifests.py",

@@ -1,44 +1,30 @@
 """A real control plane with real workers, which the tests start by hand."""
 
-import asyncio
-import json
 import os
-import signal
-import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
-import psutil
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.ports import free_port
-from clusterra_lab.machine.process import Process, start, until
-from clusterra_lab.slurm.config import ClusterOptions, PowerSaving
+from clusterra_lab.machine.process import start, until
 from clusterra_lab.slurm.control_plane import (
     CommandFailed,
     OwnedSlurmCluster,
     SlurmCluster,
-    SlurmNotRunning,
-    attach,
     slurm_cluster,
 )
 from clusterra_lab.slurm.daemon import listening
 from clusterra_lab.slurm.provider import in_container, native
+from slurm_jobs import ALICE, BOB, JOB_SECONDS, admit_large, in_state, output, rest, state, submit, worker
 
 pytestmark = [
     pytest.mark.slurm,
     pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root"),
 ]
-
-ALICE = SlurmUser(name="alice", uid=5001, gid=5001, groups=(6001,))
-BOB = SlurmUser(name="bob", uid=5002, gid=5002)
-JOB_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module", params=[native, in_container])
@@ -49,83 +35,6 @@ async def cluster(
         pytest.skip("no container engine answers")
     async with slurm_cluster(tmp_path_factory.mktemp("slurm"), provider=request.param) as cluster:
         yield cluster
-
-
-async def admit_large(cluster: SlurmCluster) -> None:
-    """Create a placeholder, so that jobs wait for a worker that does not exist."""
-    await cluster.admit("large", cpus=16, memory_mib=131072, features=("memory", "memory-large"))
-
-
-@asynccontextmanager
-async def worker(
-    cluster: SlurmCluster, name: str, *, port: int = 0, feature: str = "compute"
-) -> AsyncIterator[Process]:
-    """Run a dynamic node until the block ends, then delete its record."""
-    resources = f"CPUs=2 RealMemory=4096 Feature={feature} Port={port or free_port()}"
-    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
-    process = await start(name, [*cluster.launcher, *slurmd], log=cluster.log_dir / f"{name}.out")
-    try:
-
-        async def idle() -> bool:
-            return (await cluster.run("sinfo", "--noheader", "--nodes", name, "--format=%T")).stdout == "idle\n"
-
-        await until(idle, seconds=JOB_SECONDS, what=f"{name} to register", every=0.05, process=process)
-        yield process
-    finally:
-        await process.stop()
-        await cluster.run("scontrol", "delete", f"nodename={name}")
-
-
-async def rest(cluster: SlurmCluster, user: SlurmUser, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    request = Request(
-        f"{cluster.slurmrestd_url}/slurm/v0.0.45/{path}",
-        method=method,
-        data=json.dumps(body).encode() if body else None,
-        headers={
-            "X-SLURM-USER-TOKEN": cluster.token(user.name, user.uid, user.gid, groups=user.groups),
-            "Content-Type": "application/json",
-        },
-    )
-
-    def answer() -> dict[str, Any]:
-        # Not aiohttp: after an error slurmrestd sends `Connection: Close` and then a second answer.
-        try:
-            with urlopen(request) as response:
-                return dict(json.load(response))
-        except HTTPError as error:
-            with error:
-                return dict(json.load(error))
-
-    return await asyncio.to_thread(answer)
-
-
-async def submit(cluster: SlurmCluster, user: SlurmUser, script: str, **fields: Any) -> dict[str, Any]:
-    job = {
-        "script": f"#!/bin/bash\n{script}\n",
-        "name": "test",
-        "current_working_directory": cluster.shared_path,
-        "standard_output": f"{cluster.shared_path}/job_%j.out",
-        "environment": ["PATH=/usr/bin:/bin"],
-        **fields,
-    }
-    return await rest(cluster, user, "POST", "job/submit", {"job": job})
-
-
-async def state(cluster: SlurmCluster, job_id: object) -> str:
-    """The job's state by squeue; COMPLETING is not yet an end."""
-    shown = await cluster.run("squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T")
-    return shown.stdout.strip()
-
-
-async def in_state(cluster: SlurmCluster, job_id: object, wanted: str) -> None:
-    async def reached() -> bool:
-        return await state(cluster, job_id) == wanted
-
-    await until(reached, seconds=JOB_SECONDS, what=f"job {job_id} to be {wanted}", every=0.05)
-
-
-def output(cluster: SlurmCluster, job_id: object) -> Path:
-    return cluster.shared_dir / f"job_{job_id}.out"
 
 
 async def test_a_job_submitted_by_rest_runs_with_the_ids_of_its_token(cluster: SlurmCluster) -> None:
@@ -280,114 +189,3 @@ async def test_the_launcher_passes_on_environment_signals_and_exit_code(cluster:
     await until(lambda: process.tail() == "ready", seconds=30, what="the trap", process=process)
     assert await process.stop() == 3
     assert process.tail() == "ready\nterminated"
-
-
-async def test_two_clusters_run_side_by_side(tmp_path: Path) -> None:
-    async with AsyncExitStack() as running:
-        clusters = [
-            await running.enter_async_context(slurm_cluster(tmp_path / name, ClusterOptions(name)))
-            for name in ("a", "b")
-        ]
-        for cluster in clusters:
-            await running.enter_async_context(worker(cluster, "w1"))
-        for cluster in clusters:
-            job = await submit(cluster, ALICE, 'echo "$SLURM_CLUSTER_NAME"')
-            await in_state(cluster, job["job_id"], "COMPLETED")
-            assert output(cluster, job["job_id"]).read_text() == f"{cluster.name}\n"
-
-        stranger = SlurmCluster.model_validate({**clusters[0].model_dump(), "jwt_key_file": clusters[1].jwt_key_file})
-
-        assert (await rest(stranger, ALICE, "GET", "nodes/")).get("nodes", []) == []
-
-
-async def test_a_folder_keeps_its_queue_and_its_accounting(tmp_path: Path) -> None:
-    async with slurm_cluster(tmp_path) as first:
-        await admit_large(first)
-        job = await submit(first, ALICE, "true", constraints="memory", comment="kept")
-        ended = await submit(first, ALICE, "true", constraints="memory")
-        await first.run("scancel", str(ended["job_id"]))
-        await in_state(first, ended["job_id"], "CANCELLED")
-        assert attach(tmp_path) == SlurmCluster.model_validate(first.model_dump())
-
-    with pytest.raises(SlurmNotRunning):
-        attach(tmp_path)
-    assert not listening(first.slurmctld_port)
-
-    async with slurm_cluster(tmp_path) as second:
-        assert await state(second, job["job_id"]) == "PENDING"
-        shown = await second.run("sacct", "--noheader", "--parsable2", "--allusers", "--format=JobID,State")
-        assert f"{ended['job_id']}|CANCELLED" in shown.stdout.splitlines()
-
-
-async def test_power_saving_records_calls_of_resume_program(tmp_path: Path) -> None:
-    async with slurm_cluster(tmp_path, ClusterOptions(power_saving=PowerSaving(features=("compute",)))) as cluster:
-        resume_log = cluster.resume_log
-
-        assert resume_log is not None
-
-        await submit(cluster, ALICE, "true", constraints="compute")
-        line = await until(resume_log.read_text, seconds=JOB_SECONDS, what="a call of ResumeProgram")
-
-        seconds, node = line.split()
-
-        assert float(seconds) > 0
-        assert node == "cloud-1"
-
-
-HOLDER = """
-import asyncio, pathlib, sys
-from clusterra_contracts.node_extra import OPEN
-from clusterra_lab.machine.process import start
-from clusterra_lab.slurm.control_plane import slurm_cluster
-
-async def main():
-    async with slurm_cluster(pathlib.Path(sys.argv[1])) as cluster:
-        node = "CPUs=2 RealMemory=4096 Port=" + sys.argv[2]
-        slurmd = ["slurmd", "-D", "-Z", "-N", "w1", "-f", "/etc/slurm/slurm.conf", "--conf", node, "--extra", OPEN]
-        await start("w1", [*cluster.launcher, *slurmd], log=cluster.log_dir / "w1.out")
-        await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
-
-
-def has_ended(pid: int) -> bool:
-    """Whether the process has ended; it may stay in the process table if the machine's init does not reap orphans."""
-    try:
-        return not Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-async def test_a_killed_owner_leaves_no_process_mount_or_port(tmp_path: Path) -> None:
-    port = free_port()
-    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLDER, str(tmp_path), str(port))
-
-    try:
-        await until((tmp_path / "slurm.json").exists, seconds=60, what="the cluster")
-        cluster = attach(tmp_path)
-        await admit_large(cluster)
-        await cluster.sbatch(ALICE, "#!/bin/bash\ntouch runs; sleep 600\n")
-        await until((cluster.shared_dir / "runs").exists, seconds=JOB_SECONDS, what="the job's script")
-        pids = [pid for pid in psutil.pids() if namespace_of(pid) == namespace_of(cluster.init_pid)]
-        programs = {Path(part).name for pid in pids for part in psutil.Process(pid).cmdline()}
-    finally:
-        holder.send_signal(signal.SIGKILL)
-        await holder.wait()
-
-    assert programs >= {"mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "slurm_script", "tini"}
-    await until(lambda: all(map(has_ended, pids)), seconds=30, what="the end of all processes")
-
-    slurmrestd_port = int(cluster.slurmrestd_url.rpartition(":")[2])
-
-    assert not any(map(listening, (cluster.slurmctld_port, slurmrestd_port, port)))
-    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
-    with pytest.raises(SlurmNotRunning):
-        attach(tmp_path)
-
-
-def namespace_of(pid: int) -> str | None:
-    try:
-        return str(Path(f"/proc/{pid}/ns/pid").readlink())
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None

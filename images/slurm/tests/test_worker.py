@@ -5,14 +5,12 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 
 import psutil
 import pytest
-from clusterra_contracts.node_extra import OPEN
-from clusterra_lab.machine.ports import free_port
-from clusterra_lab.machine.process import Process, start, until
-from worker_pod import ended, pod, termination
+from clusterra_lab.machine.process import until
+from worker_pod import ended, plain_worker, pod, termination
 from worker_site import ALICE, BOB, INSIDE, SECONDS, Site, worker_site
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
@@ -25,20 +23,6 @@ PROMPT_SECONDS = 25.0
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     async with worker_site(tmp_path_factory.mktemp("worker")) as site:
         yield site
-
-
-@asynccontextmanager
-async def plain_worker(name: str, site: Site) -> AsyncIterator[Process]:
-    """Run slurmd as a process of the cluster's machine, whose /tmp and /run it shares with others."""
-    resources = f"CPUs=1 RealMemory=512 Port={free_port()}"
-    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
-    process = await start(name, [*site.cluster.launcher, *slurmd], log=site.cluster.log_dir / f"{name}.out")
-    try:
-        await site.registered(name)
-        yield process
-    finally:
-        await process.stop()
-        await site.ask("delete", f"nodename={name}")
 
 
 async def drained(name: str, site: Site) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import psutil
+from clusterra_contracts.node_extra import OPEN
+from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.slurm.namespace import PATH
 from worker_site import INSIDE, SECONDS, Site
@@ -127,6 +129,20 @@ async def pod(
     finally:
         process.kill()
         await process.wait()
+        await site.ask("delete", f"nodename={name}")
+
+
+@asynccontextmanager
+async def plain_worker(name: str, site: Site) -> AsyncIterator[Process]:
+    """Run slurmd as a process of the cluster's machine, whose /tmp and /run it shares with others."""
+    resources = f"CPUs=1 RealMemory=512 Port={free_port()}"
+    slurmd = ["slurmd", "-D", "-Z", "-N", name, "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
+    process = await start(name, [*site.cluster.launcher, *slurmd], log=site.cluster.log_dir / f"{name}.out")
+    try:
+        await site.registered(name)
+        yield process
+    finally:
+        await process.stop()
         await site.ask("delete", f"nodename={name}")
 
 
