@@ -140,7 +140,12 @@ class LongQueue:
         more = _pending(queue("more", vectors, jobs, self.rng), first, self.rng)
         # As over the wire: the snapshot shares no object with the one before.
         snapshot = observation.snapshot.model_copy(update={"pending": (*self.pending, *more)})
-        return Observation(observation.binding, QueueSnapshot.model_validate_json(snapshot.model_dump_json()), observation.edge, observation.now)
+        return Observation(
+            observation.binding,
+            QueueSnapshot.model_validate_json(snapshot.model_dump_json()),
+            observation.edge,
+            observation.now,
+        )
 
     def _binding(self) -> ClusterBinding:
         return ClusterBinding(
