@@ -6,7 +6,7 @@ import pytest
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
-from clusterra_gateway.output.text import MAX_EVENT_BYTES, Text
+from clusterra_gateway.output.text import MAX_EVENT_BYTES, OutputDecoder
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World
 from hypothesis import given
@@ -210,7 +210,7 @@ def test_the_text_does_not_depend_on_how_the_bytes_are_split(parts: list[bytes])
     data = b"".join(parts)
     expected = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
-    text = Text(0)
+    text = OutputDecoder(0)
     texts = [part for piece in parts for part in text.add(piece)]
     rest = text.finish()
 
@@ -222,14 +222,14 @@ def test_the_text_does_not_depend_on_how_the_bytes_are_split(parts: list[bytes])
 def test_a_client_can_resume_from_every_id(written: str, sizes: list[int]) -> None:
     data = written.encode()
     expected = written.replace("\r\n", "\n").replace("\r", "\n")
-    text = Text(0)
+    text = OutputDecoder(0)
     position = turn = 0
     before = ""
 
     while position < len(data):
         for part, offset in text.add(data[position : position + sizes[turn % len(sizes)]]):
             before += part
-            resumed = Text(offset)
+            resumed = OutputDecoder(offset)
             after = "".join(each for each, _ in resumed.add(data[offset:]))
             rest = resumed.finish()
             assert before + after + (rest[0] if rest else "") == expected
@@ -237,5 +237,5 @@ def test_a_client_can_resume_from_every_id(written: str, sizes: list[int]) -> No
 
 
 def test_no_event_is_longer_than_the_maximum() -> None:
-    parts = Text(0).add(b"x" * LOG_CHUNK_BYTES)
+    parts = OutputDecoder(0).add(b"x" * LOG_CHUNK_BYTES)
     assert max(len(part) for part, _ in parts) <= MAX_EVENT_BYTES

@@ -11,7 +11,7 @@ from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
-from clusterra_gateway.agents.keys import AgentKey, AgentKeys
+from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.provision import Given, Provisioning, command, read
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -134,8 +134,8 @@ async def test_a_cluster_needs_a_catalogue(directory: Directory) -> None:
     assert (await directory.clusters())[MAIN].catalogue == CATALOGUE
 
 
-async def holder_of(directory: Directory, key: str) -> AgentKey:
-    return await AgentKeys(directory).holder(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
+async def owner_of(directory: Directory, key: str) -> AgentKeyOwner:
+    return await AgentKeys(directory).owner(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
 
 
 def with_agent_key(folder: Path, name: str, key: str) -> dict[str, str]:
@@ -149,18 +149,18 @@ async def test_an_agent_key_can_be_set_replaced_and_revoked(directory: Directory
     given = with_agent_key(tmp_path, "agent.key", first)
 
     assert "agent key of acme/main: set" in await apply(directory, with_cluster(acme, **given))
-    assert (await holder_of(directory, first)).ref == MAIN
+    assert (await owner_of(directory, first)).ref == MAIN
     assert await apply(directory, with_cluster(acme, **given)) == []
 
     (tmp_path / "agent.key").write_text(second)
     assert await apply(directory, with_cluster(acme, **given)) == ["agent key of acme/main: replaced"]
-    assert (await holder_of(directory, second)).ref == MAIN
+    assert (await owner_of(directory, second)).ref == MAIN
     with pytest.raises(Unauthenticated):
-        await holder_of(directory, first)
+        await owner_of(directory, first)
 
     assert await apply(directory, acme) == ["agent key of acme/main: revoked"]
     with pytest.raises(Unauthenticated):
-        await holder_of(directory, second)
+        await owner_of(directory, second)
     assert await apply(directory, acme) == []
     assert await apply(directory, with_cluster(acme, **given)) == ["agent key of acme/main: set"]
 
@@ -183,11 +183,11 @@ async def test_the_place_of_the_slurm_key_can_change(directory: Directory, tmp_p
 
     moved = with_cluster(acme, **given, slurm_key="file:/etc/slurm/slurm.key")
     assert await apply(directory, moved) == ["agent key of acme/main: changed"]
-    assert (await holder_of(directory, key)).slurm_key == "file:/etc/slurm/slurm.key"
+    assert (await owner_of(directory, key)).slurm_key == "file:/etc/slurm/slurm.key"
     assert await apply(directory, moved) == []
 
     await apply(directory, with_cluster(acme, **given))
-    assert (await holder_of(directory, key)).slurm_key is None
+    assert (await owner_of(directory, key)).slurm_key is None
 
 
 async def test_an_agent_key_belongs_to_one_cluster(directory: Directory, tmp_path: Path) -> None:
@@ -217,4 +217,4 @@ async def test_a_generated_agent_key_is_accepted(directory: Directory, tmp_path:
     key = made.output.strip()
     await apply(directory, with_cluster(provisioned("acme", "main"), **with_agent_key(tmp_path, "agent.key", key)))
 
-    assert (await holder_of(directory, key)).ref == MAIN
+    assert (await owner_of(directory, key)).ref == MAIN

@@ -8,7 +8,7 @@ import pytest
 import schemathesis
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.agents.keys import AgentKey, put_agent_key
+from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.http.openapi import document
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_runtime.nats import bus
@@ -59,7 +59,7 @@ async def test_every_operation_conforms_to_the_document(
         token = (await answer.json())["token"]
     agent_key = new_key()
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
-        holder = AgentKey(tenant="acme", cluster="main")
-        await put_agent_key(Directory(world.store, outbox), holder, secret_hash(agent_key))
+        owner = AgentKeyOwner(tenant="acme", cluster="main")
+        await put_agent_key(Directory(world.store, outbox), owner, secret_hash(agent_key))
 
     await asyncio.to_thread(check_operation, world.url, token, agent_key, name)

@@ -32,7 +32,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, tenant_key, user_name_key
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, Tenant, UserNameReservation
-from clusterra_gateway.agents.keys import AgentKey, put_agent_key
+from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.bus.connection import connected, followed_registry
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError
 from clusterra_gateway.identity.credentials import secret_hash
@@ -178,7 +178,7 @@ class Provisioning:
                     hint="generate one with `python -m clusterra_gateway.provision agent-key`",
                 )
             key_hash = secret_hash(key)
-        record = AgentKey(tenant=ref.tenant, cluster=ref.cluster, slurm_key=given.slurm_key)
+        record = AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster, slurm_key=given.slurm_key)
         if done := await put_agent_key(self._directory, record, key_hash):
             self.changes.append(f"agent key of {ref}: {done}")
 

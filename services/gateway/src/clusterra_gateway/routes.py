@@ -1,4 +1,4 @@
-"""All routes of the gateway, room by room. A new route belongs into the `routes.py` of its room.
+"""All routes of the gateway, room by room. A new route belongs in the `routes.py` of its room.
 
 The router, `/v1/api-routes` and the OpenAPI document are made from this table, in this order.
 """
@@ -32,7 +32,7 @@ from clusterra_gateway.settings import Settings
 def gateway_routes(
     settings: Settings, session_keys: SessionKeys, issuer: Issuer, directory: Directory, bus: GatewayBus
 ) -> tuple[Route, ...]:
-    """The rooms' routes. Each room gets exactly the parts that its handlers use."""
+    """The routes of all rooms. Each room gets exactly the objects that its handlers use."""
     slurm = SlurmRequests(bus.client, settings.slurm_timeout_seconds)
     edge = EdgeRequests(bus.client, settings.edge_timeout_seconds)
     scaler = ScalerRequests(bus.client)

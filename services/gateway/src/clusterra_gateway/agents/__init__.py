@@ -1,1 +1,1 @@
-"""Edge-agents that speak HTTP."""
+"""Heartbeats of edge-agents over HTTP: keys, exchange, translation."""

@@ -13,7 +13,8 @@ MAX_SNAPSHOT_AGE_SECONDS = 30.0
 """An older snapshot does not say which nodes run jobs now. One is published at least every 5 s."""
 
 _FENCE_WEIGHT = 1024
-"""Fences begin at the epoch in microseconds (`runtime.lease`), so versions stay below 2**63 until the year 2255."""
+"""Fences begin at the Unix time in microseconds (`clusterra_runtime.nats.lease`), so versions stay below 2**63 until
+the year 2255."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Exchanges an agent's heartbeat over HTTP: publishes it on the bus, and answers what the bus would have told it."""
+"""Handles an agent's heartbeat over HTTP: publishes it on the bus, and replies with what the bus would have sent."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets import SecretUnavailable, read_binary_secret
 
 from clusterra_gateway.agents.central_state import CentralState, version_of
-from clusterra_gateway.agents.keys import AgentKey
+from clusterra_gateway.agents.keys import AgentKeyOwner
 from clusterra_gateway.agents.translation import bus_heartbeat, http_reply
 from clusterra_gateway.http.errors import TooLarge, TooManyRequests, Unavailable
 
@@ -48,12 +48,12 @@ class AgentExchange:
             )
         self._admitted_at[ref] = at
 
-    async def answer(self, holder: AgentKey, request: AgentHeartbeat) -> AgentHeartbeatReply:
+    async def answer(self, owner: AgentKeyOwner, request: AgentHeartbeat) -> AgentHeartbeatReply:
         """Publishes the heartbeat and answers it.
 
         Raises TooLarge; Unavailable, after which the heartbeat may have been stored or not.
         """
-        ref = holder.ref
+        ref = owner.ref
         try:
             if not self._client.is_connected:
                 raise _unavailable()
@@ -70,11 +70,11 @@ class AgentExchange:
             log.warning("agent_heartbeat_not_stored", reason=str(error) or "it took too long")
             raise _unavailable() from error
         except bus.MessageRejected as error:
-            raise TooLarge("this heartbeat is larger than a message may be", hint="send fewer prices") from error
+            raise TooLarge("this heartbeat is larger than a bus message may be", hint="send fewer prices") from error
         reply = http_reply(request, central)
         if central.desired is not None and version_of(central.desired) < request.last_applied_version:
             log.warning("agent_is_ahead", version=request.last_applied_version, desired=central.desired.order)
-        return reply.model_copy(update={"slurm_key": _slurm_key(holder.slurm_key, request)})
+        return reply.model_copy(update={"slurm_key": _slurm_key(owner.slurm_key, request)})
 
     async def _central_state(self, ref: ClusterRef) -> CentralState:
         binding = self._registry.get(ref)

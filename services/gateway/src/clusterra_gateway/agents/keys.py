@@ -1,4 +1,4 @@
-"""Agent keys: `X-Agent-Key` proves which cluster's agent makes a request. Only a key's hash is stored."""
+"""Agent keys: the header `X-Agent-Key` proves which cluster's agent sends a request. Only a key's hash is stored."""
 
 import secrets
 
@@ -16,7 +16,7 @@ from clusterra_gateway.http.errors import Conflict, Unauthenticated
 from clusterra_gateway.identity.credentials import CredentialCache, secret_hash
 
 
-class AgentKey(Record):
+class AgentKeyOwner(Record):
     """The cluster that an agent key belongs to."""
 
     tenant: Id
@@ -39,39 +39,39 @@ class AgentKeys:
 
     def __init__(self, directory: Directory) -> None:
         self._store = directory.store
-        self._verified: CredentialCache[AgentKey] = CredentialCache()
+        self._verified: CredentialCache[AgentKeyOwner] = CredentialCache()
 
-    async def holder(self, request: web.Request) -> AgentKey:
-        """The key's record, for the agent that makes this request. Raises Unauthenticated."""
+    async def owner(self, request: web.Request) -> AgentKeyOwner:
+        """The cluster whose agent key the request carries. Raises Unauthenticated."""
         given = request.headers.get(KEY_HEADER, "")
         if not is_key(given):
             raise Unauthenticated(
                 f"{KEY_HEADER} must hold an agent key", hint="send the key exactly as it was generated"
             )
         key_hash = secret_hash(given)
-        holder = self._verified.get(key_hash)
-        if holder is None:
+        owner = self._verified.get(key_hash)
+        if owner is None:
             item = await self._store.get(ACCOUNTS, agent_key_owner_key(key_hash))
             if item is None:
                 raise Unauthenticated(
                     "this agent key is unknown or revoked", hint="provision the cluster with this key"
                 )
-            holder = AgentKey.of(item)
-            self._verified.put(key_hash, holder)
-        return holder
+            owner = AgentKeyOwner.of(item)
+            self._verified.put(key_hash, owner)
+        return owner
 
 
-async def put_agent_key(directory: Directory, record: AgentKey, key_hash: str | None) -> str | None:
+async def put_agent_key(directory: Directory, owner: AgentKeyOwner, key_hash: str | None) -> str | None:
     """Makes the key with this hash the only one of a cluster; None revokes the cluster's key.
 
     Returns what was done: `set`, `replaced`, `changed` or `revoked`; None for nothing. Raises Conflict for the key of
     another cluster, TransactionCancelled when another writer was faster.
     """
     store = directory.store
-    item = await store.get(ACCOUNTS, current_agent_key_hash_key(record.ref))
+    item = await store.get(ACCOUNTS, current_agent_key_hash_key(owner.ref))
     current = None if item is None else _CurrentKey.of(item).hash
     if key_hash is not None and key_hash == current:
-        return "changed" if await directory.replace(agent_key_owner_key(key_hash), record) else None
+        return "changed" if await directory.replace(agent_key_owner_key(key_hash), owner) else None
     if key_hash == current:
         return None
     writes: list[Write] = []
@@ -79,15 +79,15 @@ async def put_agent_key(directory: Directory, record: AgentKey, key_hash: str | 
         known = await store.get(ACCOUNTS, agent_key_owner_key(key_hash))
         if known is not None:
             raise Conflict(
-                f"the agent key of {record.ref} is already that of {AgentKey.of(known).ref}",
+                f"the agent key of {owner.ref} is already that of {AgentKeyOwner.of(known).ref}",
                 hint="make one for each cluster: `python -m clusterra_gateway.provision agent-key`",
             )
-        writes.append(Put(ACCOUNTS, agent_key_owner_key(key_hash), record.attributes(), Absent()))
+        writes.append(Put(ACCOUNTS, agent_key_owner_key(key_hash), owner.attributes(), Absent()))
         unchanged = Absent() if item is None else VersionIs(item.version)
         current_key = _CurrentKey(hash=key_hash).attributes()
-        writes.append(Put(ACCOUNTS, current_agent_key_hash_key(record.ref), current_key, unchanged))
+        writes.append(Put(ACCOUNTS, current_agent_key_hash_key(owner.ref), current_key, unchanged))
     elif item is not None:
-        writes.append(Delete(ACCOUNTS, current_agent_key_hash_key(record.ref), VersionIs(item.version)))
+        writes.append(Delete(ACCOUNTS, current_agent_key_hash_key(owner.ref), VersionIs(item.version)))
     if current is not None:
         writes.append(Delete(ACCOUNTS, agent_key_owner_key(current)))
     await store.transact(writes, token=f"agent-key-{secrets.token_hex(16)}")

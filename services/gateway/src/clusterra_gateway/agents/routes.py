@@ -9,13 +9,13 @@ from aiohttp import web
 from clusterra_contracts.agent_http import KEY_HEADER, PATH, AgentHeartbeat, AgentHeartbeatReply
 
 from clusterra_gateway.agents.exchange import AgentExchange
-from clusterra_gateway.agents.keys import AgentKey, AgentKeys
+from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.parameters import body
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Route, SecurityScheme
 
-type AgentHandler = Callable[[web.Request, AgentKey], Awaitable[web.StreamResponse]]
+type AgentHandler = Callable[[web.Request, AgentKeyOwner], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class AgentRoute(Route):
 
     @override
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        holder = await self.keys.holder(request)
-        with structlog.contextvars.bound_contextvars(tenant=holder.tenant, cluster=holder.cluster):
-            return await self.handler(request, holder)
+        owner = await self.keys.owner(request)
+        with structlog.contextvars.bound_contextvars(tenant=owner.tenant, cluster=owner.cluster):
+            return await self.handler(request, owner)
 
 
 class Agents:
@@ -43,20 +43,20 @@ class Agents:
     def __init__(self, exchange: AgentExchange) -> None:
         self._exchange = exchange
 
-    async def heartbeat(self, request: web.Request, holder: AgentKey) -> web.StreamResponse:
+    async def heartbeat(self, request: web.Request, owner: AgentKeyOwner) -> web.StreamResponse:
         """Takes an edge's heartbeat and returns its desired state, for agents that cannot reach NATS."""
-        self._exchange.admit(holder.ref)
+        self._exchange.admit(owner.ref)
         heartbeat = await body(request, AgentHeartbeat)
-        if heartbeat.cluster_id != holder.cluster:
+        if heartbeat.cluster_id != owner.cluster:
             raise Forbidden(
                 "this agent key belongs to another cluster",
                 hint="give each agent the id and the key of its own cluster",
             )
-        return json_response(await self._exchange.answer(holder, heartbeat))
+        return json_response(await self._exchange.answer(owner, heartbeat))
 
 
 def routes(keys: AgentKeys, exchange: AgentExchange) -> tuple[Route, ...]:
-    """The room's routes."""
+    """All routes of this room."""
     agents = Agents(exchange)
     return (
         AgentRoute(

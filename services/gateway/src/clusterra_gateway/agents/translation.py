@@ -1,15 +1,21 @@
-"""Translates between the documented agents' protocol and the messages of the bus. Pure.
+"""Translates between the documented agents' HTTP protocol and the messages of the bus. Pure.
 
-A documented agent gets a number of workers for each shape and removes all workers beyond it: every shape that is not
-listed, and on a null or missing list all there are. So a reply always lists every shape. Where the central side has no
-opinion, the number is the one that the agent has: without a desired state, with one that has no targets or not this
-shape, or with one that is older than what the agent has already applied.
+A "documented agent" is one of another make, which follows the published protocol. Our own agent sends its bus message
+in the field `heartbeat`, and needs no translation.
 
-A documented agent does not know victims either. From version 5 on it removes first the workers without a node, then
-those on nodes that are not protected, then the others. So a shape's number falls by no more than those of its victims
-that are still there and run nothing; and a reply in which a number falls protects every other node. This is exact as
-long as the desired state counts every present worker, which the scaler's does. Older agents leave the choice to
-Kubernetes: their numbers never fall.
+A documented agent receives a number of workers for each shape, and removes the workers beyond that number. It removes
+all workers of a shape that the reply does not list, and all workers of all shapes when the list is null or missing. So
+a reply always lists every shape. Where the central side has no opinion, the reply repeats the number that the agent
+has. There is no opinion in these cases:
+
+- there is no desired state, or it has no targets, or none for this shape;
+- the desired state is older than the one that the agent has already applied.
+
+A documented agent does not know victims. From version 5 on, it first removes the workers without a node, then those on
+nodes that are not protected, then the others. So a reply lowers a shape's number at most by the shape's victims that
+still exist and run nothing. A reply that lowers any number protects every node but the nodes of these victims. This
+removes exactly the victims as long as the desired state counts every present worker, which the scaler's does. Agents
+before version 5 leave the choice to Kubernetes, so their numbers are never lowered.
 """
 
 import math
@@ -32,7 +38,8 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_gateway.agents.central_state import CentralState, host
 
 FREE_SHAPES_FROM = 5
-"""The first major version of agents that take free shapes."""
+"""The first major version of agents that take free shapes: the reply describes each shape by its CPUs, memory and GPUs
+(`FreeShape`). Older agents have a Deployment for each shape, and the reply names it."""
 DEPLOYMENT_PREFIX = "slurmd-"
 
 _LIFECYCLES: Mapping[str, Lifecycle] = {"spot": "spot", "on-demand": "on-demand"}
@@ -41,7 +48,7 @@ _GPU = re.compile(r"gpu(?::([a-z][a-z0-9_-]*))?(?::([0-9]+))?")
 
 
 def takes_free_shapes(agent_version: str) -> bool:
-    """Whether an agent of this version has capacity pods. A version without a number counts as a current build."""
+    """Whether an agent of this version takes free shapes. A version without a number counts as a current build."""
     major = _MAJOR.match(agent_version)
     return major is None or int(major[1]) >= FREE_SHAPES_FROM
 

@@ -2,21 +2,16 @@
 
 from aiohttp import web
 from clusterra_runtime.nats.registry import Registry
-from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.bus.edge_connections import ConnectionState, EdgeConnections
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
 
 
-class _Response(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Cluster(_Response):
+class Cluster(ResponseBody):
     """A cluster. `connection_state` is that of its edge."""
 
     id: str
@@ -25,7 +20,7 @@ class Cluster(_Response):
     connection_state: ConnectionState
 
 
-class Clusters(_Response):
+class Clusters(ResponseBody):
     """All clusters of the caller's tenant."""
 
     clusters: tuple[Cluster, ...]
@@ -50,6 +45,6 @@ class ClusterList:
 
 
 def routes(access: Access, registry: Registry, edges: EdgeConnections) -> tuple[Route, ...]:
-    """The room's routes."""
+    """All routes of this room."""
     cluster_list = ClusterList(registry, edges)
     return (CallerRoute("clusters_list", "GET", "/v1/clusters", cluster_list.clusters, access=access, result=Clusters),)

@@ -96,7 +96,7 @@ def _encoded(event: StreamedEvent) -> ServerSentEvent:
 
 
 def routes(access: Access, archive: HistoryRequests, feed: EventFeed) -> tuple[Route, ...]:
-    """The room's routes."""
+    """All routes of this room."""
     events = Events(access, archive, feed)
     return (
         ClusterRoute(

@@ -4,17 +4,14 @@ from collections.abc import Sequence
 
 import orjson
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.http.openapi import document
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import PublicRoute, Route
 
 
-class ApiRoute(BaseModel):
+class ApiRoute(ResponseBody):
     """One route. The response of a `stream` has no end."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     method: str
@@ -22,10 +19,8 @@ class ApiRoute(BaseModel):
     stream: bool
 
 
-class ApiRoutes(BaseModel):
+class ApiRoutes(ResponseBody):
     """All routes."""
-
-    model_config = ConfigDict(frozen=True)
 
     routes: tuple[ApiRoute, ...]
 

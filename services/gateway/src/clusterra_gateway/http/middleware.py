@@ -12,6 +12,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreUnavailable
 
 from clusterra_gateway.http.errors import RequestError, TooLarge, Unavailable
+from clusterra_gateway.http.parameters import MAX_BODY_BYTES
 from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
 
 log = structlog.get_logger()
@@ -46,7 +47,8 @@ async def problems(
             log.warning("part_unavailable", reason=str(error))
             return _response(request, Unavailable("a part of the gateway does not answer now", hint="try again"))
         except web.HTTPRequestEntityTooLarge:
-            return _response(request, TooLarge("the body is larger than allowed for any request"))
+            limit = f"send a body of at most {MAX_BODY_BYTES // 1024**2} MiB"
+            return _response(request, TooLarge("the body is larger than allowed for any request", hint=limit))
         except web.HTTPError as error:
             return _response_of_http_error(request, error)
         except Exception:

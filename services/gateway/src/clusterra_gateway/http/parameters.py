@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 from clusterra_gateway.http.errors import InvalidRequest, NotFound, UnsupportedMedia
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Fits the largest job script with every character escaped, as some JSON writers do."""
+"""The largest body of any request: the largest job script fits even if every character is escaped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ RPC: dict[ErrorKind, type[RequestError]] = {
     "conflict": Conflict,
     "unavailable": Unavailable,
 }
-"""The error of a request for each kind of error that a service answers on the bus."""
+"""Maps each kind of error that a service answers on the bus to the error of the HTTP request."""
 
 RETRY_AFTER_SECONDS = 1
 
@@ -88,7 +88,7 @@ class Problem(BaseModel):
 
 
 def problem_of(error: RequestError, request_id: str) -> Problem:
-    """The problem that tells the caller of an error of their request."""
+    """The problem document of a request's error."""
     status = STATUS[type(error)]
     name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
     return Problem(
@@ -103,14 +103,14 @@ def problem_of(error: RequestError, request_id: str) -> Problem:
 
 
 def bare_problem(status: int, detail: str, request_id: str) -> Problem:
-    """The problem of an error that its HTTP status describes completely."""
+    """The problem document of an error that its HTTP status describes completely."""
     return Problem(
         type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail, request_id=request_id
     )
 
 
 def internal_problem(request_id: str) -> Problem:
-    """The problem of an unexpected error. It reveals no internals."""
+    """The problem document of an unexpected error. It reveals no internals."""
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     return Problem(
         type="urn:clusterra:problem:internal",
@@ -123,5 +123,5 @@ def internal_problem(request_id: str) -> Problem:
 
 
 def request_error_of(error: RpcError) -> RequestError:
-    """The error of a request that failed because of this error on the bus."""
+    """Converts an error that a service answered on the bus to the error of the HTTP request."""
     return RPC[error.kind](error.detail, hint=error.hint, code=error.code)

@@ -3,9 +3,15 @@
 from http import HTTPStatus
 
 from aiohttp import web
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 NO_STORE = {"Cache-Control": "no-store"}
+
+
+class ResponseBody(BaseModel):
+    """Base of the models of JSON responses."""
+
+    model_config = ConfigDict(frozen=True)
 
 
 def json_response(model: BaseModel, *, status: int = HTTPStatus.OK, location: str | None = None) -> web.Response:

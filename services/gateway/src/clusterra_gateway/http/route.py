@@ -1,7 +1,7 @@
-"""A route of the API: what the router, the OpenAPI document and the metrics know of it.
+"""A route of the API, as the router, the OpenAPI document and the metrics need it.
 
-Rooms with callers of their own add a kind of route that authenticates them: `identity.private_route`,
-`agents.routes`.
+Two rooms add a kind of route that authenticates its callers: `identity.private_route` for people, and `agents.routes`
+for edge-agents.
 """
 
 import inspect

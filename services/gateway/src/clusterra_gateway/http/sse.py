@@ -1,4 +1,4 @@
-"""Server-Sent Events: writes a source of events to one client, with pings, and ends the stream in time."""
+"""Server-Sent Events: writes events to one client, with pings, until the stream must end."""
 
 import asyncio
 import random

@@ -42,7 +42,7 @@ class Access:
             except (Unauthenticated, Forbidden):
                 return False
             except StoreUnavailable:
-                return True  # it was valid at the last check, and the next one is due soon
+                return True  # the credential was valid at the last check, and the next check is due soon
             return True
 
         return check

@@ -39,7 +39,7 @@ class Enrolment:
         self._registry = registry
 
     async def member(self, identity: Identity) -> Member:
-        """The member who this person is, enrolled at their first sign-in. Raises Forbidden for a stranger, Conflict."""
+        """The person's member record; their first sign-in enrols them. Raises Forbidden for a stranger, Conflict."""
         invitation = await self._directory.invitation(identity.email) if identity.email_verified else None
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
         if known is not None:

@@ -7,12 +7,12 @@ from typing import Annotated
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import ConfigDict, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.errors import Forbidden, Unauthenticated
 from clusterra_gateway.http.parameters import Query, body, query
-from clusterra_gateway.http.responses import json_response, no_content, redirect
+from clusterra_gateway.http.responses import ResponseBody, json_response, no_content, redirect
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
@@ -41,10 +41,8 @@ class Callback(Query):
     error: str = ""
 
 
-class SignedIn(BaseModel):
+class SignedIn(ResponseBody):
     """The person who signed in, and the time until which the session cookie is valid."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     email: str

@@ -48,7 +48,7 @@ class Metadata(BaseModel):
 
 
 class TokenResponse(BaseModel):
-    """A token endpoint's response. The gateway stores nothing of it."""
+    """A token endpoint's response. The gateway does not store it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

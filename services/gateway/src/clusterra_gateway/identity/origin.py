@@ -1,4 +1,5 @@
-"""Protects against cross-site request forgery: browsers send our cookie with requests of other sites' pages too."""
+"""Protects against cross-site request forgery: a browser sends our cookie even when another site's page made the
+request."""
 
 from collections.abc import Mapping
 

@@ -6,28 +6,23 @@ import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
 from clusterra_runtime.nats.rpc import RpcFailed
-from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.requests import ScalerRequests
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.authentication import Caller
 
 log = structlog.get_logger()
 
 
-class _Response(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Workspace(_Response):
+class Workspace(ResponseBody):
     """The caller's tenant."""
 
     id: str
     name: str
 
 
-class Profile(_Response):
+class Profile(ResponseBody):
     """The caller. `name` and `uid` are their Slurm identity. The costs are null when they are not known now."""
 
     id: str

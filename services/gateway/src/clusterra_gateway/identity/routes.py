@@ -12,7 +12,7 @@ TOKENS = f"{ME}/tokens"
 
 
 def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiTokens) -> tuple[Route, ...]:
-    """The room's routes."""
+    """All routes of this room."""
     return (
         PublicRoute("auth_login", "GET", "/v1/auth/login", login.begin, status=302, query=LoginQuery),
         PublicRoute(

@@ -1,4 +1,4 @@
-"""Derives Slurm user names from an e-mail address, the nicest first."""
+"""Derives Slurm user names from an e-mail address, the shortest first."""
 
 import re
 import unicodedata

@@ -13,7 +13,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present
 from clusterra_runtime.store.outbox import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
@@ -21,7 +21,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, API_TOKENS, api_token_
 from clusterra_gateway.accounts.records import ApiToken, expiry
 from clusterra_gateway.http.errors import Conflict, Forbidden, NotFound
 from clusterra_gateway.http.parameters import Body, Parameter, body
-from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.credentials import join_token, secret_hash
 
@@ -33,18 +33,14 @@ MAX_TOKENS = 50
 TOKEN_ID = Parameter("token_id", "path", "^[0-9a-f]{16}$")
 
 
-class _Response(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
 class NewToken(Body):
-    """A token to make."""
+    """The request for a new token."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
     expires_in_seconds: Annotated[int, Field(ge=60, le=365 * DAY)] = 30 * DAY
 
 
-class Token(_Response):
+class Token(ResponseBody):
     """A token without its secret."""
 
     id: str
@@ -64,7 +60,7 @@ class MadeToken(Token):
     token: str
 
 
-class Tokens(_Response):
+class Tokens(ResponseBody):
     """All tokens of the caller."""
 
     tokens: tuple[Token, ...]

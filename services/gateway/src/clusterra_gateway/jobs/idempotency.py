@@ -30,10 +30,10 @@ class ScopedKey:
 
 
 class IdempotencyKeys:
-    """A key is reserved before the request that it protects, and holds the request's answer afterwards.
+    """Reserves each key before the request that it protects, and stores the request's answer afterwards.
 
-    While there is no answer, because the request still runs or its process died, the same request is let through
-    again: the proxy finds the job by the key. A request that failed for good releases the key, as it made no job.
+    There is no answer while the request still runs, or when its process died. Then the same request is passed to the
+    proxy again, which finds the job by the key. A request that certainly failed made no job, so it releases the key.
     """
 
     def __init__(self, store: Store) -> None:
@@ -50,7 +50,7 @@ class IdempotencyKeys:
             await self._store.write(put)
         except ConditionFailed as taken:
             if taken.current is None:
-                return await self.reserve(key, request_hash)  # it has expired in between
+                return await self.reserve(key, request_hash)  # the key expired in the meantime
             if taken.current.attributes["request"] != request_hash:
                 raise KeyReused(
                     "this Idempotency-Key was used for a different request",

@@ -117,7 +117,7 @@ class Jobs:
 def routes(
     access: Access, slurm: SlurmRequests, scaler: ScalerRequests, idempotency: IdempotencyKeys
 ) -> tuple[Route, ...]:
-    """The room's routes."""
+    """All routes of this room."""
     jobs = Jobs(slurm, scaler, idempotency)
     of_cluster, of_job = (CLUSTER_ID,), (CLUSTER_ID, JOB_ID)
     return (

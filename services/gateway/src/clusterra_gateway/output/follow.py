@@ -1,4 +1,4 @@
-"""Follows a job's output from a byte offset on, as it is written, until the job has ended and all of it is read."""
+"""Follows a job's output from a byte offset as the job writes it, until the job has ended and everything is read."""
 
 import asyncio
 import time
@@ -15,16 +15,18 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
 from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
 from clusterra_gateway.http.sse import ServerSentEvent
-from clusterra_gateway.output.text import Text
+from clusterra_gateway.output.text import OutputDecoder
 
 WAIT_SECONDS = 2.0
-"""How long one read waits for more at the end of the file."""
+"""How long one read waits for more output at the end of the file."""
 LAST_WAIT_SECONDS = 0.5
-"""The same after the job has ended: on a network file system, its last output may take so long to appear."""
+"""The same after the job has ended. On a network file system, a job's last output may appear this late."""
 POLL_SECONDS = 15.0
-"""Interval between reads of the job's state. Events tell of changes sooner, but may be missed."""
+"""Interval between reads of the job's state. Events report changes sooner, but may be missed."""
 NO_FILE_SECONDS = 0.5
+"""Interval between reads while a running job has no output file yet."""
 RETRY_SECONDS = 1.0
+"""Interval between reads while the edge does not answer."""
 RESTARTED = '{"reason": "the output was restarted"}'
 
 
@@ -77,7 +79,7 @@ class OutputFollower:
         self._feed = feed
 
     async def follow(self, output: Output, *, offset: int) -> AsyncGenerator[ServerSentEvent]:
-        """The output from a byte offset on. The id of each event is the offset behind it; `end` is the last event.
+        """The output from a byte offset on. The id of each event is the offset after its text; `end` is the last event.
 
         Waits for a job that has not started, and for an edge that does not answer. When the file became shorter,
         because the job was requeued, sends `reset` and starts from the beginning. Raises RpcFailed when the job no
@@ -85,9 +87,9 @@ class OutputFollower:
         """
         with self._feed.subscribe(output.ref, subject=output.job.job_id) as events:
             state = _JobState(self._slurm, output, events)
-            text = Text(offset)
+            text = OutputDecoder(offset)
             while True:
-                ended = state.ended  # checked before the read: then the read finds all that there will ever be
+                ended = state.ended  # checked before the read, so that a read after the end finds the whole output
                 wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
                 try:
                     chunk = await self._edge.output(
@@ -104,7 +106,7 @@ class OutputFollower:
                         raise
                     continue
                 if chunk.size < text.read:
-                    text = Text(0)
+                    text = OutputDecoder(0)
                     yield ServerSentEvent(RESTARTED, event="reset", id=0)
                     continue
                 for part, position in text.add(chunk.data):

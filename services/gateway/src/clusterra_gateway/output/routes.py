@@ -1,4 +1,4 @@
-"""The routes of a job's output: the whole of it, or a stream of it as it is written."""
+"""The routes of a job's output: all of the present output, or a stream that follows it."""
 
 import structlog
 from aiohttp import web
@@ -86,7 +86,7 @@ class Outputs:
 
 
 def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> tuple[Route, ...]:
-    """The room's routes."""
+    """All routes of this room."""
     outputs = Outputs(access, slurm, edge, feed)
     return (
         ClusterRoute(

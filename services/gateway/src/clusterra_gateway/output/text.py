@@ -7,7 +7,7 @@ MAX_EVENT_BYTES = 8192
 """Longer pieces are split, for clients that read lines into a buffer of fixed size."""
 
 
-class Text:
+class OutputDecoder:
     """Turns bytes into text without ever splitting a character or a CR LF.
 
     Bytes that are not UTF-8 become U+FFFD. CR LF and CR become LF, because SSE cannot carry them.
