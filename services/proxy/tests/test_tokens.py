@@ -28,7 +28,7 @@ def decode(token: str, key: bytes = KEY) -> dict[str, object]:
 
 
 def test_a_token_carries_its_users_identity_and_expires_in_minutes() -> None:
-    claims = decode(make_mint(privileged=set()).user(ALICE))
+    claims = decode(make_mint(privileged=set()).user_token(ALICE))
     assert claims["uid"] == 5001
     assert claims["gid"] == 5001
     assert claims["id"] == {
@@ -45,20 +45,20 @@ def test_a_token_carries_its_users_identity_and_expires_in_minutes() -> None:
 @pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra", "admin"])
 def test_privileged_names_get_no_token(name: str) -> None:
     with pytest.raises(Unauthenticated, match="reserved"):
-        make_mint(privileged={"admin"}).user(SlurmUser(name=name, uid=5001, gid=5001))
+        make_mint(privileged={"admin"}).user_token(SlurmUser(name=name, uid=5001, gid=5001))
 
 
 def test_the_operators_uid_gets_no_user_token() -> None:
     with pytest.raises(Unauthenticated, match="reserved"):
-        make_mint(privileged=set()).user(SlurmUser(name="alice", uid=OPERATOR.uid, gid=5001))
+        make_mint(privileged=set()).user_token(SlurmUser(name="alice", uid=OPERATOR.uid, gid=5001))
 
 
 def test_a_name_that_becomes_privileged_loses_its_token() -> None:
     mint = make_mint(privileged=set())
-    mint.user(ALICE)
+    mint.user_token(ALICE)
     mint.reserve_names({"alice"})
     with pytest.raises(Unauthenticated, match="reserved"):
-        mint.user(ALICE)
+        mint.user_token(ALICE)
 
 
 @pytest.mark.parametrize(
@@ -72,43 +72,43 @@ def test_a_name_that_becomes_privileged_loses_its_token() -> None:
 )
 def test_system_ids_get_no_token(user: SlurmUser) -> None:
     with pytest.raises(Unauthenticated, match="below 1000"):
-        make_mint(privileged=set()).user(user)
+        make_mint(privileged=set()).user_token(user)
 
 
 @pytest.mark.parametrize("other", [ALICE.model_copy(update={"uid": 5009}), BOB.model_copy(update={"uid": 5001})])
 def test_a_name_is_bound_to_one_uid(other: SlurmUser) -> None:
     mint = make_mint(privileged=set())
-    mint.user(ALICE)
+    mint.user_token(ALICE)
     with pytest.raises(Unauthenticated, match="bound to another"):
-        mint.user(other)
-    mint.user(BOB)
+        mint.user_token(other)
+    mint.user_token(BOB)
 
 
 def test_only_the_operator_gets_a_token_before_the_privileged_names_are_known() -> None:
     mint = make_mint()
     with pytest.raises(Unavailable, match="slurmdbd"):
-        mint.user(ALICE)
-    assert decode(mint.operator())["uid"] == OPERATOR.uid
+        mint.user_token(ALICE)
+    assert decode(mint.operator_token())["uid"] == OPERATOR.uid
 
 
 def test_a_token_is_reused_until_half_of_its_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
     mint = make_mint(privileged=set())
-    first = mint.user(ALICE)
+    first = mint.user_token(ALICE)
     began = time.time()
     monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 - 1)
 
-    assert mint.user(ALICE) == first
+    assert mint.user_token(ALICE) == first
 
     monkeypatch.setattr(time, "time", lambda: began + LIFETIME_SECONDS / 2 + 1)
-    assert mint.user(ALICE) != first
+    assert mint.user_token(ALICE) != first
 
 
 def test_a_replaced_key_takes_effect_at_once() -> None:
     keys = [KEY]
     mint = make_mint(lambda: keys[0], privileged=set())
-    mint.user(ALICE)
+    mint.user_token(ALICE)
     keys[0] = b"n" * 64
-    assert decode(mint.user(ALICE), keys[0])["uid"] == 5001
+    assert decode(mint.user_token(ALICE), keys[0])["uid"] == 5001
 
 
 @given(
@@ -122,7 +122,7 @@ def test_a_replaced_key_takes_effect_at_once() -> None:
 )
 def test_no_user_token_ever_carries_rights(user: SlurmUser) -> None:
     try:
-        claims = decode(make_mint(privileged={"dba"}).user(user))
+        claims = decode(make_mint(privileged={"dba"}).user_token(user))
     except SlurmFailed:
         return
     identity = claims["id"]

@@ -1,4 +1,4 @@
-"""Leader election: of all replicas, the one that holds the lease watches the clusters.
+"""Leader election: of all replicas, only the holder of the lease watches the clusters and keeps their placeholders.
 
 Two watching replicas would publish every event twice and poll Slurm twice. The lease is a key in a NATS KV bucket
 (`clusterra_runtime.nats.lease`), which expires when its holder stops renewing it.

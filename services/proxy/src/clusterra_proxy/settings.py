@@ -9,7 +9,7 @@ from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS
 
 
 class Settings(ServiceSettings):
-    """Settings of the proxy. The registry holds which clusters it serves and how to reach them."""
+    """Settings of the proxy. The registry says which clusters it serves and how to reach them."""
 
     poll_seconds: Annotated[float, Field(gt=0, le=10)] = 0.5
     """Interval between two polls of a cluster. A job submitted with plain sbatch is observed within this time."""

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 MAX_PLACEHOLDERS = 640
 """Default limit of a cluster's placeholder records. Slurm's MaxNodeCount must allow them in addition to the workers;
-operators of Slurm on Kubernetes set it to 1024."""
+Kubernetes operators for Slurm set it to 1024."""
 SENTINEL_SECONDS = 1.0
 """Pause between two checks of the sentinels."""
 WAIT_POLL_SECONDS = 0.1
@@ -43,7 +43,7 @@ MAX_UNAVAILABLE_RETRY_SECONDS = 4.0
 
 
 class PlaceholderKeeper:
-    """Keeps the placeholders of one cluster. `token` mints a token of the service user."""
+    """Keeps the placeholders of one cluster. `token` returns a token of the cluster's operator (its service user)."""
 
     def __init__(
         self, records: FutureNodeRecords, groups: tuple[PlaceholderGroup, ...], token: Callable[[], str]

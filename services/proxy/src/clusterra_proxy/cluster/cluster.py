@@ -128,19 +128,19 @@ class Cluster:
     async def user_token(self, user: SlurmUser) -> str:
         """Return a token of exactly this user. Waits briefly for the first read of the privileged names.
 
-        Raises what `TokenMint.user` does.
+        Raises the errors of `TokenMint.user_token`.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_PRIVILEGED_SECONDS):
                 await self._privileged_known.wait()
-        return self.mint.user(user)
+        return self.mint.user_token(user)
 
     async def keep_privileged(self) -> None:
         """Keep the mint's reserved names as slurmdbd has them, forever. A failed read leaves the previous names."""
         while True:
             pause = PRIVILEGED_SECONDS
             try:
-                self.mint.reserve_names(await self.accounting.privileged_names(self.mint.operator()))
+                self.mint.reserve_names(await self.accounting.privileged_names(self.mint.operator_token()))
                 self._privileged_known.set()
             except SlurmFailed as error:
                 log.warning("privileged_names_not_read", reason=str(error))
@@ -164,7 +164,7 @@ async def open_cluster(
             PlaceholderKeeper(
                 FutureNodeRecords(slurmrestd, slurmctld.version),
                 desired_placeholders(binding, max_placeholders),
-                mint.operator,
+                mint.operator_token,
             ),
             mint,
         )

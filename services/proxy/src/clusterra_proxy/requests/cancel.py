@@ -22,13 +22,15 @@ async def cancel(cluster: Cluster, request: Cancel) -> Done:
     job_id, viewer = request.job_id, request.viewer
     records = await find_records(cluster, job_id)
     if not records:
-        if await cluster.accounting.job(cluster.mint.operator(), job_id, uid=None if viewer.admin else viewer.user.uid):
+        if await cluster.accounting.job(
+            cluster.mint.operator_token(), job_id, uid=None if viewer.admin else viewer.user.uid
+        ):
             return Done()
         raise NotFound(f"job {job_id} does not exist")
     if not may_see(viewer, records[0]):
         raise Forbidden(f"job {job_id} belongs to another user", hint="its owner or an admin can cancel it")
     is_owner = records[0].user_id == viewer.user.uid
-    token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator()
+    token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
     try:
         await cluster.slurmctld.kill(token, job_id)
     except Conflict as error:
@@ -45,7 +47,7 @@ async def refresh_job(cluster: Cluster, job_id: JobId) -> None:
     """
     requested_at = now()
     try:
-        records = await cluster.slurmctld.job(cluster.mint.operator(), job_id)
+        records = await cluster.slurmctld.job(cluster.mint.operator_token(), job_id)
     except SlurmFailed as error:
         log.info("job_not_read_at_once", job_id=job_id, reason=str(error))
         return

@@ -9,7 +9,7 @@ from clusterra_proxy.slurmrestd.errors import Unavailable
 async def diagnose(cluster: Cluster, _request: Diagnose) -> Diagnosis:
     """Check slurmctld now. An unavailable Slurm is a result; other failures, such as a wrong key, are errors."""
     slurmctld = cluster.slurmctld
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     try:
         # A ping succeeds with any token, so nodes are read too.
         reachable = await slurmctld.ping(token) and bool(await slurmctld.nodes(token))

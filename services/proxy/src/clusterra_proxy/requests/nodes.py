@@ -28,7 +28,7 @@ async def list_nodes(cluster: Cluster, _request: ListNodes) -> NodePage:
     if cluster.nodes_fresh:
         records = tuple(cluster.nodes.values())
     else:
-        listed = await cluster.slurmctld.nodes(cluster.mint.operator())
+        listed = await cluster.slurmctld.nodes(cluster.mint.operator_token())
         records = listed[0] if listed else ()
     return NodePage(nodes=tuple(_node(record) for record in sorted(records, key=lambda record: record.name)))
 
@@ -38,7 +38,7 @@ async def drain(cluster: Cluster, request: Drain) -> Drained:
 
     Raises NotFound, and Conflict when the node is not drained although Slurm accepted the update.
     """
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     record = await cluster.slurmctld.node(token, request.node)
     if not record.draining:
         reason = f"{DRAIN_REASON_PREFIX}{request.reason}"
@@ -58,7 +58,7 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
 
     Raises NotFound, and Conflict for a drain that Clusterra did not start.
     """
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     record = await cluster.slurmctld.node(token, request.node)
     if not record.draining:
         return Done()
@@ -79,7 +79,7 @@ async def undrain(cluster: Cluster, request: Undrain) -> Done:
 
 async def down(cluster: Cluster, request: Down) -> Done:
     """Set a node down, so that Slurm requeues its jobs. Succeeds for a node that is down or does not exist."""
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     try:
         record = await cluster.slurmctld.node(token, request.node)
         if "DOWN" not in record.state:
@@ -97,7 +97,7 @@ async def down(cluster: Cluster, request: Down) -> Done:
 
 async def set_extra(cluster: Cluster, request: SetExtra) -> Done:
     """Set a node's Extra. Raises NotFound, and Rejected when it is not JSON."""
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     record = await cluster.slurmctld.node(token, request.node)
     if record.extra != request.extra:
         with _as_administrator(cluster):
@@ -109,7 +109,7 @@ async def set_extra(cluster: Cluster, request: SetExtra) -> Done:
 
 async def delete_node(cluster: Cluster, request: DeleteNode) -> Done:
     """Delete a dynamic node. Succeeds for a node that does not exist. Raises Conflict while it is busy."""
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     try:
         record = await cluster.slurmctld.node(token, request.node)
     except NotFound:

@@ -46,7 +46,7 @@ async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]
         return records
     requested_at = now()
     try:
-        records = await cluster.slurmctld.job(cluster.mint.operator(), job_id)
+        records = await cluster.slurmctld.job(cluster.mint.operator_token(), job_id)
     except NotFound:
         return ()
     cluster.observe_jobs(records, requested_at)
@@ -78,7 +78,7 @@ async def _list_slurmctld(cluster: Cluster) -> Iterable[JobRecord]:
     await cluster.wait_for_own_changes()
     if cluster.jobs_fresh:
         return tuple(cluster.jobs)
-    listed = await cluster.slurmctld.jobs(cluster.mint.operator())
+    listed = await cluster.slurmctld.jobs(cluster.mint.operator_token())
     return listed[1] if listed else ()
 
 
@@ -88,7 +88,7 @@ async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobR
     if request.states is not None and set(request.states) <= LIVE:
         return ()
     runs = await cluster.accounting.submitted(
-        cluster.mint.operator(),
+        cluster.mint.operator_token(),
         after=request.submitted_after or OLDEST,
         before=request.submitted_before,
         uid=None if request.viewer.admin else request.viewer.user.uid,
@@ -98,7 +98,7 @@ async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobR
 
 async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
     """Return accounting's records of a job that slurmctld has purged; of a reused id, those of the newest job."""
-    runs = await cluster.accounting.job(cluster.mint.operator(), job_id, uid=uid)
+    runs = await cluster.accounting.job(cluster.mint.operator_token(), job_id, uid=uid)
     latest = {run.id: run for run in sorted(runs, key=lambda run: run.submit_time or now()) if run.state != SUPERSEDED}
     if not latest:
         return ()

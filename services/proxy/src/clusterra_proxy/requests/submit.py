@@ -23,7 +23,7 @@ PLACEHOLDER_WAIT_SECONDS = 10.0
 """How long a submit waits for missing placeholders. Creating all of them takes about 3 s."""
 
 _NO_WORKER_YET_WARNINGS = ("Required node not available", "Requested partition configuration not available now")
-"""Warnings that no worker exists yet. They are removed, because that is normal here."""
+"""Slurm's warnings when no worker exists yet. They are left out of the reply, because that is normal here."""
 
 
 async def submit(cluster: Cluster, request: Submit) -> Submitted:
@@ -73,7 +73,7 @@ async def _submit(cluster: Cluster, request: Submit) -> Submitted:
 
 
 async def _read_keys(cluster: Cluster, user: SlurmUser) -> None:
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     listed = await cluster.slurmctld.jobs(token)
     cluster.keys.learn(listed[1] if listed else ())
     cluster.keys.learn(await cluster.accounting.submitted(token, after=now() - KEY_LOOKBACK, uid=user.uid))
@@ -129,7 +129,7 @@ async def _check_limits(cluster: Cluster, job: JobDescription) -> None:
         job_limits.check(cluster.binding, job)
     except Rejected:
         shapes = {shape.name for shape in cluster.binding.catalogue.shapes}
-        listed = None if cluster.nodes_fresh else await cluster.slurmctld.nodes(cluster.mint.operator())
+        listed = None if cluster.nodes_fresh else await cluster.slurmctld.nodes(cluster.mint.operator_token())
         nodes = listed[0] if listed else cluster.nodes.values()
         if all(shapes & set(node.features) for node in nodes):
             raise

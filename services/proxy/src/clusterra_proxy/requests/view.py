@@ -1,4 +1,4 @@
-"""Converts job records to the jobs of replies."""
+"""Converts job records to `Job`, as replies show it."""
 
 from collections.abc import Sequence
 

@@ -85,7 +85,7 @@ def _no_kill(value: OptionValue) -> Fields:
 
 _IDENTITY = "a job runs as the user who submits it"
 _COMMENT = "the job's comment is reserved for Clusterra"
-_MAIL = "Slurm sends no mail here; use Clusterra's events or webhooks"
+_MAIL = "Slurm sends no mail here; follow the cluster's event stream instead"
 _COMMAND = "this option applies only to the sbatch command"
 _NO_FIELD = "this option is not supported"
 

@@ -1,4 +1,4 @@
-"""slurmdbd's job records, converted to the shape of slurmctld's."""
+"""slurmdbd's job records, converted to the fields of slurmctld's."""
 
 from typing import Any
 

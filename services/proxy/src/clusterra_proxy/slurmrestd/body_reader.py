@@ -1,6 +1,6 @@
-"""Parses a body in a subprocess: `python -m clusterra_proxy.slurmrestd.body_reader MODULE MODEL`.
+"""Parses a body, in this process or as a subprocess: `python -m clusterra_proxy.slurmrestd.body_reader MODULE MODEL`.
 
-It imports only the models, so that it starts fast.
+The subprocess imports only the models, so that it starts fast.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Slurm's job and node records in the shape of the newest data parser, with only the fields that the proxy reads."""
+"""Slurm's job and node records as the newest data parser names their fields; only those that the proxy reads."""
 
 import re
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ _NODES_REQUESTED = re.compile(r"\bnode=(\d+)")
 
 
 class Record(BaseModel):
-    """Base of all parts of an answer."""
+    """Base of all models of an answer."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

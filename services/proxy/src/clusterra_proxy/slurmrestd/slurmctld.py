@@ -176,5 +176,8 @@ class Slurmctld:
 def _node_path(name: str) -> str:
     # Slurm would apply a hostlist expression to many nodes, and `/` or `?` would change the request.
     if not _NODE_NAME.fullmatch(name):
-        raise Invalid(f"{name!r} is not the name of a single node")
+        raise Invalid(
+            f"{name!r} is not the name of a single node",
+            hint="name one node, by letters, digits, `.`, `_` and `-`; a hostlist expression is not allowed",
+        )
     return f"node/{name}"

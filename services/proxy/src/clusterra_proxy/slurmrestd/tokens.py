@@ -67,11 +67,11 @@ class TokenMint:
         self._privileged = frozenset(privileged)
         self._minted.clear()
 
-    def operator(self) -> str:
-        """Return a token of the proxy's own service user. Raises Unavailable without a key."""
+    def operator_token(self) -> str:
+        """Return a token of the cluster's operator: the proxy's own service user. Raises Unavailable without a key."""
         return self._token(self._operator)
 
-    def user(self, user: SlurmUser) -> str:
+    def user_token(self, user: SlurmUser) -> str:
         """Return a token of exactly this user.
 
         Raises Unauthenticated for a reserved name, a system uid or gid, or a name with another uid than before.

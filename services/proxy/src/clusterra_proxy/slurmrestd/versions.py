@@ -1,4 +1,4 @@
-"""The data parser versions of slurmrestd that the proxy speaks. Callers see only the newest version's shape.
+"""The data parser versions of slurmrestd that the proxy speaks. Callers see only the newest version's fields.
 
 Each class is one version. It inherits from the newer version and holds only the differences in fields that the proxy
 reads or sends. Its docstring lists the differences that were considered and need no code.

@@ -15,7 +15,7 @@ from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.event_queue import PendingEvent
 
 UNKNOWN_UID = 65534
-"""The uid of an unknown owner (`nobody`): accounting's records hold no uid."""
+"""The uid that stands for an unknown owner (`nobody`): accounting's records hold no uid."""
 
 _ENDS: dict[str, JobKind] = {
     "COMPLETED": "job.completed",

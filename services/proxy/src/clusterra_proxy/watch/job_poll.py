@@ -20,7 +20,8 @@ log = structlog.get_logger(__name__)
 RECONCILE_SECONDS = 5.0
 """How often changed jobs are listed in full: reasons and priorities change without the state."""
 LIST_INTERVAL_RATIO = 50
-"""Minimum ratio of the interval between lists to the duration of a list: 2,000 jobs (1.2 s) once a minute."""
+"""Minimum ratio of the interval between lists to the duration of a list. A list of 2,000 jobs takes 1.2 s, so they are
+listed once a minute."""
 MAX_SINGLE_READS = 8
 """Up to this number, changed records are always read one by one."""
 LISTED_JOBS_PER_READ = 5
@@ -69,7 +70,7 @@ class JobPoll:
     async def poll(self) -> None:
         """Update the table. Raises the errors of `slurmrestd.errors`; the next poll then continues."""
         try:
-            await self._poll(self._cluster.mint.operator())
+            await self._poll(self._cluster.mint.operator_token())
         except SlurmFailed:
             # Slurm may return with other jobs under the same ids, so the next list must be a full one.
             self._last_update = None
@@ -94,7 +95,7 @@ class JobPoll:
         if self._published is None:
             return
         for job_id, (record, since) in tuple(self._lost.items()):
-            runs = await self._cluster.accounting.job(self._cluster.mint.operator(), job_id)
+            runs = await self._cluster.accounting.job(self._cluster.mint.operator_token(), job_id)
             owner = {"user_id": record.user_id, "user_name": record.user_name}
             self.queue_events(run.model_copy(update=owner) for run in runs if run.ended)
             if any(_ends(run, record) for run in runs):

@@ -38,7 +38,7 @@ class NodePoll:
         """
         requested_at = now()
         listed = await self._cluster.slurmctld.nodes(
-            self._cluster.mint.operator(),
+            self._cluster.mint.operator_token(),
             changed_after=self._last_update if self._cluster.nodes_observed_at is not None else None,
         )
         if listed is not None:

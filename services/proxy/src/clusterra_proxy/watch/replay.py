@@ -1,4 +1,4 @@
-"""Replays the event stream at the start: which events are published, and which were missed meanwhile."""
+"""Replays the event stream when a watcher starts: which events are published, and which were missed before."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -84,7 +84,7 @@ async def read_missed_jobs(cluster: Cluster, published: PublishedEvents) -> tupl
     """
     if published.last_job_event_at is None:
         return ()
-    token = cluster.mint.operator()
+    token = cluster.mint.operator_token()
     since = max(published.last_job_event_at - MARGIN, now() - RETENTION)
     records = [
         *await cluster.accounting.active(token, after=since),

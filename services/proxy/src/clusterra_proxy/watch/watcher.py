@@ -60,7 +60,7 @@ class Watcher:
             self._cluster.jobs_observed_at = self._cluster.nodes_observed_at = None
 
     def on_jobs(self, records: tuple[JobRecord, ...]) -> None:
-        """Queue the events that records prove, and publish the queue with them."""
+        """Queue the events that the job records prove, and publish a snapshot with them."""
         self._jobs.queue_events(records)
         self._publisher.wake()
 
