@@ -142,7 +142,7 @@ async def running_edge(folder: Path) -> AsyncIterator[Edge]:
         await topology.apply(centre)
         edge = Edge(folder, server, centre)
 
-        async def record(_about: subjects.Subject, beat: Heartbeat) -> None:
+        async def record(_subject: subjects.Subject, beat: Heartbeat) -> None:
             edge.heartbeats.append(beat)
 
         await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, record)

@@ -60,7 +60,7 @@ class Edge:
         await bus.publish_durable(self._centre, subjects.scale_desired(REF), desired, message_id=message_id)
         return self._generation
 
-    async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
+    async def take(self, _subject: Subject, heartbeat: Heartbeat) -> None:
         self.came_at.append(time.monotonic())
         self.heartbeats.append(heartbeat)
 

@@ -315,7 +315,7 @@ class Pair:
         await until(answers, seconds=60, what=f"{name} to answer", every=0.1)
         assert {await output() for _ in range(20)} == {name}
 
-    async def take(self, _about: Subject, heartbeat: Heartbeat) -> None:
+    async def take(self, _subject: Subject, heartbeat: Heartbeat) -> None:
         self.heartbeats.append(heartbeat)
 
 

@@ -22,11 +22,11 @@ class Settings(ServiceSettings):
     """Settings of one agent, which serves one cluster. Tuples are JSON lists in the environment."""
 
     tenant: Id
-    """The tenant that the cluster belongs to."""
+    """Id of the tenant whose cluster this agent serves."""
     cluster: Id
-    """The cluster whose workers this agent keeps."""
+    """Id of the cluster that this agent serves."""
     substrate: Literal["process", "kubernetes"] = "process"
-    """What runs the workers: processes of this host, or pods of a Kubernetes."""
+    """What runs the workers: `process` starts slurmd on this host, `kubernetes` scales Deployments or NodeSets."""
 
     shared_dir: Path
     """The cluster's shared folder as this agent sees it. Jobs write their output there."""
@@ -39,7 +39,7 @@ class Settings(ServiceSettings):
     agent_key_file: Path | None = None
     """File with this cluster's agent key, which the gateway requires. It is read again when it changes."""
     gateway_without_tls: bool = False
-    """Whether `gateway_url` may be http:// to another machine. Only safe where the network itself is encrypted."""
+    """Whether `gateway_url` may be http:// to another machine. Safe only where the network itself is encrypted."""
 
     worker_launcher: tuple[str, ...] = ()
     """Command that runs slurmd, such as `["chroot", "/srv/slurm"]`. It stays in slurmd's session until slurmd ends."""
@@ -53,7 +53,7 @@ class Settings(ServiceSettings):
     """The spool folder of one slurmd as this agent sees it, with `{worker}` for its name. It is removed with the
     worker."""
     slurmd_first_port: Annotated[int, Field(ge=1, le=65535)] = 17001
-    """The first TCP port for slurmd."""
+    """First of the ports on which slurmd listens: one for each worker."""
     slurmd_ports: Annotated[int, Field(ge=1, le=65535)] = 1000
     """Number of ports, counted from the first. It is also the maximum number of workers."""
     slurmd_grace_seconds: Annotated[float, Field(gt=0)] = 10.0

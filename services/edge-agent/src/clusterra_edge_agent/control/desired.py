@@ -35,8 +35,8 @@ class _Order(BaseModel):
 class LatestDesired:
     """Accepts desired states in any order and keeps the highest.
 
-    The highest order is on disk before anyone acts on the state. So an agent that restarts does not apply an older
-    state either, against which a newer scaler may have decided in the meantime.
+    The highest order is on disk before anyone acts on the state. So an agent that restarts cannot apply an older state
+    either, even if it receives that state first.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,11 +66,11 @@ async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> 
     """Offers every desired state of a cluster to `latest`, until cancelled."""
     missed = asyncio.Event()
 
-    async def take(_about: Subject, desired: DesiredState) -> None:
+    async def take(_subject: Subject, desired: DesiredState) -> None:
         latest.offer(desired)
 
     await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, take)
-    forget = client.on_reconnect(missed.set)
+    unsubscribe = client.on_reconnect(missed.set)
     try:
         while True:
             missed.clear()
@@ -79,7 +79,7 @@ async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> 
                 async with asyncio.timeout(pause_seconds):
                     await missed.wait()
     finally:
-        forget()
+        unsubscribe()
 
 
 async def _read_last(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> bool:

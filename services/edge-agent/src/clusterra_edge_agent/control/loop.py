@@ -30,10 +30,10 @@ APPLY_SECONDS = Histogram(
 
 
 class ControlLoop:
-    """Applies the latest desired state, and again whenever the workers change.
+    """Applies the latest desired state, and applies it again whenever the workers change.
 
-    It changes nothing while the agent is disconnected, because nobody could then revoke it, nor while another agent may
-    act.
+    It changes nothing while the agent is disconnected, because the scaler could not replace an outdated desired state
+    then. It changes nothing while another agent may act.
     """
 
     def __init__(self, latest: LatestDesired, substrate: Substrate, may_act: Callable[[], bool]) -> None:
@@ -62,9 +62,9 @@ class ControlLoop:
             return None
         with trace.extract({TRACEPARENT: self._latest.traceparent} if self._latest.traceparent else None):
             try:
-                present = add_unregistered_victims(desired, await self._substrate.workers())
+                with_victims = add_unregistered_victims(desired, await self._substrate.workers())
                 retry_after_seconds = await self._substrate.apply(
-                    present, lambda: self._latest.current is desired and self._may_act()
+                    with_victims, lambda: self._latest.current is desired and self._may_act()
                 )
             except SubstrateUnavailable as error:
                 log.warning("substrate_unavailable", reason=str(error))

@@ -107,7 +107,7 @@ class HttpFallback:
             except OSError as error:
                 log.warning("desired_state_not_kept", reason=str(error))
         if not connected:
-            # Whatever could not be done without a connection is done now, even when no new state is desired.
+            # What could not be done without a connection is done now, even if the desired state is not new.
             self._latest.change_signal.notify()
 
 

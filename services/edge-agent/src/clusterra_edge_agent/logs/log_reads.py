@@ -38,7 +38,7 @@ class LogReader:
         """Shuts the threads down."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def read(self, _about: Subject, request: ReadLog) -> LogChunk:
+    async def read(self, _subject: Subject, request: ReadLog) -> LogChunk:
         """Returns the requested bytes. At the end of the file, waits up to `wait_seconds` for more, then returns none.
 
         Raises RpcFailed: `not_found`; `unavailable` when the folder cannot be read or too many readers wait.

@@ -1,8 +1,11 @@
 """Kills what is left of a worker after its slurmd has ended: the steps of its jobs, which slurmd does not end.
 
-They are found in two ways. slurmd passes our environment variable on, and Slurm names the node in the environment of a
-job's processes. Other processes stay in the session of these: slurmstepd, which overwrites its environment with its
-title, and whatever a job starts with an environment of its own.
+They are found in two ways:
+
+- by environment: slurmd passes our environment variable on, and Slurm names the node in the environment of a job's
+  processes;
+- by session: all other processes are in the session of a process found by its environment. These are slurmstepd, whose
+  title overwrites its environment, and what a job starts with an environment of its own.
 """
 
 import os

@@ -41,10 +41,10 @@ class WorkerProcess:
 
     @classmethod
     def start_held(cls, argv: Sequence[str], output: Path, environment: Mapping[str, str]) -> Self:
-        """Starts a process that runs `argv` after `release`, and never runs it if this process ends first.
+        """Starts a process that waits, and runs `argv` after `release`. If the agent ends before, it never runs `argv`.
 
-        A caller that stores its identity in between can neither lose a running program nor start a second one. Standard
-        output and error are appended to `output`. Raises OSError.
+        The caller stores the process identity in between. So it can neither lose a running program nor start a second
+        one. Standard output and error are appended to `output`. Raises OSError.
         """
         gate, opener = os.pipe()
         try:

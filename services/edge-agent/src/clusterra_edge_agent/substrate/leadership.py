@@ -7,10 +7,10 @@ a volume may be mounted twice, or somebody starts an agent outside the cluster. 
   NodeClaims and failed pods. It checks before every single call, also in the middle of a desired state. Only it
   publishes worker events.
 - Only the agent that **may report** (`may_report`) sends heartbeats, on NATS or by HTTP, and answers log reads. If two
-  agents reported, the scaler would believe the one whose clock is ahead, and would take what the other has applied for
-  undone. An agent is silent from its start until it knows the holder, and for as long as another agent is the last
-  known holder. An agent that reported and can no longer ask keeps reporting: that the substrate is unreachable is worth
-  knowing, and its heartbeats then list no workers.
+  agents reported, the scaler would believe the one whose clock is ahead, and would not see what the other has applied.
+  An agent is silent from its start until it knows the holder, and for as long as another agent is the last
+  known holder. An agent that reported and then loses the API server keeps reporting. Its heartbeats then list no
+  workers (null), and so show that the substrate is unreachable.
 - All agents follow desired states and workers, so that the next leader can act immediately. The end of a worker is
   reported by the agent that was acting at that time, because no other knows which workers it removed (`another_acts`).
 """

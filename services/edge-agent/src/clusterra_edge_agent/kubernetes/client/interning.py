@@ -1,4 +1,4 @@
-"""Interned parts of the API server's answers. There may be thousands of objects, and equal parts are stored once."""
+"""Interned values of the API server's answers: of thousands of objects, equal values are stored once."""
 
 from collections.abc import Hashable
 from functools import lru_cache
@@ -90,7 +90,7 @@ class Terminated:
 
     @property
     def misclassification(self) -> Misclassification | None:
-        """Why slurmd refused to register, if that is why the container ended."""
+        """Why the entrypoint did not start slurmd, if it ended because of a misclassified machine."""
         return misclassification_of(self.exit_code, self.message)
 
 

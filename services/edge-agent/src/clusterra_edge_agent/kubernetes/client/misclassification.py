@@ -5,7 +5,7 @@ from clusterra_contracts.identity import Wire
 from pydantic import ValidationError
 
 EXIT_CODE = 78
-"""Exit code of a container that refuses to register (EX_CONFIG)."""
+"""Exit code of a worker's container that found its machine misclassified (EX_CONFIG). Its slurmd never started."""
 
 
 class Misclassification(Wire):
@@ -29,7 +29,7 @@ def _parts(size: MachineSize, *, with_gpus: bool) -> str:
     return f"{size.cpus} CPUs, {size.memory_mib} MiB and {gpus}"
 
 
-class _LastWords(Wire):
+class _TerminationMessage(Wire):
     misclassified: Misclassification
 
 
@@ -38,6 +38,6 @@ def misclassification_of(exit_code: int, message: str) -> Misclassification | No
     if exit_code != EXIT_CODE:
         return None
     try:
-        return _LastWords.model_validate_json(message).misclassified
+        return _TerminationMessage.model_validate_json(message).misclassified
     except ValidationError:
         return None

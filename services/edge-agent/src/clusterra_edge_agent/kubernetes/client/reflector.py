@@ -121,7 +121,7 @@ class Reflector[O: Object]:
         return version
 
     def _set_following(self, following: bool) -> None:
-        """Also completes a list, because each list is followed by a watch."""
+        """Called when a watch begins or fails. A list is complete for `on_sync` once the watch after it begins."""
         self.following = following
         self._on_sync()
 
@@ -153,5 +153,5 @@ class Reflector[O: Object]:
 
 
 def _is_newer(new: Object, old: Object) -> bool:
-    """Resource versions of one collection are comparable numbers since Kubernetes 1.35."""
+    """Compares resource versions, which are numbers in practice and by contract since Kubernetes 1.35."""
     return int(new.metadata.resource_version) > int(old.metadata.resource_version)

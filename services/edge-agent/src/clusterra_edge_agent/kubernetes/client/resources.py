@@ -137,7 +137,7 @@ class Pod(Object):
 
     @property
     def misclassification(self) -> Misclassification | None:
-        """Why its slurmd refused to register, if it did."""
+        """Why its slurmd was not started, if its machine does not have what the shape promises."""
         for container in self.status.container_statuses:
             for state in (container.state, container.last_state):
                 if state and state.terminated and (found := state.terminated.misclassification):

@@ -54,7 +54,7 @@ class Lease(Object):
 
 
 class ElectionRecord:
-    """What an agent of this identity knows. `now` is always in seconds of one clock that never goes back."""
+    """The Lease as the agent with this identity knows it. `now` is in seconds of one clock that never goes back."""
 
     def __init__(self, identity: str) -> None:
         self.lease: Lease | None = None
@@ -64,7 +64,7 @@ class ElectionRecord:
         self._identity = identity
         self._record = LeaseSpec()
         """The last record, even if the Lease has since been deleted."""
-        self._seen_at = _NEVER
+        self._observed_at = _NEVER
         self._renewed = False
 
     def holds(self, now: float) -> bool:
@@ -84,7 +84,7 @@ class ElectionRecord:
         """Returns the seconds until this agent may try to become the holder."""
         if not self.held_by_another:
             return 0.0
-        return max(0.0, self._seen_at + max(self._record.lease_duration_seconds, LEASE_SECONDS) - now)
+        return max(0.0, self._observed_at + max(self._record.lease_duration_seconds, LEASE_SECONDS) - now)
 
     def observe(self, lease: Lease | None, now: float) -> None:
         """Records an observation of the Lease that was answered by `now`."""
@@ -94,7 +94,7 @@ class ElectionRecord:
             self.hold_until = _NEVER
         elif before is None or _version(before) != _version(lease):
             self._renewed = before is not None and lease.spec.holder_identity == self._record.holder_identity
-            self._record, self._seen_at = lease.spec, now
+            self._record, self._observed_at = lease.spec, now
         if self.held_by_another:
             self.hold_until = _NEVER
 
@@ -103,8 +103,8 @@ class ElectionRecord:
         if self.wait_seconds(now) > 0:
             return None
         last = self._record
-        # Others wait for a change. The same value again would be none, for example after this machine's clock was set
-        # back.
+        # Other agents recognize a renewal by a changed time. After this machine's clock was set back, the time could be
+        # the same again.
         renewed_at = wall if wall != last.renew_time else wall + timedelta(microseconds=1)
         if last.holder_identity == self._identity:
             return last.model_copy(update={"renew_time": renewed_at, "lease_duration_seconds": LEASE_SECONDS})
@@ -121,7 +121,7 @@ class ElectionRecord:
 
     def accepted(self, lease: Lease, sent_at: float) -> None:
         """Records that the write was accepted, by a call that began at `sent_at`."""
-        self.lease, self._record, self._seen_at = lease, lease.spec, sent_at
+        self.lease, self._record, self._observed_at = lease, lease.spec, sent_at
         self.hold_until = sent_at + HOLD_SECONDS
 
     def release(self) -> LeaseSpec:

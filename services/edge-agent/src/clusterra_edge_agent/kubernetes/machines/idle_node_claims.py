@@ -4,9 +4,10 @@ Karpenter removes empty nodes itself: an empty node three minutes after its last
 `consolidateAfter` of the NodePools), a machine that it cannot launch after 5 minutes, one that never registers after
 15. A node that is empty for a shorter time is kept on purpose: a new worker starts there in a second.
 
-An overdue NodeClaim is what Karpenter leaves over. This agent has observed it for `seconds` without interruption, and
-during that whole time it had no node, or a node without a worker. Either Karpenter does not see that the node is
-useless, for example because a foreign pod runs on it, or it waits for a machine that never came up.
+An overdue NodeClaim is one that Karpenter should have removed and did not. This agent has observed it for `seconds`
+without interruption, and during that whole time it had no node, or a node without a worker. There are two causes:
+Karpenter considers the node used, for example because a foreign pod runs on it; or Karpenter still waits for a machine
+that never came up.
 
 The idle time starts at the first observation, on a monotonic clock, and not at the NodeClaim's creation: a node that
 was busy for hours is not overdue as soon as it is idle, and the clocks of two machines may differ by minutes.

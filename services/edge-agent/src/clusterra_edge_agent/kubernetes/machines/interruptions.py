@@ -1,8 +1,9 @@
 """Interruptions: which workers are on machines that will be taken away, and by when. Pure.
 
-Karpenter reacts to the interruption notice of a spot machine, as to anything that ends a machine, by deleting its
-NodeClaim; the node is deleted with it. Cloud providers give a spot machine two minutes. When a machine ends for another
-reason, its workers may have longer. Nothing tells the two apart, so both are reported alike.
+When a spot machine gets an interruption notice, Karpenter deletes its NodeClaim, and the node is deleted with it. It
+does the same when a machine ends for any other reason. Cloud providers give a spot machine two minutes. With another
+reason, the workers may have more time. The two cases cannot be distinguished here, so both are reported with two
+minutes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ def interruptions(
         return {}
     return {
         name: ends[pod.spec.node_name]
-        for of_shape in pods.values()
-        for name, pod in of_shape.items()
+        for pods_of_shape in pods.values()
+        for name, pod in pods_of_shape.items()
         if pod.spec.node_name in ends
     }

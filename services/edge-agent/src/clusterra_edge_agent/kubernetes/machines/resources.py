@@ -68,7 +68,7 @@ class NodeSpec(Resource):
 
 
 class NodeStatus(Resource):
-    """The conditions that tell whether kubelet serves."""
+    """The conditions that say whether kubelet serves."""
 
     conditions: Annotated[NullableList[NodeCondition], BeforeValidator(_of_types("Ready"))] = ()
 

@@ -22,7 +22,7 @@ LOST = Counter("clusterra_edge_workers_lost_total", "Workers that were deleted a
 
 
 class MisclassificationRecord(BaseModel):
-    """A worker's slurmd did not register, because its node does not have what its shape promises."""
+    """A worker's slurmd was not started, because its node does not have what its shape promises."""
 
     model_config = ConfigDict(**RECORD_CONFIG, frozen=True)
 

@@ -1,28 +1,35 @@
 """Plans how the replicas of one Deployment become the desired ones without losing any worker but the victims. Pure.
 
-A ReplicaSet with too many pods deletes the least useful ones first: unassigned pods, then pending ones, then those that
-are not ready, then those with the lowest deletion cost (`ActivePodsWithRanks` of its controller). So marking the
-victims is not enough: while another pod is pending or not ready, that pod is deleted and a marked one stays. Therefore:
+A ReplicaSet with too many pods deletes them in a fixed order (`ActivePodsWithRanks` of its controller): first pods
+without a node, then pending pods, then pods that are not ready, then those with the lowest deletion cost. So it is not
+enough to mark the victims with a low cost (their "mark"): if another pod is pending or not ready, the ReplicaSet
+deletes that pod and keeps a marked one.
 
-- Replicas are lowered only when the ReplicaSet will delete no worker but victims, however it breaks ties. A pod that
-  has never started is not a worker yet: Slurm cannot know it.
-- They are lowered only while the controller sees what we see: it counts the same pods (`settled`), and the API server
-  had no recent outage (`caches_fresh`). After an outage the controller's copy of the pods may be older than ours for a
-  while, and show neither a mark nor that a worker has started.
-- Where the API server denies the deletion of started workers without the mark (`policy_enforced`), a stale copy can
-  only cause the deletion of pods that have not started. Then neither `settled` nor `caches_fresh` is required. Nor must
-  the marks come first if all pods have started and none has an older mark: no pod can be deleted before it has its own.
-- Victims that the ReplicaSet would not delete are deleted by name. The pod that it creates in their place is surplus.
-  It is deleted before it starts, when the replicas are lowered next.
-- Nothing is deleted by name while the controller's copy may be stale, whether or not the policy is enforced. If a pod
-  is deleted before the copy contains it, the controller waits for it and creates no other pod. Pods that the ReplicaSet
-  itself deletes were in its copy.
+When replicas are lowered:
+
+- The ReplicaSet must then delete no worker but victims, however it breaks ties. A pod that has never started is not a
+  worker yet: Slurm cannot know it.
+- The controller must see the same pods as we do: it counts as many (`settled`), and the API server had no recent outage
+  (`caches_fresh`). After an outage, the controller's copy of the pods may be older than ours for a while. An old copy
+  may lack a mark, or show a started worker as not started.
+- Neither is required where the API server denies the deletion of started workers without the mark (`policy_enforced`).
+  There, a stale copy can only cause the deletion of pods that have not started. The marks and the lower replicas may
+  then be sent together, if all pods have started and none has an older mark: until a pod has its mark, the policy
+  protects it.
 - Replicas that would end another worker are raised again at once. This happens when somebody else lowered them, or when
-  a pod became unready since we did. The remaining gap is the reaction time of the ReplicaSet, some milliseconds.
+  a pod became unready after we lowered them. Until then the ReplicaSet has some milliseconds to react.
 
-A NodeSet of Slinky is similar but `stateful`: it uses the same order, then the jobs' deadline, its own cordon and the
-ordinal. But it counts every existing pod, including terminating and failed ones, and it gives a pod's name to the next
-one. So a victim that is deleted by name may come back under that name. Therefore:
+When pods are deleted by name:
+
+- These are victims that the ReplicaSet would not delete. It creates a pod in place of each. That pod is surplus, and is
+  deleted before it starts, when the replicas are lowered next.
+- Nothing is deleted by name while the controller's copy may be stale, whether or not the policy is enforced. If a pod
+  is deleted before it appears in the copy, the controller waits for it and creates no other pod. This cannot happen
+  with pods that the ReplicaSet itself deletes, because they were in its copy.
+
+A NodeSet of Slinky is similar but `stateful`. It uses the same order, and breaks ties by the jobs' deadline, its own
+cordon and the ordinal. It counts every existing pod, also terminating and failed ones, and it gives a pod's name to the
+next one. So a victim that is deleted by name may come back under that name. Therefore:
 
 - Terminating and failed pods are marked like victims, so that lower replicas end them.
 - A victim that must be replaced is removed after its replacement is created: replicas are raised first, then lowered.

@@ -6,9 +6,9 @@ an old copy, the controller can do harm in two ways:
 
 - When replicas are lowered, it ranks the pods by outdated marks and may delete an unmarked worker. The API server
   prevents this where it protects such workers (policy `slurmd-pods` of k8s/edge).
-- It waits for pods of its own that it will never see. It creates no others until it has seen all the pods it created
-  last, and a pod that is already terminating when the copy is fresh again does not count. It gives up after five
-  minutes (`ExpectationsTimeout` of the controller), and then only when one of its objects changes.
+- It waits for pods that it will never observe. It creates no other pods until it has observed all those that it created
+  last. A pod that is already terminating when the copy is fresh again does not count as observed. The controller stops
+  waiting after five minutes (its `ExpectationsTimeout`), and only when one of its objects changes.
 """
 
 import time
@@ -24,8 +24,8 @@ MIN_GUARD_SECONDS = 10.0
 MAX_GUARD_SECONDS = 120.0
 """Two pauses of a controller's `Reflector`, each of thirty seconds plus up to the same again as jitter."""
 SAME_OUTAGE_SECONDS = 120.0
-"""An outage that follows sooner after the last pause of a `Reflector` extends the previous one: the pauses continue
-from where they were (client-go's `defaultBackoffReset`)."""
+"""An outage that begins sooner than this after the last pause of a `Reflector` extends the previous outage: the pauses
+keep growing from their last length (client-go's `defaultBackoffReset`)."""
 
 
 class _Outage(BaseModel):

@@ -165,8 +165,8 @@ class KubernetesSubstrate:
         if not self._target.stateful:
             return target
         pods = self._by_shape[target.shape]
-        meant = (name for name in target.victims if name not in pods or pods[name].created_at <= decided_at)
-        return target.model_copy(update={"victims": tuple(meant)})
+        valid = (name for name in target.victims if name not in pods or pods[name].created_at <= decided_at)
+        return target.model_copy(update={"victims": tuple(valid)})
 
     async def _apply(self, target: ShapeTarget, is_current: Callable[[], bool]) -> float | None:
         deployment = next((each for each in self._deployments.objects.values() if each.shape == target.shape), None)
