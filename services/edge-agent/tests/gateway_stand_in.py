@@ -12,17 +12,17 @@ from clusterra_contracts.agent_http import KEY_HEADER, PATH, AgentHeartbeat, Age
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.scale import DesiredState
 
-type Trouble = int | Literal["lose", "hang", "garbage"] | str
+type Failure = int | Literal["lose", "hang", "garbage"] | str
 
 
 @dataclass
 class GatewayStandIn:
-    """Each of `troubles` applies to one request, then `always` applies. Other requests are answered with `desired`."""
+    """Each of `failures` applies to one request, then `always` applies. Other requests are answered with `desired`."""
 
     url: str = ""
     desired: DesiredState | None = None
-    troubles: list[Trouble] = field(default_factory=list)
-    always: Trouble | None = None
+    failures: list[Failure] = field(default_factory=list)
+    always: Failure | None = None
     heartbeats: list[Heartbeat] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
 
@@ -31,7 +31,7 @@ class GatewayStandIn:
         assert body.heartbeat is not None
         self.heartbeats.append(body.heartbeat)
         self.keys.append(request.headers[KEY_HEADER])
-        match self.troubles.pop(0) if self.troubles else self.always:
+        match self.failures.pop(0) if self.failures else self.always:
             case None:
                 reply = AgentHeartbeatReply(
                     scaling_commands=None, scaling_commands_version=0, protected_nodes=(), desired=self.desired

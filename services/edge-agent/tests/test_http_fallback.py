@@ -25,7 +25,7 @@ from clusterra_lab.kube.certificates import Authority
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from edge_process import SHAPE, SPEC, Edge, running_edge
-from gateway_stand_in import GatewayStandIn, Trouble, gateway_stand_in
+from gateway_stand_in import Failure, GatewayStandIn, gateway_stand_in
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,7 +117,7 @@ async def test_desired_states_arrive_by_http_while_nats_is_away(
 async def test_failed_exchanges_are_retried(gateway: GatewayStandIn, edge: Edge) -> None:
     agent = await edge.start()
     await edge.applied(await edge.desire(1))
-    gateway.troubles = ["lose", 503, "garbage"]
+    gateway.failures = ["lose", 503, "garbage"]
     await edge.server.kill()
     await applied_by_http(gateway, edge, desired(2, generation=2))
     assert len(gateway.heartbeats) >= 4
@@ -163,15 +163,15 @@ async def test_an_agent_stops_while_it_waits_for_nats_and_the_gateway(gateway: G
     assert await agent.stop(grace_seconds=20) == 0
 
 
-@pytest.mark.parametrize("trouble", [401, 403, 429, 500, 503, "lose", "garbage"])
+@pytest.mark.parametrize("failure", [401, 403, 429, 500, 503, "lose", "garbage"])
 async def test_a_failed_exchange_raises_without_revealing_the_key(
-    gateway: GatewayStandIn, key_file: Path, trouble: Trouble
+    gateway: GatewayStandIn, key_file: Path, failure: Failure
 ) -> None:
-    gateway.troubles = [trouble]
+    gateway.failures = [failure]
     async with open_exchange(gateway.url, REF, key_file) as exchange:
         with pytest.raises(ExchangeFailed) as failed:
             await exchange(BEAT)
-        assert failed.value.retry_after_seconds == (1.0 if isinstance(trouble, int) else 0.0)
+        assert failed.value.retry_after_seconds == (1.0 if isinstance(failure, int) else 0.0)
         assert key_file.read_text().strip() not in str(failed.value)
         assert await exchange(BEAT) is None
 
@@ -180,7 +180,7 @@ async def test_a_failed_exchange_raises_without_revealing_the_key(
 
 async def test_the_key_is_not_sent_to_a_redirect(gateway: GatewayStandIn, key_file: Path) -> None:
     async with gateway_stand_in() as elsewhere, open_exchange(gateway.url, REF, key_file) as exchange:
-        gateway.troubles = [f"{elsewhere.url}/v1/internal/agent/heartbeat"]
+        gateway.failures = [f"{elsewhere.url}/v1/internal/agent/heartbeat"]
         with pytest.raises(ExchangeFailed, match="307"):
             await exchange(BEAT)
         assert elsewhere.keys == []

@@ -64,7 +64,7 @@ async def in_force(workers: Workers) -> None:
     await workers.kubectl("delete", "pod", "probe", "--force")
 
 
-class Trouble(Api):
+class UnreliableApi(Api):
     """An API client whose calls are throttled or lose their replies, and whose caller may be killed around each."""
 
     def __init__(self, api: Api, chaos: "Chaos") -> None:
@@ -107,7 +107,7 @@ class Chaos:
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.rng = random.Random(SEED)
         self.counts: Counter[str] = Counter()
-        self.trouble_over = False
+        self.failures_over = False
         self.plane = plane
         self.workers = Workers(plane, NAMESPACE)
         self.facts: list[WorkerFact] = []
@@ -124,7 +124,7 @@ class Chaos:
 
     def happens(self, what: str, probability: float) -> bool:
         """Whether this failure occurs now. Counts it."""
-        if self.trouble_over or self.rng.random() >= probability:
+        if self.failures_over or self.rng.random() >= probability:
             return False
         self.counts[what] += 1
         return True
@@ -138,7 +138,7 @@ class Chaos:
                 self.workers.namespace,
                 self._folder,
                 self.facts,
-                substrate_of=lambda api, folder: KubernetesSubstrate(Trouble(api, self), folder),
+                substrate_of=lambda api, folder: KubernetesSubstrate(UnreliableApi(api, self), folder),
                 connected_to_nats=lambda: self.nats,
             )
         )
@@ -250,7 +250,7 @@ async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane:
 
     print(
         f"seed {SEED}, {STEPS} steps: {dict(chaos.counts)}; facts: {dict(kinds)}; "
-        f"as desired {settled_seconds:.1f} s after the last trouble",
+        f"as desired {settled_seconds:.1f} s after the last failure",
         file=sys.stderr,
     )
 
@@ -262,7 +262,7 @@ async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane:
 
 async def reach_desired_state(chaos: Chaos) -> None:
     """Ends all failures and waits: all victims are removed, then the scaler names the surplus from foreign edits."""
-    chaos.trouble_over = True
+    chaos.failures_over = True
     await chaos.start_agent()
 
     def active() -> set[str]:
