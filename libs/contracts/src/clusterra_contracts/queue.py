@@ -122,7 +122,7 @@ class NodeState(Wire):
         )
 
     @property
-    def gone(self) -> bool:
+    def not_responding(self) -> bool:
         """Whether the node's slurmd does not respond."""
         return bool({"DOWN", "NOT_RESPONDING", "UNKNOWN"} & set(self.states))
 

@@ -78,7 +78,7 @@ def recovered_shapes(observation: Observation, breakers: Iterable[CircuitBreaker
     A worker that was started before the breaker opened may have had its machine by then. It counts only if it
     registered after the breaker became half-open.
     """
-    nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.gone}
+    nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.not_responding}
     registered = [
         (worker, nodes[worker.name].registered_at or worker.started_at)
         for worker in observation.edge.workers or ()
@@ -116,7 +116,7 @@ def _never_registered(
 ) -> frozenset[ShapeName]:
     """The shapes with enough overdue workers in a row; one is enough for a shape that has failed before."""
     last_registered: dict[ShapeName, datetime] = {}
-    nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.gone}
+    nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.not_responding}
     for worker in observation.edge.workers or ():
         if worker.name in nodes:
             at = nodes[worker.name].registered_at or worker.started_at

@@ -81,7 +81,7 @@ class Registrations:
         taken_at, generation = observation.snapshot.taken_at, observation.snapshot.generation
         if not observation.complete or generation <= self.generation:
             return self
-        alive = {node.name for node in observation.snapshot.nodes or () if not node.gone}
+        alive = {node.name for node in observation.snapshot.nodes or () if not node.not_responding}
         active = {
             worker.name: worker for worker in observation.edge.workers or () if worker.phase in ("booting", "running")
         }

@@ -119,7 +119,7 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
     bins: list[SupplyBin] = []
     for node in nodes.values():
         unreported = reported is not None and node.name in shapes and node.name not in workers
-        if unreported or node.name in victims or node.gone or _UNUSABLE.intersection(node.states):
+        if unreported or node.name in victims or node.not_responding or _UNUSABLE.intersection(node.states):
             continue
         if node.name in workers and workers[node.name].leaves_by is not None:
             continue
@@ -156,7 +156,7 @@ def empty_bin(kind: Kind, name: WorkerName, shape: ShapeName, spec: WorkerSpec) 
 
 def _is_booting(worker: Worker, node: NodeState | None, now: datetime, limit_seconds: float) -> bool:
     """Whether an unregistered worker is expected to come: not interrupted, and younger than its shape's limit."""
-    if worker.leaves_by is not None or not (node is None or node.gone):
+    if worker.leaves_by is not None or not (node is None or node.not_responding):
         return False
     return (now - worker.started_at).total_seconds() < limit_seconds
 

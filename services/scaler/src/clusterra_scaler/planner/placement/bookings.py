@@ -81,7 +81,7 @@ def _unbooked_workers(bookings: Iterable[Booking], supply: Supply) -> defaultdic
 def _may_be_bought_for(name: WorkerName, booking: Booking, supply: Supply) -> bool:
     """Whether a worker may be the one that was bought: it registered after the purchase, and nothing runs there."""
     node = supply.nodes.get(name)
-    if node is None or node.gone:
+    if node is None or node.not_responding:
         return True
     return node.idle and node.registered_at is not None and node.registered_at + _WHOLE_SECONDS >= booking.bought_at
 
@@ -106,7 +106,7 @@ def _not_overdue(bookings: Sequence[Booking], supply: Supply, observation: Obser
 def _registered(booking: Booking, supply: Supply) -> Moment | None:
     """When the booked worker registered; None while it comes."""
     node = supply.nodes.get(booking.worker or "")
-    return None if node is None or node.gone else node.registered_at or booking.bought_at
+    return None if node is None or node.not_responding else node.registered_at or booking.bought_at
 
 
 def _for_waiting_jobs(bookings: Sequence[Booking], by_job: Mapping[JobId, Demand]) -> list[Booking]:

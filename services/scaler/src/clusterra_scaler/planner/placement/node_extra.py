@@ -61,7 +61,7 @@ class ClosedNodes:
         self._classes = classes
         self._admitted_everywhere = admitted_everywhere
         self._registered: dict[WorkerName, _RegisteredNode] = {}
-        self._refusing: defaultdict[str, set[WorkerName]] = defaultdict(set)
+        self._closed_workers: defaultdict[str, set[WorkerName]] = defaultdict(set)
         smallest_first = [
             (group, name, new[0])
             for name, group in sorted(classes.items(), key=lambda each: each[1].cpus)
@@ -80,7 +80,7 @@ class ClosedNodes:
                     break
                 if ready.bin.fits(group) and rejects(ready.bin, group, new_usd, settings):
                     ready.closed.add(name)
-                    self._refusing[name].add(node.name)
+                    self._closed_workers[name].add(node.name)
         self._closed = {name for name, ready in self._registered.items() if ready.closed}
 
     def closed_to(self, demand: Demand) -> AbstractSet[WorkerName]:
@@ -88,14 +88,14 @@ class ClosedNodes:
         name = job_class(demand.extra)
         if name is None or name in self._admitted_everywhere:
             return _NOBODY
-        return self._refusing.get(name, _NOBODY) if name in self._classes else self._closed
+        return self._closed_workers.get(name, _NOBODY) if name in self._classes else self._closed
 
     def admit(self, fleet_bin: FleetBin, demand: Demand) -> None:
         """Opens a worker to jobs that cannot have a new one."""
         name, ready = job_class(demand.extra), self._registered.get(fleet_bin.place.worker)
         if name is not None and ready is not None:
             ready.closed.discard(name)
-            self._refusing[name].discard(fleet_bin.place.worker)
+            self._closed_workers[name].discard(fleet_bin.place.worker)
             if name not in self._classes:
                 ready.admitted.add(name)
 

@@ -73,7 +73,7 @@ class ScaleDown:
     @property
     def removable(self) -> frozenset[WorkerName]:
         """Workers to name as victims now."""
-        return self.victims | {name for name, ghost in self.overdue_workers.items() if ghost.serves}
+        return self.victims | {name for name, each in self.overdue_workers.items() if each.serves}
 
     @property
     def unregistered(self) -> frozenset[WorkerName]:

@@ -32,7 +32,7 @@ def idle_workers_to_drain(context: DecisionContext, plan: Plan, budget: DrainBud
         and not supply.nodes[name].draining
         and supply.workers[name].leaves_by is None
     }
-    spare = Counter(supply.workers[name].shape for name, node in in_use.items() if not node.gone)
+    spare = Counter(supply.workers[name].shape for name, node in in_use.items() if not node.not_responding)
     spare.subtract(warm_pool_of(context.observation.binding))
     idle: list[tuple[float, WorkerName]] = []
     for name, node in in_use.items():
@@ -48,7 +48,7 @@ def idle_workers_to_drain(context: DecisionContext, plan: Plan, budget: DrainBud
                 idle.append((-idle_seconds, name))
     drained: dict[WorkerName, float] = {}
     for negative_idle_seconds, name in sorted(idle):
-        shape, answers = supply.workers[name].shape, not in_use[name].gone
+        shape, answers = supply.workers[name].shape, not in_use[name].not_responding
         if (spare[shape] > 0 or not answers) and budget.spend(name):
             spare[shape] -= answers
             drained[name] = -negative_idle_seconds
@@ -58,7 +58,7 @@ def idle_workers_to_drain(context: DecisionContext, plan: Plan, budget: DrainBud
 def _keep_alive(node: NodeState, context: DecisionContext) -> tuple[float, float]:
     """For how many seconds a node has been idle, and after how many it is drained."""
     observation = context.observation
-    if node.gone:
+    if node.not_responding:
         idle_seconds = (observation.now - context.history.idle_since(node, observation.now)).total_seconds()
         return idle_seconds, observation.binding.policy.ghost_seconds
     return policy_of(observation.binding).keep_alive(node, context)

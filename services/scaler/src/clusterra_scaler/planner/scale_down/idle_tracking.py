@@ -34,7 +34,7 @@ def with_idle_tracking(context: DecisionContext, plan: Plan | None) -> DecisionC
         elif drained_by_us(node) or name in context.state.drains:
             if name in idle_gaps.idle:
                 idle_gaps.release(name)
-        elif node.draining or node.gone:
+        elif node.draining or node.not_responding:
             if name in idle_gaps.idle:
                 idle_gaps.lost(name, moment)
         elif runs_nothing(node):
