@@ -63,7 +63,7 @@ EXPLAINED = {
     "throttled array": ("throttle", "Its array already runs as many tasks at once as its limit allows"),
     "partition that is down": ("partition", "Its partition closed is down"),
     "boots": ("nodes", "which has been booting for|has been ordered but has not started yet"),
-    "more workers than there may be": ("nodes", "the cluster has as many workers as it may have"),
+    "more workers than there may be": ("nodes", "the cluster has reached its limit on workers"),
 }
 """Case -> cause and text of its explanation while the job `fill` runs."""
 

@@ -105,7 +105,7 @@ def test_no_part_of_a_job_is_bought_without_the_others() -> None:
     assert decision.plan is not None
     assert {unmet.demand.job_ids: unmet.reason for unmet in decision.plan.unmet} == {
         ("1", "2"): "no shape has the features 'spot'",
-        ("3",): "the cluster has as many workers as it may have",
+        ("3",): "the cluster has reached its limit on workers or on USD per hour",
     }
 
 
@@ -215,7 +215,9 @@ def test_a_job_of_several_nodes_is_bought_for_whole_or_not_at_all() -> None:
     refused = first_decision(observation(snapshot(pending), max_workers=2))
     assert replicas_by_shape(refused) == {}
     assert refused.plan is not None
-    assert [unmet.reason for unmet in refused.plan.unmet] == ["the cluster has as many workers as it may have"]
+    assert [unmet.reason for unmet in refused.plan.unmet] == [
+        "the cluster has reached its limit on workers or on USD per hour"
+    ]
 
 
 def test_an_exclusive_job_needs_an_empty_node() -> None:

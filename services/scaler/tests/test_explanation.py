@@ -132,7 +132,8 @@ def test_equal_jobs_are_explained_together() -> None:
 
     assert answer.text == (
         "It and 2 more with the same request wait for workers of the shape compute-xs, which have been ordered but "
-        "have not started yet. 1 of 3 get no worker now: the cluster has as many workers as it may have."
+        "have not started yet. 1 of 3 get no worker now: the cluster has reached its limit on workers or on USD per "
+        "hour."
     )
     assert answer.bought[0].workers == 2
     assert answer.expected_start is None
@@ -158,7 +159,10 @@ def test_why_no_worker_is_bought_for_a_job_that_waits_for_nodes() -> None:
     at_the_limit = explained("1", empty_cluster(group(), max_workers=0))
 
     assert too_big.text == "No worker is bought for it now: no shape has 64 CPUs and 2048 MiB on one node."
-    assert at_the_limit.text == "No worker is bought for it now: the cluster has as many workers as it may have."
+    assert (
+        at_the_limit.text
+        == "No worker is bought for it now: the cluster has reached its limit on workers or on USD per hour."
+    )
 
 
 def test_a_job_that_slurm_holds_because_no_node_fits() -> None:

@@ -118,7 +118,9 @@ def test_a_job_of_several_nodes_uses_free_gpus_and_buys_the_rest_or_nothing(poli
     assert bought(policy, gang, report=report, before=fleet, nodes=nodes) == {"l4-small": 2}
     limited = decision_of(policy, (gang,), report, fleet, nodes=nodes, max_workers=2)
     assert plan_of(limited).new == {}
-    assert [each.reason for each in plan_of(limited).unmet] == ["the cluster has as many workers as it may have"]
+    assert [each.reason for each in plan_of(limited).unmet] == [
+        "the cluster has reached its limit on workers or on USD per hour"
+    ]
 
 
 @pytest.mark.parametrize(

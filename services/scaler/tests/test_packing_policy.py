@@ -15,8 +15,8 @@ from clusterra_scaler.planner.observed.observation_history import ObservationHis
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement import packing_policy as packing_policy
 from clusterra_scaler.planner.placement.bookings import STARTS_WITHIN
-from clusterra_scaler.planner.placement.fleet_assignment import BATCHING, CAPPED
-from clusterra_scaler.planner.placement.plan import Place, Plan
+from clusterra_scaler.planner.placement.fleet_assignment import BATCHING
+from clusterra_scaler.planner.placement.plan import AT_QUOTA, Place, Plan
 from fleet_examples import (
     CATALOGUE,
     NOW,
@@ -169,13 +169,13 @@ def test_the_quota_is_kept_and_reported(limits: dict[str, Any], workers: int) ->
     cost = sum(CATALOGUE[shape].usd_per_hour * count for shape, count in bought.items())
 
     assert cost <= limits.get("usd_per_hour", cost) + 1e-9
-    assert [each.reason for each in plan_of(decision).unmet] == [CAPPED] * (3 - workers)
+    assert [each.reason for each in plan_of(decision).unmet] == [AT_QUOTA] * (3 - workers)
 
 
 def test_a_job_of_several_nodes_is_bought_whole_or_not_at_all() -> None:
     decision = first_decision(observe((group("1", cpus=8, nodes=4),), max_workers=3))
     assert replicas_by_shape(decision) == {}
-    assert [each.reason for each in plan_of(decision).unmet] == [CAPPED]
+    assert [each.reason for each in plan_of(decision).unmet] == [AT_QUOTA]
 
 
 def test_jobs_are_batched_before_workers_are_bought() -> None:

@@ -11,7 +11,7 @@ from clusterra_contracts.shapes import Catalogue, Shape
 
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.observed.supply import Kind, Supply, SupplyBin, best_fit_key, empty_bin
-from clusterra_scaler.planner.placement.plan import NAMED_JOBS, Place, Plan, Unmet
+from clusterra_scaler.planner.placement.plan import AT_QUOTA, NAMED_JOBS, Place, Plan, Unmet
 from clusterra_scaler.planner.placement.shape_choice import NoShape, ShapeChooser
 from clusterra_scaler.planner.requests import gres
 from clusterra_scaler.planner.requests.constraints import parse
@@ -130,7 +130,7 @@ def _place(demand: Demand, shapes: list[Shape | NoShape], assignment: _Assignmen
     left = demand.count - placed
     if left:
         reasons = [shape.reason for shape in shapes if isinstance(shape, NoShape)]
-        reason = reasons[0] if reasons else "the cluster has as many workers as it may have"
+        reason = reasons[0] if reasons else AT_QUOTA
         assignment.unmet.append(Unmet(demand, left, reason))
 
 

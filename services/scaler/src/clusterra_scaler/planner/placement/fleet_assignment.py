@@ -19,12 +19,11 @@ from clusterra_scaler.planner.placement.fleet_capacity import FleetCapacity
 from clusterra_scaler.planner.placement.head_reservation import CappedJob
 from clusterra_scaler.planner.placement.job_groups import JobGroups, unbooked_job_ids
 from clusterra_scaler.planner.placement.offers import Offers
-from clusterra_scaler.planner.placement.plan import Place, Unmet
+from clusterra_scaler.planner.placement.plan import AT_QUOTA, Place, Unmet
 from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape
 from clusterra_scaler.planner.requests.demand import Demand
 
 BATCHING = "workers are bought for several jobs together in a moment"
-CAPPED = "the cluster has reached its limit on workers or on USD per hour"
 
 
 @dataclass(slots=True)
@@ -209,7 +208,7 @@ class FleetAssignment:
             (shape,) = FamilyShapes(self.observation.binding.catalogue).choose(
                 [waiting.demand.parts[0].need], catalogue
             )
-            reason = shape.reason if isinstance(shape, NoShape) else CAPPED
+            reason = shape.reason if isinstance(shape, NoShape) else AT_QUOTA
             self.unmet.append(Unmet(waiting.demand, unmet, reason))
 
     def _hold_for_head_job(self, waiting: _Waiting, job_id: JobId) -> None:

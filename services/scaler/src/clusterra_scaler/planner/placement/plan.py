@@ -11,6 +11,8 @@ from clusterra_scaler.planner.requests.demand import Demand
 
 NAMED_JOBS = 100
 """Maximum number of jobs that a decision names."""
+AT_QUOTA = "the cluster has reached its limit on workers or on USD per hour"
+"""The reason of jobs that the quota leaves without workers."""
 
 
 @dataclass(frozen=True, slots=True)
