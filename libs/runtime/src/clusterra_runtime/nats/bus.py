@@ -40,6 +40,7 @@ log = structlog.get_logger(__name__)
 DURABLE_SECONDS = 15.0
 """How long a durable publish is retried: a stream whose leader died has a new leader after about 6 s."""
 ACK_SECONDS = 3.0
+_LONGEST_PAUSE_SECONDS = 1.0
 REASON = "x-dead-letter-reason"
 ORIGIN = "x-dead-letter-subject"
 _LONGEST_REASON = 500
@@ -102,7 +103,13 @@ async def store(client: Client, subject: str, body: bytes, headers: Mapping[str,
     deadline = time.monotonic() + DURABLE_SECONDS
     try:
         async for attempt in stamina.retry_context(
-            on=_TryAgain, attempts=None, timeout=DURABLE_SECONDS, wait_initial=0.1, wait_max=1.0, wait_jitter=0.1
+            on=_TryAgain,
+            attempts=None,
+            # stamina checks its timeout before the pause, and no attempt may begin after the deadline.
+            timeout=DURABLE_SECONDS - _LONGEST_PAUSE_SECONDS,
+            wait_initial=0.1,
+            wait_max=_LONGEST_PAUSE_SECONDS,
+            wait_jitter=0.1,
         ):
             with attempt:
                 return await _store_once(client, subject, body, sent, deadline)
