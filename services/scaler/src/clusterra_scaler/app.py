@@ -1,5 +1,6 @@
 """Wires the parts of the scaler together."""
 
+from argparse import ArgumentParser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -54,6 +55,11 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 
 def main() -> None:
-    """Run the scaler until it receives a stop signal."""
+    """Run the scaler until it receives a stop signal. The command takes no arguments."""
+    ArgumentParser(
+        prog="clusterra-scaler",
+        description="Runs the scaler with the settings in its environment (CLUSTERRA_*).",
+        epilog="To simulate a trace or to replay a decision log, see `clusterra-planner --help`.",
+    ).parse_args()
     collect_seldom()
     run(SERVICE, Settings(), app)
