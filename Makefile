@@ -57,7 +57,7 @@ prepare-kubernetes: $(VENV)/.installed ## Also build the Kubernetes programs, on
 # With PART, only what its tests need is prepared: Kubernetes if conftest.py marks any of them `kubernetes`, Slurm if it
 # marks any of them `slurm`, else nothing.
 test: $(if $(PART),$(VENV)/.installed,prepare-kubernetes) ## Run all tests, or those under PART="PATH ..."; prepares Slurm or Kubernetes for PART only if a test there is marked so (conftest.py)
-	@$(if $(PART),if $(COLLECT) kubernetes $(PART) >/dev/null; then $(BIN)/lab prepare --kubernetes; \
+	@$(if $(PART),echo "==> finding out what the tests of $(PART) need"; if $(COLLECT) kubernetes $(PART) >/dev/null; then $(BIN)/lab prepare --kubernetes; \
 	  elif $(COLLECT) slurm $(PART) >/dev/null; then $(BIN)/lab prepare; fi)
 	@$(PYTEST) $(PART)
 
