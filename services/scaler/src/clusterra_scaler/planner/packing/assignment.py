@@ -167,7 +167,7 @@ class Assignment:
         if only is not None:
             tried: Iterable[EqualBins] = ({only.order: only},)
         else:
-            tried = islice(self._index.best_fit_key(group.cpus), self._trials)
+            tried = islice(self._index.best_fit(group.cpus), self._trials)
         candidates: list[Priced] = []
         for equals in tried:
             bin_ = next(iter(equals.values()))

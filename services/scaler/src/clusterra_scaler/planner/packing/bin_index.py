@@ -41,7 +41,7 @@ class BinIndex:
             if not equals:
                 del by_content[bin_.content_id]
 
-    def best_fit_key(self, cpus: int) -> Iterator[EqualBins]:
+    def best_fit(self, cpus: int) -> Iterator[EqualBins]:
         """Bins with at least `cpus` free CPUs, the tightest fit first."""
         for free in self._cpus[bisect_left(self._cpus, cpus) :]:
             yield from self._by_cpus[free].values()
