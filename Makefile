@@ -88,7 +88,7 @@ endif
 
 # These tests wait even more than the others.
 test-fast: TEST_PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
-test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, with fewer property examples (under 2 minutes)
+test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, with fewer property examples (two to three minutes on 2 cores)
 	@$(PYTEST) --fast
 
 bench-cost: $(VENV)/.installed ## Compare the cost of the scaler's policies on a trace with a lower bound (TRACE=FILE.swf SHAPES=FILE.yaml)

@@ -55,7 +55,7 @@ async def test_only_victims_are_ever_removed(edge: Edge) -> None:
     await edge.applied(await edge.desire(3))
     for replicas in (0, None, 1):
         await edge.applied(await edge.desire(replicas, victims=("compute-xs-aaaaa", "general-xs-aaaaa")))
-    assert len(edge.workers()) == 3
+    await until(lambda: len(edge.workers()) == 3, seconds=30, what="3 processes")
     assert edge.workers().keys() == edge.records().keys()
 
 
@@ -82,7 +82,7 @@ async def test_older_states_are_ignored_even_after_a_restart(edge: Edge) -> None
     await edge.heartbeat(lambda beat: beat.applied is None and len(beat.workers or ()) == 2)
     await edge.applied(await edge.desire(3, fence=8, generation=1))
 
-    assert len(edge.workers()) == 3
+    await until(lambda: len(edge.workers()) == 3, seconds=30, what="3 processes")
 
 
 async def test_invalid_messages_become_dead_letters_and_change_nothing(edge: Edge) -> None:
@@ -108,7 +108,7 @@ async def test_invalid_messages_become_dead_letters_and_change_nothing(edge: Edg
         return set(garbage) <= set(await edge.dead_letters())
 
     await until(all_stored, seconds=30, what="all invalid messages in the dead letters", process=edge.agent)
-    assert len(edge.workers()) == 2
+    await until(lambda: len(edge.workers()) == 2, seconds=30, what="2 processes")
     await edge.applied(await edge.desire(3))
 
 
