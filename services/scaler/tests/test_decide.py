@@ -1,6 +1,8 @@
 """What is bought: demand on supply, the quota, and the changes that a decision reports."""
 
+import pytest
 from clusterra_contracts.queue import PendingJobs
+from clusterra_scaler.planner import decide as decide_module
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
@@ -342,3 +344,15 @@ def test_one_decision_is_stable_and_keeps_the_quota(pending: list[PendingJobs], 
 
     assert not again.changes
     assert again.state.generation == decision.state.generation
+
+
+def test_an_error_names_the_step_of_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_working: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(decide_module, "STEPS", (("place pending jobs", fail),))
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        first_decision(observation(snapshot()))
+
+    assert raised.value.__notes__ == ["in the step of the decision: place pending jobs"]
