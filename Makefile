@@ -4,7 +4,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin
-MEMBERS := $(wildcard libs/* services/*) planner-tools lab
+MEMBERS := $(wildcard libs/* services/*) admin planner-tools lab
 # More processes than cores, because tests mostly wait for servers. The tests of one file share a process and its servers.
 TEST_PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST = $(BIN)/pytest -q $(if $(filter %.py,$(PART)),,-n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0)

@@ -1,0 +1,1 @@
+"""`clusterra-admin`: the command of an installation's operators."""
