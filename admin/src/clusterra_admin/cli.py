@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-command = typer.Typer(no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
+from clusterra_admin import topology
+
+# This module only adds the commands, and no command's module imports anything slow outside its functions: `--help` must
+# answer at once.
+command = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog="Settings come from the environment, as those of the services do: CLUSTERRA_NATS_URL, AWS_REGION and so on."
+    " Exit codes: 0 done, or as declared; 1 failed; 2 something differs or would change, or the command line is wrong.",
+)
+command.add_typer(topology.command, name="topology")
 
 
 def _print_version(given: bool) -> None:

@@ -1,15 +1,13 @@
 """The topology: created, corrected and checked against a real server."""
 
-import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import ClusterRef
-from clusterra_lab.machine.process import start, until
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import topology
 from clusterra_runtime.nats.client import Client
@@ -70,31 +68,6 @@ async def test_an_entry_of_the_leases_bucket_can_have_a_time_to_live(client: Cli
         return (answer.headers or {}).get("Status") == "404"
 
     await until(expired, seconds=30, what="the end of its time")
-
-
-async def test_the_command_waits_for_the_server_and_reports_its_changes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with nats_server(tmp_path / "nats") as server:
-        await server.kill()
-        argv = [sys.executable, "-m", "clusterra_runtime.nats.topology", "apply", "--nats-url", server.url]
-        early = await start("early", argv, log=tmp_path / "early.log")
-        await until(lambda: "nats_error" in early.log.read_text(), seconds=30, what="the first try", process=early)
-        await server.restart()
-
-        assert await early.wait() == 0
-        assert "+ stream JOB\n" in early.log.read_text()
-
-        check = ["check", "--nats-url", server.url]
-
-        assert await asyncio.to_thread(topology.main, check) == 0
-        assert capsys.readouterr().out.endswith("as declared\n")
-
-        async with connected(ServiceSettings(nats_url=server.url)) as client:
-            await request(client, "STREAM.UPDATE.DLQ", description="ours now")
-
-        assert await asyncio.to_thread(topology.main, check) == 1
-        assert "~ stream DLQ\n    description: ours now ->" in capsys.readouterr().out
 
 
 async def request(client: Client, subject: str, **change: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Streams, consumers and buckets as data. Services never create them.
 
-`python -m clusterra_runtime.nats.topology apply` creates and updates them on a server.
+`clusterra-admin topology apply` creates and updates them on a server.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,10 @@
-"""`python -m clusterra_runtime.nats.topology apply|check`: makes a server match the declared topology.
+"""Makes a server match the declared topology; `clusterra-admin topology apply|check` is its command.
 
 `clusterra_contracts.bus.topology` declares the streams, consumers and buckets. A second `apply` changes nothing.
 Objects and settings of the server that are not declared stay; nothing is ever deleted.
 """
 
-import argparse
-import asyncio
 import json
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +14,6 @@ import stamina
 import structlog
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS, Bucket, Consumer, Stream
 
-from clusterra_runtime import logs
 from clusterra_runtime.nats.bus import close, connect
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings
@@ -191,7 +187,8 @@ async def _request(client: Client, subject: str, body: bytes = b"") -> dict[str,
     )
 
 
-async def _run(settings: ServiceSettings, *, replicas: int, change: bool) -> list[Change]:
+async def apply_when_ready(settings: ServiceSettings, *, replicas: int = 1, change: bool = True) -> list[Change]:
+    """Connect, wait without limit for NATS and JetStream, and then `apply`. Raises TopologyConflict."""
     client = await connect(settings, "topology")
     try:
         async for attempt in stamina.retry_context(
@@ -211,32 +208,5 @@ def _is_not_ready(error: Exception) -> bool:
     return True
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command: prints the differences. Returns 1 if `check` finds any, 2 if the server rejects a change."""
-    parser = argparse.ArgumentParser(prog="python -m clusterra_runtime.nats.topology", description=__doc__)
-    parser.add_argument("action", choices=("apply", "check"))
-    parser.add_argument("--replicas", type=int, default=1, help="replicas of each stream: 3 in production")
-    parser.add_argument("--nats-url", help="default: the environment variable CLUSTERRA_NATS_URL")
-    parser.add_argument("--nats-user", help="default: CLUSTERRA_NATS_USER")
-    parser.add_argument("--nats-password-file", help="default: CLUSTERRA_NATS_PASSWORD_FILE")
-    parser.add_argument("--nats-credentials-file", help="default: CLUSTERRA_NATS_CREDENTIALS_FILE")
-    given = vars(parser.parse_args(arguments))
-    action, replicas = given.pop("action"), given.pop("replicas")
-    settings = ServiceSettings(**{name: value for name, value in given.items() if value is not None})
-    try:
-        changes = asyncio.run(_run(settings, replicas=replicas, change=action == "apply"))
-    except TopologyConflict as error:
-        sys.stdout.write(f"{error}\n")
-        return 2
-    sys.stdout.writelines(f"{change}\n" for change in changes)
-    sys.stdout.write("changed\n" if changes and action == "apply" else "differs\n" if changes else "as declared\n")
-    return 1 if changes and action == "check" else 0
-
-
 def _nanoseconds(seconds: float) -> int:
     return int(seconds * 1_000_000_000)
-
-
-if __name__ == "__main__":
-    logs.configure("topology", "WARNING")
-    sys.exit(main())

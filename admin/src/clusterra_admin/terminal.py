@@ -1,0 +1,54 @@
+"""What all commands share on a terminal: exit codes, errors, JSON, and logs that stay out of the output."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+FAILED = 1
+"""The exit code of a command that could not do its work."""
+DIFFERS = 2
+"""The exit code of a command that only looks, when what it finds is not as declared."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds until the command gives up.")]
+
+
+def fail(problem: object, hint: str = "") -> NoReturn:
+    """Print what went wrong and what to do about it, and end with exit code 1."""
+    typer.echo(f"error: {problem}" + (f"\n  {hint}" if hint else ""), err=True)
+    raise typer.Exit(FAILED)
+
+
+@contextmanager
+def failing_on(*errors: type[Exception]) -> Iterator[None]:
+    """End the command with exit code 1 when one of these errors is raised; its `hint` is printed where it has one."""
+    try:
+        yield
+    except errors as error:
+        fail(error, getattr(error, "hint", ""))
+
+
+def print_json(content: Any) -> None:
+    """Print a document on standard output."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, default=str))
+
+
+def log_to_stderr() -> None:
+    """Send warnings of the libraries to standard error, so that standard output holds only the command's result."""
+    # Imported here, because `--help` needs no logs.
+    import logging
+
+    import structlog
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+    )
