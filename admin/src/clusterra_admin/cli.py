@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clusterra_admin import topology
+from clusterra_admin import topology, versions
 
 # This module only adds the commands, and no command's module imports anything slow outside its functions: `--help` must
 # answer at once.
@@ -16,6 +16,7 @@ command = typer.Typer(
     " Exit codes: 0 done, or as declared; 1 failed; 2 something differs or would change, or the command line is wrong.",
 )
 command.add_typer(topology.command, name="topology")
+command.command()(versions.versions)
 
 
 def _print_version(given: bool) -> None:

@@ -15,6 +15,7 @@ from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_contracts.versions import Announcement, Contracts
 
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 5, 0, tzinfo=UTC)
@@ -139,10 +140,11 @@ EXAMPLES: dict[str, Wire] = {
             ),
         ),
     ),
-    "heartbeat.v3": Heartbeat(
+    "heartbeat.v4": Heartbeat(
         generation=1772366400251,
         sent_at=MOMENT,
         agent_version="0.1.0",
+        contracts=Contracts(generation=2, oldest=1),
         substrate="kubernetes",
         applied=Applied(generation=7, fence=3, applied_at=MOMENT),
         workers=(
@@ -163,6 +165,14 @@ EXAMPLES: dict[str, Wire] = {
         operator=OPERATOR,
         catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}), GPU_SHAPE)),
         policy=ScalingPolicy(usd_per_hour=12.5, most={"general-small": 4}, warm={"general-small": 1}),
+    ),
+    "service.announcement.v1": Announcement(
+        service="gateway",
+        instance="gateway-7f9c-1",
+        software="0.1.0+g3d9ceee",
+        contracts=Contracts(generation=2, oldest=1),
+        working=True,
+        joined=41,
     ),
     "slurm.submit.v1": slurm_rpc.Submit(
         user=ADA,

@@ -114,13 +114,13 @@ def test_events_are_cloudevents() -> None:
 
 
 def test_headers_describe_the_message() -> None:
-    heartbeat = EXAMPLES["heartbeat.v3"]
+    heartbeat = EXAMPLES["heartbeat.v4"]
 
     assert isinstance(heartbeat, Heartbeat)
 
     body, headers = encode(heartbeat, message_id="hb-1")
 
-    assert headers[SCHEMA] == "heartbeat.v3"
+    assert headers[SCHEMA] == "heartbeat.v4"
     assert headers[MESSAGE_ID] == "hb-1"
     assert CONTENT_ENCODING not in headers
     assert decode(Heartbeat, body, headers) == heartbeat

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
+from clusterra_contracts.versions import Contracts
 
 WorkerPhase = Literal["booting", "running", "terminating", "failed"]
 """`booting`: started, slurmd not known to serve yet; `running`: slurmd serves; `failed`: the worker ended by itself."""
@@ -90,12 +91,14 @@ class Heartbeat(Wire):
     A list that is None could not be read, or the substrate has no such objects; an empty list means none.
     """
 
-    schema_name: ClassVar[str] = "heartbeat.v3"
+    schema_name: ClassVar[str] = "heartbeat.v4"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every heartbeat of a cluster, also over restarts (milliseconds of the epoch)."""
     sent_at: Moment
     agent_version: str
+    contracts: Contracts | None = None
+    """The generations of the contracts that the agent can work with; None from agents before this field."""
     substrate: Literal["process", "kubernetes"]
     applied: Applied | None = None
     workers: tuple[Worker, ...] | None

@@ -33,7 +33,7 @@ class _Server(ThreadingHTTPServer):
 class HealthServer:
     """Answers probes and scrapes for one event loop.
 
-    `failing` returns the names of the readiness conditions that are not met; it runs on the event loop.
+    `failing` returns the readiness conditions that are not met; it runs on the event loop.
     """
 
     def __init__(self, settings: ServiceSettings, failing: Callable[[], list[str]]) -> None:

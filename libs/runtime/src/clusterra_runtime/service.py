@@ -26,13 +26,16 @@ class Service:
         self.log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
         self.health = ""
         """`host:port` of `/livez`, `/readyz` and `/metrics`; empty until they are served."""
-        self._checks: dict[str, Callable[[], bool]] = {}
+        self._checks: dict[str, Callable[[], bool | str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._failed = False
 
-    def ready_when(self, name: str, check: Callable[[], bool]) -> None:
-        """Make `check` a condition of readiness. It runs on the event loop at every probe, so it must not block."""
+    def ready_when(self, name: str, check: Callable[[], bool | str]) -> None:
+        """Make `check` a condition of readiness: True, or else False or a text that says what is wrong and what to do.
+
+        It runs on the event loop at every probe, so it must not block.
+        """
         self._checks[name] = check
 
     def background(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -62,7 +65,7 @@ class Service:
         return task
 
     def failing(self) -> list[str]:
-        """The names of the readiness conditions that are not met."""
+        """The readiness conditions that are not met: their names, and what is wrong where that is known."""
         return [failure for name, check in self._checks.items() if (failure := _failure(name, check))]
 
     async def live(self, app: App) -> int:
@@ -120,11 +123,14 @@ class Service:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _failure(name: str, check: Callable[[], bool]) -> str | None:
+def _failure(name: str, check: Callable[[], bool | str]) -> str | None:
     try:
-        return None if check() else name
+        found = check()
     except Exception as error:
         return f"{name} ({type(error).__name__})"
+    if isinstance(found, str):
+        return f"{name}: {found}"
+    return None if found else name
 
 
 def run(name: str, settings: ServiceSettings, app: App) -> None:

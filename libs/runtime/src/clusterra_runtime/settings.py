@@ -43,6 +43,8 @@ class ServiceSettings(BaseSettings):
 
     instance: str = Field(default_factory=_instance)
     """The unique name of this replica."""
+    software_version: Annotated[str, Field(max_length=128)] = ""
+    """The version that this process announces to others; empty: that of its Python package. Images set it."""
 
     @model_validator(mode="after")
     def _one_way_to_log_in(self) -> Self:

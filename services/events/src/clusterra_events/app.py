@@ -9,6 +9,7 @@ from clusterra_contracts.events import Event
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker, durable
+from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.store import Table
@@ -39,17 +40,18 @@ async def app(service: Service) -> AsyncIterator[None]:
         client = await bus.connect(settings, NAME)
         try:
             service.ready_when("nats", lambda: client.is_connected)
-            await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
-            consuming = broker(settings, NAME, client=client)
-            archiving = durable(consuming, CONSUMER, Event, archive.keep, batch_size=settings.archive_batch_size)
-            service.ready_when("archive", lambda: archiving.working)
-            await consuming.start()
-            await archiving.start()
-            try:
-                yield
-            finally:
-                await archiving.stop()
-                await consuming.stop()
+            async with announced(service, client):
+                await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
+                consuming = broker(settings, NAME, client=client)
+                archiving = durable(consuming, CONSUMER, Event, archive.keep, batch_size=settings.archive_batch_size)
+                service.ready_when("archive", lambda: archiving.working)
+                await consuming.start()
+                await archiving.start()
+                try:
+                    yield
+                finally:
+                    await archiving.stop()
+                    await consuming.stop()
         finally:
             await bus.close(client)
 

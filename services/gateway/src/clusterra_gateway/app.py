@@ -6,6 +6,7 @@ from functools import partial
 
 import aiohttp
 from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
@@ -44,6 +45,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
     async with (
         aiohttp.ClientSession() as http,
         connected(settings, NAME) as client,
+        announced(service, client),
         followed_registry(client) as registry,
         Outbox(store, partial(bus.store, client)) as outbox,
     ):

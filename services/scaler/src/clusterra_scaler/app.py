@@ -10,6 +10,7 @@ from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
@@ -34,11 +35,12 @@ async def app(service: Service) -> AsyncIterator[None]:
             client = await bus.connect(settings, SERVICE)
             service.ready_when("connected to NATS", lambda: client.is_connected)
             try:
-                await registry.start(client)
                 async with (
+                    announced(service, client),
                     broker(settings, SERVICE, client=client) as consuming,
                     Outbox(store, lambda subject, body, headers: bus.store(client, subject, body, headers)) as outbox,
                 ):
+                    await registry.start(client)
                     await consuming.start()
                     fleets = Fleets(store, outbox)
                     partitions = Partitions(client, consuming, registry, fleets, settings.instance, decisions)

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from clusterra_scaler.control_loop import ControlLoop, FencedLease
 from clusterra_scaler.decision_log import DecisionLog
+from clusterra_scaler.edge_versions import EdgeVersions
 from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
 
 log = structlog.get_logger(__name__)
@@ -52,6 +53,7 @@ class Partitions:
         self._leases = Leases(client.jetstream(), SERVICE, JOB_PARTITIONS, self._work_on, instance=instance)
         self._control_loops: dict[ClusterRef, ControlLoop] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
+        self._edge_versions = EdgeVersions()
 
     @property
     def receiving(self) -> bool:
@@ -64,6 +66,7 @@ class Partitions:
 
     async def on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
         """Pass a heartbeat to the control loop of its cluster, if that runs here."""
+        self._edge_versions.on_heartbeat(subject, heartbeat)
         if control_loop := self._control_loops.get(subject.ref):
             control_loop.on_heartbeat(heartbeat)
 

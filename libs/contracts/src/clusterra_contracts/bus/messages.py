@@ -15,13 +15,14 @@ from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.versions import Announcement
 
 Service = Literal["gateway", "proxy", "scaler", "edge-agent", "events", "*"]
 
 
 @dataclass(frozen=True)
 class Publication:
-    """A message to all subscribers. `address` contains `{tenant}` and `{cluster}`."""
+    """A message to all subscribers. `address` contains `{tenant}` and `{cluster}`, or the sender."""
 
     address: str
     message: type[Wire]
@@ -46,6 +47,7 @@ PUBLICATIONS: tuple[Publication, ...] = (
     Publication("heartbeat.{tenant}.{cluster}", Heartbeat, "edge-agent", ("scaler", "gateway")),
     Publication("event.{tenant}.{cluster}.{kind}", Event, "*", ("events", "gateway")),
     Publication("$KV.registry.{tenant}.{cluster}", ClusterBinding, "gateway", ("proxy", "scaler")),
+    Publication("$KV.versions.{service}.{instance}", Announcement, "*", ("*",)),
 )
 
 

@@ -120,5 +120,6 @@ CONSUMERS: tuple[Consumer, ...] = (
 
 REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway")
 LEASES = Bucket("leases", "Who works on which partition; entries live as long as they are renewed")
+VERSIONS = Bucket("versions", "The versions of the running services; entries live as long as they are renewed")
 
-BUCKETS: tuple[Bucket, ...] = (REGISTRY, LEASES)
+BUCKETS: tuple[Bucket, ...] = (REGISTRY, LEASES, VERSIONS)

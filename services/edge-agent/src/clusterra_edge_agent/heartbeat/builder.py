@@ -6,6 +6,7 @@ from datetime import datetime
 import structlog
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
 from clusterra_contracts.identity import WorkerName, now
+from clusterra_contracts.versions import CONTRACTS
 from clusterra_runtime.clock import generation
 
 from clusterra_edge_agent.heartbeat.edge_status import EdgeStatus
@@ -39,6 +40,7 @@ class HeartbeatBuilder:
             generation=self._generation,
             sent_at=now(),
             agent_version=self._version,
+            contracts=CONTRACTS,
             substrate=self._substrate.kind,
             applied=self._applied(),
             workers=_with_interruptions(await self._workers(), edge_status.interruptions),
