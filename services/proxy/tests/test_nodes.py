@@ -190,6 +190,20 @@ async def test_diagnosis_of_a_reachable_slurm(proxy: ProxyWorld) -> None:
     assert diagnosis.api_version == "v0.0.44"
     assert diagnosis.slurm_version.startswith("26.")
     assert diagnosis.last_listed_at is not None
+    assert diagnosis.partition_found
+    assert diagnosis.operator_privileged
+    assert diagnosis.problem == ""
+
+
+async def test_diagnosis_names_missing_rights_of_the_operator(proxy: ProxyWorld, slurm: SlurmWorld) -> None:
+    await slurm.give_operator_level("None")
+    try:
+        diagnosis = await proxy.call("diag", Diagnose(), Diagnosis)
+    finally:
+        await slurm.give_operator_level("Administrator")
+
+    assert diagnosis.reachable
+    assert not diagnosis.operator_privileged
 
 
 async def test_missing_rights_are_named_in_the_hint(proxy: ProxyWorld, slurm: SlurmWorld) -> None:

@@ -272,10 +272,16 @@ class Diagnose(Wire):
 class Diagnosis(Wire):
     """The health of the cluster's Slurm, as the proxy knows it."""
 
-    schema_name: ClassVar[str] = "slurm.diagnosis.v1"
+    schema_name: ClassVar[str] = "slurm.diagnosis.v2"
 
     reachable: bool
     api_version: str = ""
     slurm_version: str = ""
     jobs: int = 0
     last_listed_at: Moment | None = None
+    partition_found: bool | None = None
+    """Whether Slurm has the partition of the binding; None: not known."""
+    operator_privileged: bool | None = None
+    """Whether slurmdbd gives the operator the rights to drain and delete nodes; None: slurmdbd was not read."""
+    problem: str = ""
+    """Why Slurm is not reachable, or what of it could not be read."""

@@ -113,6 +113,18 @@ class FutureNodes(Answer):
     nodes: NullableList[FutureNode] = ()
 
 
+class Partition(Record):
+    """A partition of a cluster."""
+
+    name: str
+
+
+class Partitions(Answer):
+    """Answer to `GET partitions/`."""
+
+    partitions: NullableList[Partition] = ()
+
+
 class SubmitAnswer(Answer):
     """Answer to `POST job/submit`."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterra_contracts.identity import JobId, Moment, now
 
-from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Pings, States, SubmitAnswer
+from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Partitions, Pings, States, SubmitAnswer
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, error_from_number
 from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
@@ -120,6 +120,12 @@ class Slurmctld:
         if not answer.nodes:
             raise NotFound(f"node {name} does not exist")
         return answer.nodes[0]
+
+    async def partitions(self, token: str) -> frozenset[str]:
+        """Return the names of all partitions."""
+        version = await self.version(token)
+        answer = await self._rest.read(version.slurm("partitions/"), token, Partitions, entity="partition")
+        return frozenset(partition.name for partition in answer.partitions)
 
     async def submit(self, token: str, script: str, job: Mapping[str, Any]) -> SubmitAnswer:
         """Submit a batch script with a `job_desc_msg`. Raises Rejected, also when the job names a missing object."""
