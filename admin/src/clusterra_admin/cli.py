@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from clusterra_admin import topology, versions
+from clusterra_admin.doctor.command import doctor
 
 # This module only adds the commands, and no command's module imports anything slow outside its functions: `--help` must
 # answer at once.
@@ -17,6 +18,7 @@ command = typer.Typer(
 )
 command.add_typer(topology.command, name="topology")
 command.command()(versions.versions)
+command.command()(doctor)
 
 
 def _print_version(given: bool) -> None:

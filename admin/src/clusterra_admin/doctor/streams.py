@@ -1,0 +1,145 @@
+"""Checks streams, consumers and buckets: declared as they are, replicated, read in time, without dead letters."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import nats.errors
+from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, DLQ, STREAMS, Consumer
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats import topology
+from clusterra_runtime.nats.bus import REASON
+from nats.aio.msg import Msg
+
+from clusterra_admin.doctor.clocks import clock_finding
+from clusterra_admin.doctor.connection import REQUEST_SECONDS, ApiFailed, DoctorClient
+from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warning
+
+LAG_MESSAGES = 1000
+"""More unread messages than this are a warning."""
+_NOT_FOUND = 404
+_FRACTION = re.compile(r"\.(\d{1,6})\d*")
+
+
+async def check_topology(client: DoctorClient) -> list[Finding]:
+    """Compare the server with the declared topology. A stream's replicas are compared with those of the others."""
+    replicas = max([await _replicas(client, stream.name) for stream in STREAMS])
+    try:
+        changes = await topology.apply(client, replicas=replicas, change=False)
+    except (topology.TopologyConflict, topology.NotReady) as error:
+        return [failure("nats.topology", str(error), "check that all NATS servers run and see each other")]
+    advice = f"run `clusterra-admin topology apply --replicas {replicas}`"
+    if not changes:
+        total = len(STREAMS) + len(BUCKETS) + len(CONSUMERS)
+        return [ok("nats.topology", f"{total} streams, buckets and consumers as declared, {replicas} replicas")]
+    return [
+        failure("nats.topology", "it does not exist", advice, about=change.what)
+        if change.created
+        else failure("nats.topology", _differences(change), advice, about=change.what)
+        for change in changes
+    ]
+
+
+def _differences(change: topology.Change) -> str:
+    return "; ".join(f"{name} is {found}, declared {declared}" for name, (found, declared) in change.fields.items())
+
+
+async def _replicas(client: DoctorClient, stream: str) -> int:
+    try:
+        return int((await client.api(f"STREAM.INFO.{stream}"))["config"].get("num_replicas", 1))
+    except ApiFailed as error:
+        if error.code == _NOT_FOUND:
+            return 1
+        raise
+
+
+async def check_stream(client: DoctorClient, name: str) -> list[Finding]:
+    """The replicas of a stream, and its size compared with its own limit."""
+    try:
+        info = await client.api(f"STREAM.INFO.{name}")
+    except ApiFailed as error:
+        if error.code == _NOT_FOUND:
+            return [skipped("nats.stream", "it does not exist: see nats.topology", about=name)]
+        return [failure("nats.stream", str(error), "check that its servers run", about=name)]
+    state, config = info["state"], info["config"]
+    seen = f"{state['messages']} messages, {state['bytes'] / 2**20:.1f} MiB"
+    if behind := _replicas_behind(info):
+        advice = "check these NATS servers; a replica that was away catches up by itself"
+        return [warning("nats.stream", f"{seen}; not current: {', '.join(behind)}", advice, about=name)]
+    if 0 < config.get("max_bytes", -1) <= state["bytes"] / 0.9:
+        return [warning("nats.stream", f"{seen}, near its limit", "raise its max_bytes", about=name)]
+    return [ok("nats.stream", seen, about=name)]
+
+
+def _replicas_behind(info: Mapping[str, Any]) -> list[str]:
+    cluster = info.get("cluster") or {}
+    others = cluster.get("replicas") or []
+    behind = [str(peer.get("name")) for peer in others if peer.get("offline") or not peer.get("current", True)]
+    return behind if cluster.get("leader", "one server") else [*behind, "no leader"]
+
+
+async def check_consumer(client: DoctorClient, consumer: Consumer) -> list[Finding]:
+    """How far the reader of a stream is behind."""
+    about = f"{consumer.stream}/{consumer.name}"
+    try:
+        info = await client.api(f"CONSUMER.INFO.{consumer.stream}.{consumer.name}")
+    except ApiFailed as error:
+        if error.code == _NOT_FOUND:
+            return [skipped("nats.lag", "it does not exist: see nats.topology", about=about)]
+        return [failure("nats.lag", str(error), "check that its servers run", about=about)]
+    unread, unacknowledged = int(info["num_pending"]), int(info["num_ack_pending"])
+    seen = f"{unread} messages unread, {unacknowledged} not acknowledged"
+    if unread > LAG_MESSAGES:
+        advice = "look into the log of its reader; more replicas read faster"
+        return [warning("nats.lag", seen, advice, about=about)]
+    return [ok("nats.lag", seen, about=about)]
+
+
+async def check_dead_letters(client: DoctorClient) -> list[Finding]:
+    """Messages that no service could handle."""
+    check = "nats.dead-letters"
+    try:
+        state = (await client.api(f"STREAM.INFO.{DLQ.name}"))["state"]
+    except ApiFailed as error:
+        return [skipped(check, str(error))]
+    if not state["messages"]:
+        return [ok(check, "none")]
+    last = await _message(client, DLQ.name, state["last_seq"])
+    headers = (last.headers or {}) if last else {}
+    subject, reason = headers.get("Nats-Subject", "unknown"), headers.get(REASON, "unknown")
+    seen = f"{state['messages']}; the last of {state['last_ts'][:19]}Z on {subject}: {reason}"
+    advice = "correct what sends them, then `nats stream purge DLQ`; they are kept for 14 days"
+    return [warning(check, seen, advice)]
+
+
+async def _message(client: DoctorClient, stream: str, sequence: int) -> Msg | None:
+    try:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            return await client.request(
+                f"$JS.API.DIRECT.GET.{stream}", f'{{"seq":{sequence}}}'.encode(), timeout=REQUEST_SECONDS
+            )
+    except (nats.errors.Error, TimeoutError):
+        return None
+
+
+async def check_server_clock(client: DoctorClient) -> list[Finding]:
+    """Compare our clock with the server's, which JetStream reports with the information about a stream."""
+    for stream in STREAMS:
+        before = now()
+        try:
+            shown = (await client.api(f"STREAM.INFO.{stream.name}")).get("ts")
+        except ApiFailed:
+            continue
+        after = now()
+        if shown is None:
+            break
+        middle = before + (after - before) / 2
+        return [clock_finding("NATS", (moment(shown) - middle).total_seconds())]
+    return [skipped("clocks.skew", "the server does not tell its time", about="NATS")]
+
+
+def moment(text: str) -> datetime:
+    """Read a time as NATS writes it, with nanoseconds."""
+    return datetime.fromisoformat(_FRACTION.sub(lambda found: f".{found[1]}", text))
