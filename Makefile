@@ -15,7 +15,7 @@ SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos record-jobs lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes
+.PHONY: help demo up down status test test-fast test-histories test-chaos record-jobs lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes images
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -120,6 +120,13 @@ docs: $(VENV)/.installed ## Regenerate the generated documents
 lock: $(VENV)/.installed ## Resolve the dependencies and write the lock
 	@$(BIN)/uv lock --quiet --upgrade
 	@$(BIN)/uv export --quiet --all-packages --all-groups --no-emit-workspace --no-header -o requirements.lock
+
+# The version of a build: the newest tag, with the commit if there are commits after it, and `-dirty` after an edit.
+IMAGES_VERSION ?= $(shell git describe --tags --always --dirty)
+
+images: ## Build all images with the version from git as their tag (IMAGES_VERSION=X, IMAGES="gateway slurmd")
+	@VERSION=$(IMAGES_VERSION) REVISION=$$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+	  docker buildx bake --file docker-bake.hcl $(IMAGES)
 
 clean: ## Remove the virtual environment; the cache stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

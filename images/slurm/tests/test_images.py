@@ -160,7 +160,8 @@ async def test_a_container_with_less_memory_than_its_shape_does_not_register(sit
     environment = worker("little", site, memory_mib=65)
     done = await docker("run", "--rm", "--memory=64m", *WORKER, *environment, image("slurmd"))
     assert done.returncode == 78
-    assert '"memory_mib": 64}' in done.stdout
+    assert '"actual": {"cpus": ' in done.stdout
+    assert '"memory_mib": 64,' in done.stdout
     assert await site.node("little") == ("", "")
 
 
