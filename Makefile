@@ -105,7 +105,7 @@ bench-planner: $(VENV)/.installed ## Measure the planner's speed, and compare it
 lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@found=$$($(BIN)/lint-imports --config import-linter.toml --no-cache --no-logo 2>&1) || { echo "$$found"; exit 1; }
-	@for package in $(MEMBERS) images tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
+	@for package in $(MEMBERS) images k8s tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/mypy --no-error-summary tools

@@ -1,0 +1,152 @@
+"""The manifests of k8s/central on a real API server: accepted strictly, admitted, and with no rights too many."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from central_manifests import (
+    CENTRAL,
+    NAMESPACE,
+    SERVICES,
+    Manifest,
+    apply,
+    build,
+    is_core,
+    kubectl_path,
+    named,
+    pod_of,
+    pod_spec,
+)
+from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
+from kube_account import VERBS, account
+from kube_plane import plane_or_skip
+
+OVERLAYS = ("dev", "prod")
+FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "admin")
+ACCOUNTS = ("nats", "topology", "tables", *SERVICES, "admin")
+
+
+@pytest.fixture(scope="module")
+async def kubectl() -> Path:
+    return await kubectl_path()
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    async with plane_or_skip(tmp_path_factory) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+async def central(plane: ControlPlane, kubectl: Path) -> ControlPlane:
+    """A control plane with the dev overlay applied."""
+    await apply(plane, build(kubectl, CENTRAL / "base" / "namespace"))
+    await apply(plane, build(kubectl, CENTRAL / "overlays" / "dev"))
+    return plane
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+async def test_the_api_server_accepts_every_object_strictly(central: ControlPlane, kubectl: Path, name: str) -> None:
+    wanted = [manifest for manifest in build(kubectl, CENTRAL / "overlays" / name) if is_core(manifest)]
+    # A Job cannot be changed, so it is tried under another name.
+    for manifest in wanted:
+        if manifest["kind"] == "Job":
+            manifest["metadata"]["name"] += "-again"
+        if manifest["kind"] == "StatefulSet":
+            manifest["metadata"]["name"] += "-again"
+
+    accepted = await apply(central, wanted, "--dry-run=server", "--force-conflicts", "--warnings-as-errors")
+
+    assert len(accepted.splitlines()) == len(wanted)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_each_folder_can_be_applied_alone(central: ControlPlane, kubectl: Path, name: str) -> None:
+    wanted = build(kubectl, CENTRAL / "base" / name)
+    alone = [manifest for manifest in wanted if manifest["kind"] not in ("Job", "StatefulSet")]
+
+    await apply(central, alone, "--dry-run=server", "--force-conflicts")
+
+    objects = {(each["kind"], each["metadata"]["name"].rpartition("-")[0]) for each in wanted}
+    for manifest in wanted:
+        for source in (pod_spec(manifest) or {"containers": []})["containers"]:
+            for reference in source.get("envFrom", []):
+                assert ("ConfigMap", reference["configMapRef"]["name"].rpartition("-")[0]) in objects
+
+
+async def test_a_misspelt_field_is_an_error(central: ControlPlane, kubectl: Path) -> None:
+    gateway = named(build(kubectl, CENTRAL / "overlays" / "dev"), "Deployment", "gateway")
+    gateway["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+
+    with pytest.raises(KubectlFailed, match="field not declared in schema"):
+        await apply(central, [gateway], "--dry-run=server", "--force-conflicts")
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+async def test_admission_lets_every_pod_in(central: ControlPlane, kubectl: Path, name: str) -> None:
+    """Pod Security, the quota, the limits and the priority classes admit the pod of each workload without a warning."""
+    built = build(kubectl, CENTRAL / "overlays" / name)
+    workloads = [each for each in built if pod_spec(each) is not None]
+    pods = [pod_of(each) for each in workloads]
+
+    accepted = await apply(central, pods, "--dry-run=server", "--warnings-as-errors")
+
+    assert accepted.count("pod/") == len(pods) == len(ACCOUNTS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hostNetwork": True},
+        {"securityContext": {"runAsUser": 0}},
+        {"hostPID": True},
+    ],
+    ids=["host network", "root", "host processes"],
+)
+async def test_pod_security_keeps_other_pods_out(central: ControlPlane, kubectl: Path, change: Manifest) -> None:
+    deployment = named(build(kubectl, CENTRAL / "overlays" / "dev"), "Deployment", "gateway")
+    pod = pod_of(deployment)
+    pod["spec"] |= change
+
+    with pytest.raises(KubectlFailed, match=r"violates PodSecurity .restricted"):
+        await apply(central, [pod], "--dry-run=server")
+
+
+@pytest.mark.parametrize("name", ACCOUNTS)
+async def test_an_account_may_do_nothing_that_everybody_may_not(central: ControlPlane, name: str) -> None:
+    await central.kubectl("create", "namespace", f"elsewhere-{name}")
+    await central.kubectl("create", "serviceaccount", "nobody", f"--namespace=elsewhere-{name}")
+    own = await central.service_account(NAMESPACE, name)
+    nobodys = await central.service_account(f"elsewhere-{name}", "nobody")
+    async with account(own) as service, account(nobodys) as nobody:
+        for namespace in (NAMESPACE, "kube-system"):
+            assert await service.rules(namespace) == await nobody.rules(namespace)
+
+
+@pytest.mark.parametrize("name", ACCOUNTS)
+async def test_real_requests_of_an_account_are_forbidden(central: ControlPlane, name: str) -> None:
+    own = f"--kubeconfig={await central.service_account(NAMESPACE, name)}"
+    for request in (
+        ("get", "secrets"),
+        ("get", "pods"),
+        ("get", "configmaps"),
+        ("delete", "deployment", "gateway"),
+        ("create", "serviceaccount", "another"),
+    ):
+        with pytest.raises(KubectlFailed, match=r"[Ff]orbidden"):
+            await central.kubectl(own, f"--namespace={NAMESPACE}", *request)
+
+
+async def test_the_gateways_account_may_do_nothing_anywhere(central: ControlPlane) -> None:
+    """Every verb on every resource is asked for, also where no rule is listed."""
+    async with account(await central.service_account(NAMESPACE, "gateway")) as service:
+        everything = [(verb, group, resource) for group, resource in await service.resources() for verb in VERBS]
+        assert ("get", "", "secrets") in everything
+
+        allowed = await service.may(everything, NAMESPACE)
+
+    # What every authenticated account may: ask for its own rights.
+    assert {(verb, group) for verb, group, _ in allowed} <= {
+        ("create", "authorization.k8s.io"),
+        ("create", "authentication.k8s.io"),
+    }
