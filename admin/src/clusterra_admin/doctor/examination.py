@@ -1,6 +1,7 @@
 """All checks of one run: which there are, and what is skipped when what they need does not work."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -47,7 +48,9 @@ async def examine(settings: DoctorSettings, total_seconds: float) -> Report:
     client, dynamodb = DoctorClient(), DynamoDBClient()
     await dynamodb.open()
     try:
-        async with aiohttp.ClientSession(auto_decompress=True) as http:
+        # aiohttp's own context is older than this process' SSL_CERT_FILE may be.
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context())
+        async with aiohttp.ClientSession(connector=connector) as http:
             findings = await Examination(settings, schedule, client, dynamodb, http).run()
     finally:
         await bus.close(client)

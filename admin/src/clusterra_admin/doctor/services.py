@@ -34,13 +34,13 @@ async def check_lease_holders(client: DoctorClient, service: str) -> list[Findin
         except ApiFailed as error:
             return [skipped(check, f"the leases cannot be read: {error}", about=service)]
         if members and held >= expected:
-            return [ok(check, f"{members} replicas hold all {expected} partitions", about=service)]
+            return [ok(check, f"replicas: {members}; they hold all partitions ({expected})", about=service)]
         if loop.time() > ends_at:
             break
         await asyncio.sleep(_PAUSE_SECONDS)
     if not members:
         return [failure(check, "no replica is alive", advice, about=service)]
-    seen = f"{members} replicas, but only {held} of {expected} partitions are held"
+    seen = f"replicas: {members}; only {held} of {expected} partitions are held"
     return [failure(check, seen, advice, about=service)]
 
 

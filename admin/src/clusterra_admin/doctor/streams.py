@@ -33,7 +33,9 @@ async def check_topology(client: DoctorClient) -> list[Finding]:
     advice = f"run `clusterra-admin topology apply --replicas {replicas}`"
     if not changes:
         total = len(STREAMS) + len(BUCKETS) + len(CONSUMERS)
-        return [ok("nats.topology", f"{total} streams, buckets and consumers as declared, {replicas} replicas")]
+        return [
+            ok("nats.topology", f"{total} streams, buckets and consumers as declared, replicas of a stream: {replicas}")
+        ]
     return [
         failure("nats.topology", "it does not exist", advice, about=change.what)
         if change.created
