@@ -7,6 +7,7 @@ import typer
 
 from clusterra_admin import topology, versions
 from clusterra_admin.doctor.command import doctor
+from clusterra_admin.tables.command import command as tables
 
 # This module only adds the commands, and no command's module imports anything slow outside its functions: `--help` must
 # answer at once.
@@ -17,6 +18,7 @@ command = typer.Typer(
     " Exit codes: 0 done, or as declared; 1 failed; 2 something differs or would change, or the command line is wrong.",
 )
 command.add_typer(topology.command, name="topology")
+command.add_typer(tables, name="tables")
 command.command()(versions.versions)
 command.command()(doctor)
 

@@ -153,9 +153,17 @@ async def test_hanging_requests_do_not_block_the_event_loop(quick: None, monkeyp
     assert loop.longest_turn_seconds < 1.0 * dynamodb_client.ATTEMPTS
 
 
-async def test_a_table_that_lacks_an_index_is_an_error(dynamodb: DynamoDBStore) -> None:
-    with pytest.raises(StoreError, match="by-state"):
-        await dynamodb.create_tables(Table("jobs", (Index("by-state", "state", "since"),)))
+async def test_an_index_that_a_table_lacks_is_added(dynamodb: DynamoDBStore) -> None:
+    by_state = Index("by-state", "state", "since")
+    indexed = Table("jobs", (by_state,))
+    await dynamodb.write(Put(JOBS, Key("p", "s"), {"state": "held", "since": "2026"}, Absent()))
+
+    assert await dynamodb.missing_tables(JOBS, indexed) == (dynamodb.table_name(JOBS),)
+
+    await dynamodb.create_tables(indexed)
+
+    assert await dynamodb.missing_tables(indexed) == ()
+    assert await dynamodb.query_index(indexed, by_state, "held") == [Key("p", "s")]
 
 
 async def test_table_prefixes_separate_installations(dynamodb: DynamoDBStore) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws_rights import with_rights
 from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.declared_tables import declare_tables, table_policy
 from clusterra_lab.parts.nats import NatsServer
 
 
@@ -23,6 +25,9 @@ async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
 
 
 @pytest.fixture
-def environment(nats: NatsServer, aws: Aws) -> dict[str, str]:
-    """The environment of the service's process; every test has its own tables."""
-    return {**nats.environment(), **aws.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
+async def environment(nats: NatsServer, aws: Aws, tmp_path: Path) -> AsyncIterator[dict[str, str]]:
+    """The environment of the service's process. Every test has its own tables, and the service has only its rights."""
+    settings = {**nats.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
+    await declare_tables({**settings, **aws.environment()}, tmp_path)
+    async with with_rights(aws, await table_policy("events", settings, tmp_path)) as restricted:
+        yield {**settings, **restricted.environment()}

@@ -12,16 +12,17 @@ from cluster_stand_in import ClusterStandIn
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.provision import Given, Provisioning
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.tables import TABLES
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.table_use import tables_of
 from issuer_stand_in import IssuerStandIn
 
 CATALOGUE = Catalogue(
@@ -105,7 +106,7 @@ async def running(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[Wo
     """Starts everything. The gateway listens on `settings.http_port`."""
     async with AsyncExitStack() as opened:
         store = await opened.enter_async_context(MemoryStore())
-        await store.create_tables(ACCOUNTS)
+        await store.create_tables(*tables_of(TABLES))
         tenants = [provisioned("acme", "main", admins=("boss@acme.example",)), provisioned("rival", "secret")]
         client = await bus.connect(settings, "stand-in")
         opened.push_async_callback(bus.close, client)

@@ -17,7 +17,9 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import Process, start, until
-from clusterra_lab.parts.aws import aws_emulator
+from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws_rights import with_rights
+from clusterra_lab.parts.declared_tables import declare_tables, table_policy
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_lab.parts.oidc import Oidc, Person, oidc_provider
 from clusterra_runtime.nats import bus
@@ -37,20 +39,22 @@ class Installation:
 
     directory: Path
     environment: dict[str, str]
+    aws: Aws
+    """DynamoDB with all rights; `environment` leads to one with the gateway's rights only."""
     url: str
     health: str
     oidc: Oidc
     client: Client
 
-    async def run(self, name: str, *arguments: str) -> Process:
-        return await start(
-            name, [sys.executable, "-m", *arguments], log=self.directory / f"{name}.log", env=self.environment
-        )
+    async def run(self, name: str, *arguments: str, aws: Aws | None = None) -> Process:
+        environment = self.environment | (aws.environment() if aws is not None else {})
+        log = self.directory / f"{name}.log"
+        return await start(name, [sys.executable, "-m", *arguments], log=log, env=environment)
 
     async def provision(self, *tenants: dict[str, object]) -> tuple[int, str]:
         file = self.directory / "tenants.yaml"
         file.write_text(yaml.safe_dump({"tenants": list(tenants)}))
-        process = await self.run("provision", "clusterra_gateway.provision", "apply", str(file))
+        process = await self.run("provision", "clusterra_gateway.provision", "apply", str(file), aws=self.aws)
         return await process.wait(), process.tail()
 
     async def gateway(self) -> Process:
@@ -88,9 +92,12 @@ async def installation(nats: NatsServer, tmp_path_factory: pytest.TempPathFactor
         )
         client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
         opened.push_async_callback(bus.close, client)
+        await declare_tables({**nats.environment(), **aws.environment()}, directory)
+        policy = await table_policy("gateway", nats.environment(), directory)
+        restricted = await opened.enter_async_context(with_rights(aws, policy))
         environment = {
             **nats.environment(),
-            **aws.environment(),
+            **restricted.environment(),
             **oidc.environment(),
             "CLUSTERRA_HTTP_PORT": str(port),
             "CLUSTERRA_PUBLIC_URL": url,
@@ -98,7 +105,7 @@ async def installation(nats: NatsServer, tmp_path_factory: pytest.TempPathFactor
             "CLUSTERRA_SESSION_KEY_FILE": str(directory / "session.key"),
             "CLUSTERRA_CATALOGUE_FILE": str(directory / "shapes.yaml"),
         }
-        yield Installation(directory, environment, url, f"http://127.0.0.1:{health}", oidc, client)
+        yield Installation(directory, environment, aws, url, f"http://127.0.0.1:{health}", oidc, client)
 
 
 async def projected_binding(installation: Installation) -> ClusterBinding | None:

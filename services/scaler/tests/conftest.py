@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws_rights import with_rights
 from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.declared_tables import declare_tables, table_policy
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
@@ -25,10 +27,15 @@ async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
 
 
 @pytest.fixture(scope="module")
-def environment(nats: NatsServer, aws: Aws) -> dict[str, str]:
-    """The environment of the scaler processes."""
-    prefix = f"test-{secrets.token_hex(4)}-"
-    return {**nats.environment(), **aws.environment(), "CLUSTERRA_TABLE_PREFIX": prefix}
+async def environment(
+    nats: NatsServer, aws: Aws, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[dict[str, str]]:
+    """The environment of the scaler processes, which have only the scaler's rights."""
+    directory = tmp_path_factory.mktemp("tables")
+    settings = {**nats.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
+    await declare_tables({**settings, **aws.environment()}, directory)
+    async with with_rights(aws, await table_policy("scaler", settings, directory)) as restricted:
+        yield {**settings, **restricted.environment()}
 
 
 @pytest.fixture(scope="module")

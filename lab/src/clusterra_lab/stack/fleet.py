@@ -99,7 +99,7 @@ async def run_setup(commands: Sequence[Command], logs: Path, progress: Progress 
     """Run commands to their end, one after another. Raises SetupFailed with the end of the log."""
     for command in commands:
         progress(command.name)
-        log = logs / f"{command.module.rpartition('.')[2]}.log"
+        log = logs / f"{command.name.replace(' ', '-')}.log"
         process = await run(command.name, command.argv, log=log, env=command.environment)
         if process.exit_code != 0:
             raise SetupFailed(

@@ -69,7 +69,10 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
         **parts.aws.environment(),
         "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
     }
-    return [Command("tenants and clusters", "clusterra_gateway.provision", environment, ["apply", str(file)])]
+    return [
+        Command("tables", "clusterra_admin", environment, ["tables", "apply"]),
+        Command("tenants and clusters", "clusterra_gateway.provision", environment, ["apply", str(file)]),
+    ]
 
 
 def services(parts: Parts) -> list[Command]:

@@ -12,13 +12,13 @@ from clusterra_runtime.nats.broker import broker, durable
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
-from clusterra_runtime.store.store import Table
+from clusterra_runtime.store.required_tables import RequiredTables
+from clusterra_runtime.store.table_use import tables_of
 
-from clusterra_events.archive import Archive
+from clusterra_events.archive import ARCHIVE, TABLES, Archive
 from clusterra_events.settings import Settings
 
 NAME = "events"
-ARCHIVE = Table("events")
 QUEUE = "events"
 """Replicas share the requests."""
 
@@ -31,7 +31,10 @@ async def app(service: Service) -> AsyncIterator[None]:
     settings = service.settings
     assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no other settings
     async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
-        await store.create_tables(ARCHIVE)
+        tables = RequiredTables(store, *tables_of(TABLES))
+        service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
+        service.ready_when(tables.MISSING, lambda: tables.exist)
+        await tables.wait()
         archive = Archive(store, ARCHIVE, retention_seconds=settings.event_retention_seconds)
 
         async def read(subject: Subject, request: ReadHistory) -> HistoryPage:

@@ -19,6 +19,11 @@ from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import Put, Store, Table, TransactionCancelled
+from clusterra_runtime.store.table_use import TableUse
+
+ARCHIVE = Table("events")
+TABLES = (TableUse(ARCHIVE, "every event, by time, entity and kind", frozenset({"put", "query"}), items_expire=True),)
+"""The tables of the events service, and what it does with each."""
 
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""

@@ -10,7 +10,9 @@ from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.store import Store
+from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
@@ -21,9 +23,9 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY
 from clusterra_gateway.routes import gateway_routes
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.tables import TABLES
 
 NAME = "gateway"
 
@@ -41,7 +43,10 @@ async def app(service: Service) -> AsyncIterator[None]:
 async def gateway_on(store: Store, service: Service, settings: Settings) -> AsyncIterator[int]:
     """The gateway with its record in `store`, until the block ends. Yields the port it listens on."""
     session_keys = SessionKeys.load(settings.session_key_file)
-    await store.create_tables(ACCOUNTS, IDEMPOTENCY)
+    tables = RequiredTables(store, *tables_of(TABLES))
+    service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
+    service.ready_when(tables.MISSING, lambda: tables.exist)
+    await tables.wait()
     async with (
         aiohttp.ClientSession() as http,
         connected(settings, NAME) as client,

@@ -14,9 +14,11 @@ from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.required_tables import RequiredTables
+from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_scaler.decision_log import decision_log
-from clusterra_scaler.fleets import FLEETS, SERVICE, Fleets
+from clusterra_scaler.fleets import FLEETS, SERVICE, TABLES, Fleets
 from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
@@ -31,7 +33,10 @@ async def app(service: Service) -> AsyncIterator[None]:
     registry = Registry()
     with decision_log(settings.decision_log_dir, settings.decision_log_bytes) as decisions:
         async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
-            await store.create_tables(FLEETS)
+            tables = RequiredTables(store, *tables_of(TABLES))
+            service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
+            service.ready_when(tables.MISSING, lambda: tables.exist)
+            await tables.wait()
             client = await bus.connect(settings, SERVICE)
             service.ready_when("connected to NATS", lambda: client.is_connected)
             try:

@@ -10,6 +10,7 @@ from clusterra_runtime.store.condition import Absent, VersionIs, at_most
 from clusterra_runtime.store.item import Key, Value
 from clusterra_runtime.store.outbox import OUTBOX, Outbox, OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Store, Table, Update
+from clusterra_runtime.store.table_use import TableUse
 
 from clusterra_scaler.planner.decide import Decision
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -17,6 +18,14 @@ from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_history, packed_state, unpacked_history, unpacked_state
 
 FLEETS = Table("fleets", indexes=(OUTBOX,))
+TABLES = (
+    TableUse(
+        FLEETS,
+        "each cluster's fleet: desired state, workers and run times",
+        frozenset({"get", "update", "query_index"}),
+    ),
+)
+"""The scaler's tables, and what it does with each."""
 SERVICE = "scaler"
 
 

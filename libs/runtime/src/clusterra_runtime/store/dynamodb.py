@@ -10,7 +10,7 @@ from clusterra_runtime.store.attribute_value import AttributeValue, item_of, ite
 from clusterra_runtime.store.condition import holds
 from clusterra_runtime.store.dynamodb_client import Client, WriteRejected
 from clusterra_runtime.store.dynamodb_expression import Expression, key_condition, live, unchanged
-from clusterra_runtime.store.dynamodb_tables import create_table
+from clusterra_runtime.store.dynamodb_tables import create_table, is_usable, table_differences
 from clusterra_runtime.store.item import Item, Key, canonical
 from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after
 from clusterra_runtime.store.store import (
@@ -69,12 +69,25 @@ class DynamoDBStore(Store):
 
     @override
     async def create_tables(self, *tables: Table) -> None:
-        await asyncio.gather(*(create_table(self._client, table, self._name(table)) for table in tables))
+        await asyncio.gather(*(create_table(self._client, table, self.table_name(table)) for table in tables))
+
+    @override
+    async def missing_tables(self, *tables: Table) -> tuple[str, ...]:
+        usable = await asyncio.gather(*(is_usable(self._client, table, self.table_name(table)) for table in tables))
+        return tuple(self.table_name(table) for table, usable in zip(tables, usable, strict=True) if not usable)
+
+    async def differences(self, table: Table) -> list[str]:
+        """How the table differs from its declaration, in words; empty if it does not. Raises StoreError."""
+        return await table_differences(self._client, table, self.table_name(table))
+
+    def table_name(self, table: Table) -> str:
+        """The name of a table in its account."""
+        return self._prefix + table.name
 
     @override
     async def get(self, table: Table, key: Key) -> Item | None:
         answer = await self._client.call(
-            "get_item", TableName=self._name(table), Key=key_record(key), ConsistentRead=True
+            "get_item", TableName=self.table_name(table), Key=key_record(key), ConsistentRead=True
         )
         return self._live(answer.get("Item"))
 
@@ -103,7 +116,7 @@ class DynamoDBStore(Store):
         after = continue_after(pk, sort, cursor)
         expression = Expression()
         request: dict[str, Any] = {
-            "TableName": self._name(table),
+            "TableName": self.table_name(table),
             "KeyConditionExpression": expression.condition(
                 key_condition(("pk", pk), "sk", sort), is_key_condition=True
             ),
@@ -132,7 +145,7 @@ class DynamoDBStore(Store):
     ) -> list[Key]:
         expression = Expression()
         request: dict[str, Any] = {
-            "TableName": self._name(table),
+            "TableName": self.table_name(table),
             "IndexName": index.name,
             "KeyConditionExpression": expression.condition(
                 key_condition((index.partition, partition), index.sort, sort), is_key_condition=True
@@ -193,7 +206,7 @@ class DynamoDBStore(Store):
         try:
             await self._client.call(
                 "delete_item",
-                TableName=self._name(table),
+                TableName=self.table_name(table),
                 Key=key_record(item.key),
                 ConditionExpression=condition,
                 **expression.placeholders(),
@@ -208,7 +221,7 @@ class DynamoDBStore(Store):
     def _request(self, write: Write) -> dict[str, Any]:
         expression = Expression()
         request: dict[str, Any] = {
-            "TableName": self._name(write.table),
+            "TableName": self.table_name(write.table),
             "ConditionExpression": expression.condition(live(write.condition, int(self._clock()))),
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
@@ -228,9 +241,6 @@ class DynamoDBStore(Store):
 
     def _expired(self, item: Item) -> bool:
         return item.expires_at is not None and item.expires_at <= self._clock()
-
-    def _name(self, table: Table) -> str:
-        return self._prefix + table.name
 
 
 def _put_item(put: Put) -> Item:

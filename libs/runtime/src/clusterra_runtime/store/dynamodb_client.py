@@ -133,7 +133,7 @@ def _translated(error: ClientError) -> Exception:
     if code == "ConditionalCheckFailedException":
         return WriteRejected([answer.get("Item", {})])
     if code == "ResourceNotFoundException":
-        return TableMissing("the table does not exist: call create_tables first")
+        return TableMissing("a table does not exist: run `clusterra-admin tables apply`")
     if "item size" in message.lower():
         return ItemTooLarge("an item would exceed 400 KiB: split it or keep the large part elsewhere")
     return StoreError(f"DynamoDB rejected {error.operation_name}: {code}: {message}")

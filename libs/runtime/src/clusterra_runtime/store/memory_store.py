@@ -52,6 +52,10 @@ class MemoryStore(Store):
             self._tables.setdefault(table.name, {})
 
     @override
+    async def missing_tables(self, *tables: Table) -> tuple[str, ...]:
+        return tuple(table.name for table in tables if table.name not in self._tables)
+
+    @override
     async def get(self, table: Table, key: Key) -> Item | None:
         await asyncio.sleep(0)
         item = self._live(table, key)
@@ -130,7 +134,7 @@ class MemoryStore(Store):
         try:
             return self._tables[table.name]
         except KeyError:
-            raise TableMissing(f"the table {table.name} does not exist: call create_tables first") from None
+            raise TableMissing(f"the table {table.name} does not exist: run `clusterra-admin tables apply`") from None
 
     def _all(self, table: Table, pks: Iterable[str]) -> Iterable[Item]:
         partitions = self._table(table)

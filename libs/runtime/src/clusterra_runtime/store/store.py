@@ -117,7 +117,7 @@ class StoreUnavailable(StoreError):
 
 
 class TableMissing(StoreError):
-    """The table does not exist. Call `create_tables` when the service starts."""
+    """The table does not exist. `clusterra-admin tables apply` creates all tables of an installation."""
 
 
 class ItemTooLarge(StoreError):
@@ -158,7 +158,14 @@ class Store(Protocol):
     async def __aexit__(self, *error: object) -> None: ...
 
     async def create_tables(self, *tables: Table) -> None:
-        """Create the tables that do not exist and wait until they can be used. Existing tables are not changed."""
+        """Create what is missing of the tables and their indexes, and wait until they can be used.
+
+        Services never call it: `clusterra-admin tables apply` does. Raises StoreError for a table with other keys.
+        """
+        ...
+
+    async def missing_tables(self, *tables: Table) -> tuple[str, ...]:
+        """Returns the full names of the tables that do not exist, lack an index, or cannot be used yet."""
         ...
 
     async def get(self, table: Table, key: Key) -> Item | None:

@@ -1,0 +1,1 @@
+"""The tables of all services: created, checked, and described to AWS."""

@@ -1,0 +1,21 @@
+"""The gateway's tables, and what it does with each."""
+
+from clusterra_runtime.store.table_use import TableUse
+
+from clusterra_gateway.accounts.keyspace import ACCOUNTS
+from clusterra_gateway.jobs.idempotency import IDEMPOTENCY
+
+TABLES = (
+    TableUse(
+        ACCOUNTS,
+        "tenants, people, sessions signed out, API tokens, clusters and agent keys",
+        frozenset({"get", "put", "update", "delete", "query", "query_index"}),
+        items_expire=True,
+    ),
+    TableUse(
+        IDEMPOTENCY,
+        "the answers of submits that carried an Idempotency-Key, for 24 h",
+        frozenset({"put", "update", "delete"}),
+        items_expire=True,
+    ),
+)
