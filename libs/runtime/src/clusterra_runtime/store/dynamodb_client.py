@@ -1,6 +1,7 @@
 """Calls to DynamoDB that never block the event loop, with DynamoDB's errors translated to the store's."""
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import stamina
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoRegionError
 from botocore.exceptions import ConnectionError as NotConnected
 
 from clusterra_runtime.store.store import ItemTooLarge, StoreError, StoreUnavailable, TableMissing
@@ -53,8 +54,8 @@ class _Conflict(StoreUnavailable):
 class Client:
     """One boto3 client in a bounded pool of threads; its async forks were measured to be no faster.
 
-    Region, credentials and endpoint come from boto3's own configuration: `AWS_ENDPOINT_URL`, `AWS_DEFAULT_REGION`,
-    roles.
+    The region is that of `AWS_REGION`, which AWS's other SDKs and platforms use, else that of boto3's own configuration
+    (`AWS_DEFAULT_REGION`), from which credentials and the endpoint come too.
     """
 
     def __init__(self) -> None:
@@ -62,8 +63,11 @@ class Client:
         self._boto: DynamoDBClient | None = None
 
     async def open(self) -> None:
-        """Load boto3's model of DynamoDB. No request is made."""
-        self._boto = await asyncio.get_running_loop().run_in_executor(self._pool, _connect)
+        """Load boto3's model of DynamoDB. No request is made. Raises StoreError without a region."""
+        try:
+            self._boto = await asyncio.get_running_loop().run_in_executor(self._pool, _connect)
+        except NoRegionError as error:
+            raise StoreError("the region of DynamoDB is not known: set AWS_REGION") from error
 
     async def close(self) -> None:
         """Wait for running requests and close the connections."""
@@ -100,6 +104,7 @@ class Client:
 def _connect() -> "DynamoDBClient":
     client: DynamoDBClient = boto3.client(
         "dynamodb",
+        region_name=os.environ.get("AWS_REGION") or None,
         config=Config(
             max_pool_connections=CONNECTIONS,
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
