@@ -1,7 +1,7 @@
 """`clusterra-admin doctor` on a real installation: all is well, and each of many faults is named alone."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from admin_command import admin
