@@ -24,7 +24,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
 
 
 @pytest.fixture
-def world(lab: Stack, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(lab: Stack, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> World:
     for name, value in lab.aws.environment().items():
         monkeypatch.setenv(name, value)
     nats = lab.nats.settings("lab")

@@ -10,13 +10,9 @@ from importlib.metadata import version
 import aiohttp
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import now
-from clusterra_events.app import ARCHIVE
-from clusterra_gateway.accounts.keyspace import ACCOUNTS
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
-from clusterra_scaler.fleets import FLEETS
 
 from clusterra_admin.doctor import nats_server, record, services, streams
 from clusterra_admin.doctor.certificates import CHECK as CERTIFICATE
@@ -29,13 +25,13 @@ from clusterra_admin.doctor.finding import Finding, Report, failure, ok, skipped
 from clusterra_admin.doctor.issuer import check_issuer
 from clusterra_admin.doctor.probe import Probe, Schedule
 from clusterra_admin.doctor.settings import DoctorSettings
+from clusterra_admin.tables.declared import TABLES
 
 EACH_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 CLUSTER_SECONDS = 9.0
 CONCURRENCY = 128
 """A thousand clusters whose Slurm does not answer take eight rounds of this many."""
-TABLES = (ACCOUNTS, IDEMPOTENCY, FLEETS, ARCHIVE)
 NATS_DOWN = "check CLUSTERRA_NATS_URL, the credentials and the network; a server's log tells why it refuses"
 ISSUER_ADVICE = "check CLUSTERRA_OIDC_ISSUER, that the issuer runs, and that this network reaches it"
 PROXY_ADVICE = "look into the log of the proxy's replicas"
