@@ -14,6 +14,7 @@ from clusterra_gateway.routes import gateway_routes
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
 from joserfc.jwk import KeySet, OctKey
@@ -34,4 +35,5 @@ def route_table() -> tuple[Route, ...]:
         issuer,
         Directory(store, Outbox(store, publish)),
         GatewayBus(client, Registry(), EventFeed(client), EdgeConnections()),
+        Secrets(),
     )

@@ -1,4 +1,4 @@
-"""Provides DynamoDB and S3: from AWS_ENDPOINT_URL, else MiniStack as a process, else MiniStack in a container."""
+"""Provides DynamoDB, S3 and Secrets Manager: from AWS_ENDPOINT_URL, else MiniStack as a process or in a container."""
 
 import os
 from collections.abc import AsyncIterator
@@ -88,7 +88,7 @@ def _settings(host: str, port: int, directory: Path) -> dict[str, str]:
     return {
         "BIND_HOST": host,
         "GATEWAY_PORT": str(port),
-        "SERVICES": "dynamodb,s3",
+        "SERVICES": "dynamodb,s3,secretsmanager",
         "MINISTACK_REGION": REGION,
         "PERSIST_STATE": "1",
         "STATE_DIR": str(directory / "state"),

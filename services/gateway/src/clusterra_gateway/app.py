@@ -7,6 +7,7 @@ from functools import partial
 import aiohttp
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.versions import announced
+from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
@@ -49,6 +50,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
     await tables.wait()
     async with (
         aiohttp.ClientSession() as http,
+        Secrets() as secrets,
         connected(settings, NAME) as client,
         announced(service, client),
         followed_registry(client) as registry,
@@ -69,7 +71,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("feed", feed.run)
 
         gateway_bus = GatewayBus(client, registry, feed, edges)
-        routes = gateway_routes(settings, session_keys, issuer, directory, gateway_bus)
+        routes = gateway_routes(settings, session_keys, issuer, directory, gateway_bus, secrets)
         async with serving(routes, settings.http_host, settings.http_port) as port:
             service.log.info("http_listening", host=settings.http_host, port=port, url=settings.public_url)
             yield port

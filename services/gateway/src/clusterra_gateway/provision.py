@@ -14,12 +14,13 @@ import yaml
 from clusterra_contracts.agent_http import is_key, new_key
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, Id, SlurmUser
-from clusterra_contracts.registry import ClusterBinding, ScalingPolicy, SecretReference
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
 from clusterra_runtime.nats import bus
-from clusterra_runtime.secrets import SecretUnavailable, read_secret
+from clusterra_runtime.secrets.reader import Secrets
+from clusterra_runtime.secrets.reference import CheckedReference, SecretUnavailable
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox import Outbox
@@ -62,16 +63,16 @@ class GivenCluster(_Strict):
     id: Id
     name: str
     slurmrestd_url: str
-    jwt_key: SecretReference
+    jwt_key: CheckedReference
     operator: SlurmUser
     partition: str = "main"
     shared_path: str = "/mnt/efs"
     policy: ScalingPolicy = ScalingPolicy()
     catalogue: Catalogue | None = None
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
-    agent_key: SecretReference | None = None
+    agent_key: CheckedReference | None = None
     """The agent key for HTTP, read when the file is applied. Without one, no agent can use HTTP."""
-    slurm_key: SecretReference | None = None
+    slurm_key: CheckedReference | None = None
     """Where the gateway can read the Slurm key that it hands to the agent."""
 
     @model_validator(mode="after")
@@ -169,7 +170,8 @@ class Provisioning:
         key_hash = None
         if given.agent_key is not None:
             try:
-                key = read_secret(given.agent_key).decode(errors="replace")
+                async with Secrets() as secrets:
+                    key = (await secrets.read(given.agent_key)).decode(errors="replace")
             except SecretUnavailable as error:
                 raise InvalidRequest(f"the agent key of {ref}: {error}") from error
             if not is_key(key):

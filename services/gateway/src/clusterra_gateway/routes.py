@@ -3,6 +3,8 @@
 The router, `/v1/api-routes` and the OpenAPI document are made from this table, in this order.
 """
 
+from clusterra_runtime.secrets.reader import Secrets
+
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.agents import routes as agents
 from clusterra_gateway.agents.exchange import AgentExchange
@@ -30,7 +32,12 @@ from clusterra_gateway.settings import Settings
 
 
 def gateway_routes(
-    settings: Settings, session_keys: SessionKeys, issuer: Issuer, directory: Directory, bus: GatewayBus
+    settings: Settings,
+    session_keys: SessionKeys,
+    issuer: Issuer,
+    directory: Directory,
+    bus: GatewayBus,
+    secrets: Secrets,
 ) -> tuple[Route, ...]:
     """The routes of all rooms. Each room gets exactly the objects that its handlers use."""
     slurm = SlurmRequests(bus.client, settings.slurm_timeout_seconds)
@@ -48,6 +55,6 @@ def gateway_routes(
         *jobs.routes(access, slurm, scaler, IdempotencyKeys(directory.store)),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),
-        *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry)),
+        *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),
         *api_description.ROUTES,
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from clusterra_runtime.secrets import read_secret
+from clusterra_runtime.secrets.files import read_secret
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field, model_validator
 

@@ -7,6 +7,7 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease import Leases
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.versions import announced
+from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
 
 from clusterra_proxy.clusters import Clusters
@@ -23,12 +24,12 @@ async def app(service: Service) -> AsyncIterator[None]:
     service.ready_when("connected to NATS", lambda: client.is_connected)
     registry = Registry()
     try:
-        async with announced(service, client):
+        async with announced(service, client), Secrets() as secrets:
             await registry.start(client)
             leader = Leader()
             leases = Leases(client.jetstream(), service.name, 1, leader.lead, instance=settings.instance)
             service.background("leases", leases.run)
-            Clusters(service, client, settings, leader).follow(registry)
+            Clusters(service, client, settings, leader, secrets).follow(registry)
             yield
     finally:
         await registry.stop()

@@ -8,6 +8,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service
 
 from clusterra_proxy.cluster.cluster import Cluster, open_cluster
@@ -25,11 +26,12 @@ class Clusters:
     Every replica answers requests. Only the leader watches clusters and keeps their placeholders.
     """
 
-    def __init__(self, service: Service, client: Client, settings: Settings, leader: Leader) -> None:
+    def __init__(self, service: Service, client: Client, settings: Settings, leader: Leader, secrets: Secrets) -> None:
         self._service = service
         self._client = client
         self._settings = settings
         self._leader = leader
+        self._secrets = secrets
         self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
 
     def follow(self, registry: Registry) -> None:
@@ -51,7 +53,7 @@ class Clusters:
             await asyncio.wait([previous])
         with structlog.contextvars.bound_contextvars(tenant=ref.tenant, cluster=ref.cluster):
             log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
-            opened = open_cluster(ref, binding, max_placeholders=self._settings.placeholders)
+            opened = open_cluster(ref, binding, self._secrets, max_placeholders=self._settings.placeholders)
             async with opened as cluster, asyncio.TaskGroup() as tasks:
                 tasks.create_task(cluster.keep_privileged())
                 tasks.create_task(self._leader.while_leading(lambda: self._watch(cluster)))

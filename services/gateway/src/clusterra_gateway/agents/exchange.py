@@ -17,7 +17,8 @@ from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.clock import generation
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.secrets import SecretUnavailable, read_binary_secret
+from clusterra_runtime.secrets.reader import Secrets
+from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_gateway.agents.central_state import CentralState, version_of
 from clusterra_gateway.agents.keys import AgentKeyOwner
@@ -28,14 +29,17 @@ log = structlog.get_logger()
 
 ANSWER_SECONDS = 8.0
 """Timeout for the bus. An agent waits 10 s for its answer."""
+SLURM_KEY_SECONDS = 1.5
+"""Timeout for the source of the Slurm key, in addition. A later heartbeat gets the key that it answers then."""
 
 
 class AgentExchange:
     """Takes at most one heartbeat a second from each cluster."""
 
-    def __init__(self, client: bus.Client, registry: Registry) -> None:
+    def __init__(self, client: bus.Client, registry: Registry, secrets: Secrets) -> None:
         self._client = client
         self._registry = registry
+        self._secrets = secrets
         self._admitted_at: dict[ClusterRef, float] = {}
         self._generations: dict[ClusterRef, int] = {}
 
@@ -74,7 +78,7 @@ class AgentExchange:
         reply = http_reply(request, central)
         if central.desired is not None and version_of(central.desired) < request.last_applied_version:
             log.warning("agent_is_ahead", version=request.last_applied_version, desired=central.desired.order)
-        return reply.model_copy(update={"slurm_key": _slurm_key(owner.slurm_key, request)})
+        return reply.model_copy(update={"slurm_key": await self._slurm_key(owner.slurm_key, request)})
 
     async def _central_state(self, ref: ClusterRef) -> CentralState:
         binding = self._registry.get(ref)
@@ -102,21 +106,21 @@ class AgentExchange:
         self._generations[ref] = generation(self._generations.get(ref, 0))
         return self._generations[ref]
 
-
-def _slurm_key(reference: SecretReference | None, request: AgentHeartbeat) -> str | None:
-    """The Slurm key for an agent that has none or another one, in Base64."""
-    # Our own agent does not need it: its site gives the key to the workers.
-    if reference is None or request.heartbeat is not None:
-        return None
-    try:
-        key = read_binary_secret(reference)
-    except SecretUnavailable as error:
-        log.warning("slurm_key_not_read", reason=str(error))
-        return None
-    if sha256(key).hexdigest() == request.slurm_key_hash.lower():
-        return None
-    log.info("slurm_key_sent")
-    return b64encode(key).decode()
+    async def _slurm_key(self, reference: SecretReference | None, request: AgentHeartbeat) -> str | None:
+        """The Slurm key for an agent that has none or another one, in Base64."""
+        # Our own agent does not need it: its site gives the key to the workers.
+        if reference is None or request.heartbeat is not None:
+            return None
+        try:
+            async with asyncio.timeout(SLURM_KEY_SECONDS):
+                key = await self._secrets.read_binary(reference)
+        except (SecretUnavailable, TimeoutError) as error:
+            log.warning("slurm_key_not_read", reason=str(error) or f"{reference} was not answered in time")
+            return None
+        if sha256(key).hexdigest() == request.slurm_key_hash.lower():
+            return None
+        log.info("slurm_key_sent")
+        return b64encode(key).decode()
 
 
 def _unavailable() -> Unavailable:

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_runtime.secrets import SecretUnavailable, read_secret
+from clusterra_runtime.secrets.reader import Secrets
+from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS, PlaceholderKeeper
 from clusterra_proxy.admission.placeholders import desired_placeholders
@@ -35,6 +36,8 @@ FRESH_SECONDS = 2.0
 PRIVILEGED_SECONDS = 60.0
 """How often the privileged names are read from slurmdbd."""
 PRIVILEGED_RETRY_SECONDS = 1.0
+FIRST_KEY_SECONDS = 5.0
+"""How long a cluster waits for the first read of its JWT key before it is served without one."""
 FIRST_PRIVILEGED_SECONDS = 2.0
 """How long a request waits for the first read of the privileged names."""
 
@@ -150,12 +153,12 @@ class Cluster:
 
 @asynccontextmanager
 async def open_cluster(
-    ref: ClusterRef, binding: ClusterBinding, *, max_placeholders: int = MAX_PLACEHOLDERS
+    ref: ClusterRef, binding: ClusterBinding, secrets: Secrets, *, max_placeholders: int = MAX_PLACEHOLDERS
 ) -> AsyncIterator[Cluster]:
-    """Open a cluster's connections; close them when the block ends."""
-    async with Slurmrestd(binding.slurmrestd_url) as slurmrestd:
+    """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
+    async with Slurmrestd(binding.slurmrestd_url) as slurmrestd, _followed_key(secrets, binding):
         slurmctld = Slurmctld(slurmrestd)
-        mint = TokenMint(lambda: _read_key(binding), binding.operator, home=binding.shared_path)
+        mint = TokenMint(lambda: _last_key(secrets, binding), binding.operator, home=binding.shared_path)
         cluster = Cluster(
             ref,
             binding,
@@ -178,9 +181,30 @@ def _recent(moment: datetime | None) -> bool:
     return moment is not None and now() - moment < timedelta(seconds=FRESH_SECONDS)
 
 
-def _read_key(binding: ClusterBinding) -> bytes:
+@asynccontextmanager
+async def _followed_key(secrets: Secrets, binding: ClusterBinding) -> AsyncIterator[None]:
+    """Keep the JWT key current, so that minting a token never waits for its source."""
+    with suppress(SecretUnavailable, TimeoutError):
+        async with asyncio.timeout(FIRST_KEY_SECONDS):
+            await secrets.read(binding.jwt_key)
+    following = asyncio.create_task(_follow_key(secrets, binding))
     try:
-        return read_secret(binding.jwt_key)
+        yield
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+async def _follow_key(secrets: Secrets, binding: ClusterBinding) -> None:
+    try:
+        await secrets.follow(binding.jwt_key)
+    except SecretUnavailable as error:
+        log.error("jwt_key_not_followed", reason=str(error))  # noqa: TRY400 - the message is complete
+
+
+def _last_key(secrets: Secrets, binding: ClusterBinding) -> bytes:
+    try:
+        return secrets.last(binding.jwt_key)
     except SecretUnavailable as error:
         log.error("jwt_key_not_read", reason=str(error))  # noqa: TRY400 - the message is complete
         raise Unavailable(

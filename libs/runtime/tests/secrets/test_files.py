@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from clusterra_runtime.secrets import SecretUnavailable, read_binary_secret, read_secret
+from clusterra_runtime.secrets.files import MAX_BYTES, read_binary_secret, read_secret
+from clusterra_runtime.secrets.reference import SecretUnavailable
 
 
 def test_a_file_is_read_without_the_white_space_around_it(tmp_path: Path) -> None:
@@ -44,7 +45,14 @@ def test_the_error_names_a_missing_or_empty_file(tmp_path: Path) -> None:
         read_secret(f"file:{tmp_path}/empty")
 
 
-@pytest.mark.parametrize("reference", ["kubernetes:slurm/jwt", "aws-secretsmanager:arn", "plain"])
-def test_the_error_for_another_scheme_names_the_supported_one(reference: str) -> None:
+def test_a_file_that_is_too_large_for_a_secret_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "disk").open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(SecretUnavailable, match="no secret is larger"):
+        read_secret(f"file:{tmp_path}/disk")
+
+
+@pytest.mark.parametrize("reference", ["kubernetes:slurm/keys/jwt", "aws-secretsmanager:name"])
+def test_only_files_are_read_where_the_loop_must_not_wait(reference: str) -> None:
     with pytest.raises(SecretUnavailable, match="file:/path"):
         read_secret(reference)

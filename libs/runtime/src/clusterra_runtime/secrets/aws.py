@@ -1,0 +1,100 @@
+"""Secrets of AWS Secrets Manager, read with the process' own AWS identity."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+
+from clusterra_runtime.secrets.reference import AwsSecret, SecretUnavailable, SourceUnavailable
+
+if TYPE_CHECKING:
+    from types_boto3_secretsmanager import SecretsManagerClient
+
+_CONNECT_SECONDS = 2.0
+_READ_SECONDS = 4.0
+_ATTEMPTS = 2
+_THREADS = 4
+_ACTIONS = {
+    "ResourceNotFoundException": "there is no such secret, or it has no current version",
+    "AccessDeniedException": "the process' AWS identity may not read it: allow secretsmanager:GetSecretValue on it"
+    " (and kms:Decrypt where a key of your own encrypts it)",
+    "InvalidRequestException": "it is being deleted: restore it, or refer to another one",
+    "InvalidParameterException": "its name or ARN is not valid",
+    "DecryptionFailure": "its KMS key cannot decrypt it: check the key and the right kms:Decrypt",
+}
+
+
+class SecretsManager:
+    """One boto3 client per region, in a few threads of their own: a slow answer blocks neither the loop nor others."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="secrets-manager")
+        self._clients: dict[str | None, SecretsManagerClient] = {}
+
+    async def read(self, secret: AwsSecret) -> bytes:
+        """Returns a value. Raises SecretUnavailable, and SourceUnavailable while AWS does not answer."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, secret)
+
+    async def close(self) -> None:
+        """Wait for running requests and close the connections."""
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        for client in self._clients.values():
+            client.close()
+
+    def _read(self, secret: AwsSecret) -> bytes:
+        what = f"aws-secretsmanager:{secret.id}"
+        try:
+            client = self._clients.get(secret.region)
+            if client is None:
+                client = self._clients[secret.region] = _connect(secret.region)
+            answer = client.get_secret_value(SecretId=secret.id)
+        except ClientError as error:
+            code = error.response["Error"].get("Code", "")
+            if code in _ACTIONS:
+                raise SecretUnavailable(f"{what}: {_ACTIONS[code]}") from None
+            raise SourceUnavailable(f"{what}: AWS Secrets Manager answered {code}") from None
+        except NoRegionError:
+            raise SecretUnavailable(f"{what}: set AWS_REGION, or refer to the secret by its ARN") from None
+        except BotoCoreError as error:
+            raise SourceUnavailable(
+                f"{what}: AWS Secrets Manager does not answer ({type(error).__name__}): check the network and the"
+                " process' AWS credentials"
+            ) from None
+        text = answer.get("SecretString")
+        value = text.encode() if text is not None else answer.get("SecretBinary", b"")
+        if secret.json_key is not None:
+            value = _json_value(value, secret.json_key, what)
+        if not value:
+            raise SecretUnavailable(f"{what} is empty: store the secret in it")
+        return value
+
+
+def _connect(region: str | None) -> "SecretsManagerClient":
+    client: SecretsManagerClient = boto3.client(
+        "secretsmanager",
+        region_name=region,
+        config=Config(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_READ_SECONDS,
+            max_pool_connections=_THREADS,
+            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        ),
+    )
+    return client
+
+
+def _json_value(value: bytes, key: str, what: str) -> bytes:
+    try:
+        content = json.loads(value)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise SecretUnavailable(f"{what}#{key}: the secret is not a JSON object: refer to it without #{key}")
+    found = content.get(key)
+    if not isinstance(found, str):
+        raise SecretUnavailable(f"{what}#{key}: the JSON object has no text under this key")
+    return found.encode()

@@ -1,0 +1,50 @@
+"""Secrets in files. A changed file is read again."""
+
+import os
+from pathlib import Path
+
+from clusterra_contracts.registry import SecretReference
+
+from clusterra_runtime.secrets.reference import FileSecret, InvalidReference, SecretUnavailable, parse
+
+MAX_BYTES = 1024 * 1024
+_MAX_KEPT = 1024
+
+_read: dict[Path, tuple[tuple[int, int, int], bytes]] = {}
+
+
+def read_secret(reference: SecretReference) -> bytes:
+    """Returns the content behind a `file:` reference, stripped of white space. Raises SecretUnavailable."""
+    if not (value := read_binary_secret(reference).strip()):
+        raise SecretUnavailable(f"{reference} is empty: write the secret into the file")
+    return value
+
+
+def read_binary_secret(reference: SecretReference) -> bytes:
+    """Returns the content unstripped, for secrets in which every byte counts. Raises SecretUnavailable."""
+    source = parse(reference)
+    if not isinstance(source, FileSecret):
+        raise InvalidReference(f"{reference} cannot be used here: mount the secret as a file, file:/path")
+    return read_file(source.path)
+
+
+def read_file(path: Path) -> bytes:
+    """Returns the content of a file, from memory while the file is unchanged. Raises SecretUnavailable."""
+    try:
+        status = path.stat()
+        if status.st_size > MAX_BYTES:
+            raise SecretUnavailable(f"file:{path} has {status.st_size} bytes: no secret is larger than {MAX_BYTES}")
+        version = (status.st_mtime_ns, status.st_size, status.st_ino)
+        known = _read.get(path)
+        if known is None or known[0] != version:
+            known = version, path.read_bytes()
+            if len(_read) >= _MAX_KEPT:
+                _read.clear()
+            _read[path] = known
+    except OSError as error:
+        raise SecretUnavailable(
+            f"file:{path} cannot be read ({os.strerror(error.errno or 0)}): the service must have read access to it"
+        ) from None
+    if not known[1]:
+        raise SecretUnavailable(f"file:{path} is empty: write the secret into the file")
+    return known[1]

@@ -1,0 +1,121 @@
+"""Secrets of AWS Secrets Manager, on the emulator."""
+
+import asyncio
+import json
+import secrets as random
+from collections.abc import AsyncIterator
+
+import boto3
+import pytest
+from clusterra_lab.parts.aws import Aws
+from clusterra_runtime.secrets.aws import SecretsManager
+from clusterra_runtime.secrets.reader import Secrets
+from clusterra_runtime.secrets.reference import SecretUnavailable, SourceUnavailable, parse
+
+pytestmark = pytest.mark.usefixtures("aws")
+
+KEY = "hunter2-the-value"
+
+
+@pytest.fixture
+async def reader() -> AsyncIterator[Secrets]:
+    async with Secrets(refresh_seconds=0, retry_seconds=0) as opened:
+        yield opened
+
+
+def stored(name: str, **value: object) -> str:
+    """Stores a secret under a new name. Returns its ARN."""
+    return str(boto3.client("secretsmanager").create_secret(Name=name, **value)["ARN"])
+
+
+def new_name() -> str:
+    return f"clusterra/test-{random.token_hex(4)}"
+
+
+async def test_a_secret_is_read_by_name_and_by_arn(reader: Secrets) -> None:
+    name = new_name()
+    arn = await asyncio.to_thread(stored, name, SecretString=f"{KEY}\n")
+
+    assert await reader.read(f"aws-secretsmanager:{name}") == KEY.encode()
+    assert await reader.read(f"aws-secretsmanager:{arn}") == KEY.encode()
+    assert await reader.read_binary(f"aws-secretsmanager:{arn}") == f"{KEY}\n".encode()
+
+
+async def test_one_value_of_a_json_object_is_read(reader: Secrets) -> None:
+    name = new_name()
+    await asyncio.to_thread(stored, name, SecretString=json.dumps({"jwt": KEY, "number": 7}))
+
+    assert await reader.read(f"aws-secretsmanager:{name}#jwt") == KEY.encode()
+    for key in ("missing", "number"):
+        with pytest.raises(SecretUnavailable, match="no text under this key") as caught:
+            await reader.read(f"aws-secretsmanager:{name}#{key}")
+        assert KEY not in str(caught.value)
+
+
+async def test_bytes_are_read_as_they_are(reader: Secrets) -> None:
+    name = new_name()
+    await asyncio.to_thread(stored, name, SecretBinary=b" \x00\xff\n")
+
+    assert await reader.read_binary(f"aws-secretsmanager:{name}") == b" \x00\xff\n"
+
+
+async def test_a_text_is_no_json_object_and_the_error_does_not_show_it(reader: Secrets) -> None:
+    name = new_name()
+    await asyncio.to_thread(stored, name, SecretString=KEY)
+
+    with pytest.raises(SecretUnavailable, match="not a JSON object") as caught:
+        await reader.read(f"aws-secretsmanager:{name}#jwt")
+
+    assert KEY not in str(caught.value)
+
+
+async def test_a_rotated_secret_is_seen_and_a_missing_one_is_named(reader: Secrets) -> None:
+    name = new_name()
+    await asyncio.to_thread(stored, name, SecretString="old")
+    assert await reader.read(f"aws-secretsmanager:{name}") == b"old"
+
+    await asyncio.to_thread(boto3.client("secretsmanager").put_secret_value, SecretId=name, SecretString="new")
+
+    assert await reader.read(f"aws-secretsmanager:{name}") == b"new"
+    with pytest.raises(SecretUnavailable, match=f"{name}-none: there is no such secret"):
+        await reader.read(f"aws-secretsmanager:{name}-none")
+
+
+async def test_the_last_value_stays_while_aws_is_away_and_the_loop_is_not_blocked(
+    reader: Secrets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = new_name()
+    await asyncio.to_thread(stored, name, SecretString="kept")
+    assert await reader.read(f"aws-secretsmanager:{name}") == b"kept"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    # The clients of a process keep their address: a new one finds nobody.
+    reader._aws = SecretsManager()
+
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.005)
+            turns += 1
+
+    turning = asyncio.create_task(turn())
+    assert await reader.read(f"aws-secretsmanager:{name}") == b"kept"
+    turning.cancel()
+
+    assert turns > 5
+
+
+async def test_an_outage_is_told_apart_from_an_answer(emulator: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    manager = SecretsManager()
+    source = parse("aws-secretsmanager:any")
+    with pytest.raises(SourceUnavailable, match="does not answer"):
+        await manager.read(source)  # type: ignore[arg-type]  # it is an AwsSecret
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    without_region = SecretsManager()
+    with pytest.raises(SecretUnavailable, match="set AWS_REGION"):
+        await without_region.read(source)  # type: ignore[arg-type]
+    for each in (manager, without_region):
+        await each.close()
