@@ -10,7 +10,7 @@ from typing import Protocol
 
 from clusterra_lab.kube.build_step import BinariesNotBuilt
 from clusterra_lab.kube.debian_package import RUNC
-from clusterra_lab.kube.go_build import ETCD, KUBERNETES, KWOK, NODE
+from clusterra_lab.kube.go_build import COREDNS, ETCD, KUBERNETES, KWOK, NODE
 from clusterra_lab.machine.cache import cache_dir
 from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.progress import Progress, silent
@@ -19,6 +19,7 @@ __all__ = [
     "BINARIES",
     "CONTROL_PLANE",
     "GIVEN",
+    "NETWORK_BINARIES",
     "NODE_BINARIES",
     "BinariesNotBuilt",
     "can_have_binaries",
@@ -38,6 +39,9 @@ BINARIES = (*CONTROL_PLANE, "kwok")
 NODE_BINARIES = ("kubelet", "runc", *NODE.programs)
 """The programs that a real node runs."""
 
+NETWORK_BINARIES = ("kube-proxy", "coredns")
+"""Further programs of a real node with a network of its own."""
+
 _WAIT_SECONDS = 2400.0
 
 
@@ -56,7 +60,7 @@ class _Source(Protocol):
 
 
 _SOURCES: tuple[_Source, ...] = (ETCD, KUBERNETES, KWOK)
-_NODE_SOURCES: tuple[_Source, ...] = (KUBERNETES, RUNC, NODE)
+_NODE_SOURCES: tuple[_Source, ...] = (KUBERNETES, RUNC, NODE, COREDNS)
 
 
 async def ensure_binaries(progress: Progress = silent, *, names: Collection[str] = BINARIES) -> Path:
@@ -69,12 +73,14 @@ async def ensure_binaries(progress: Progress = silent, *, names: Collection[str]
     return _given(names) or await _ensure(_SOURCES, names, progress)
 
 
-async def ensure_node_binaries(progress: Progress = silent) -> Path:
-    """Return a folder that has the NODE_BINARIES.
+async def ensure_node_binaries(progress: Progress = silent, *, network: bool = False) -> Path:
+    """Return a folder that has the NODE_BINARIES, with `network` also the NETWORK_BINARIES.
 
-    Building them takes about two minutes once those of the control plane are built. Raises BinariesNotBuilt.
+    Building them takes about two minutes once those of the control plane are built, and two more with `network`.
+    Raises BinariesNotBuilt.
     """
-    return _given(NODE_BINARIES) or await _ensure(_NODE_SOURCES, NODE_BINARIES, progress)
+    names = (*NODE_BINARIES, *NETWORK_BINARIES) if network else NODE_BINARIES
+    return _given(names) or await _ensure(_NODE_SOURCES, names, progress)
 
 
 def can_have_binaries(names: Collection[str] = BINARIES) -> bool:

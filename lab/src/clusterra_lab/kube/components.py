@@ -1,5 +1,6 @@
 """The processes of a control plane: their ports, files and command lines."""
 
+import ipaddress
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ seconds, and it never makes the pods of a lost node ready again."""
 _UNTHROTTLED = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 """Client limits of the controllers and the scheduler. The default allows twenty pods a second."""
 
-_SERVICES = "10.96.0.0/16"
-_API_SERVER_NAMES = (HOST, "10.96.0.1", "localhost", "kubernetes.default.svc", "kubernetes.default", "kubernetes")
+_API_SERVER_NAMES = (HOST, "localhost", "kubernetes.default.svc", "kubernetes.default", "kubernetes")
 _CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "deployment-controller",
     "disruption-controller",
+    "endpointslice-controller",
     "garbage-collector-controller",
+    "job-controller",
     "namespace-controller",
     "node-lifecycle-controller",
     "persistentvolume-binder-controller",
@@ -33,6 +35,7 @@ _CONTROLLERS = (
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "serviceaccount-token-controller",
+    "statefulset-controller",
     "taint-eviction-controller",
 )
 """The controllers that a lab needs. Each one costs memory and start time."""
@@ -40,12 +43,31 @@ _CONTROLLERS = (
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of a control plane on 127.0.0.1."""
+    """The ports of a control plane."""
 
     api_server: int
     etcd: int
     etcd_peer: int
     scheduler: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the API server is, and which addresses Services get."""
+
+    address: str = HOST
+    """Where the API server listens; everything else listens on HOST."""
+    services: str = "10.96.0.0/16"
+    """The network of the Services' cluster addresses."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names and addresses of the API server, also those of the Service `kubernetes`."""
+        first = str(next(ipaddress.ip_network(self.services).hosts()))
+        return [self.address, first, *_API_SERVER_NAMES]
+
+
+LOOPBACK = Site()
 
 
 @dataclass(frozen=True)
@@ -55,11 +77,12 @@ class Components:
     programs: Path
     directory: Path
     ports: Ports
+    site: Site = LOOPBACK
 
     @property
     def url(self) -> str:
         """The URL of the API server."""
-        return f"https://{HOST}:{self.ports.api_server}"
+        return f"https://{self.site.address}:{self.ports.api_server}"
 
     @property
     def kubeconfig(self) -> Path:
@@ -78,7 +101,7 @@ class Components:
         write_secret(self._file("etcd-authority.crt"), of_etcd.certificate)
         self._write("etcd", of_etcd.server("etcd", [HOST]))
         self._write("etcd-client", of_etcd.client("kube-apiserver"))
-        self._write("api-server", authority.server("kube-apiserver", _API_SERVER_NAMES))
+        self._write("api-server", authority.server("kube-apiserver", self.site.names))
         self._write("scheduler", authority.server("kube-scheduler", [HOST]))
         self._write("kubelet-client", authority.client("kube-apiserver-kubelet-client", "system:masters"))
         private, public = signing_keys()
@@ -121,12 +144,12 @@ class Components:
         """Command line of the API server, with the default admission plugins, which enforce PodSecurity and quotas."""
         return (
             str(self.programs / "kube-apiserver"),
-            f"--bind-address={HOST}",
+            f"--bind-address={self.site.address}",
             f"--secure-port={self.ports.api_server}",
-            f"--advertise-address={HOST}",
+            f"--advertise-address={self.site.address}",
             # An API server on loopback cannot be an endpoint of the Service `kubernetes`.
-            "--endpoint-reconciler-type=none",
-            f"--service-cluster-ip-range={_SERVICES}",
+            f"--endpoint-reconciler-type={'none' if self.site.address == HOST else 'lease'}",
+            f"--service-cluster-ip-range={self.site.services}",
             f"--etcd-servers=https://{HOST}:{self.ports.etcd}",
             f"--etcd-cafile={self._file('etcd-authority.crt')}",
             f"--etcd-certfile={self._file('etcd-client.crt')}",

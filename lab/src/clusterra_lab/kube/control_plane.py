@@ -15,7 +15,7 @@ import aiohttp
 from clusterra_lab.kube.access import KubectlFailed, Kubernetes
 from clusterra_lab.kube.binaries import CONTROL_PLANE, ensure_binaries
 from clusterra_lab.kube.certificates import Authority
-from clusterra_lab.kube.components import HOST, Components, Ports
+from clusterra_lab.kube.components import HOST, LOOPBACK, Components, Ports, Site
 from clusterra_lab.machine.ports import reserved_ports
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.machine.progress import Progress, silent
@@ -72,9 +72,12 @@ class ControlPlane(Kubernetes):
 
 
 @asynccontextmanager
-async def control_plane(directory: Path, *, progress: Progress = silent) -> AsyncIterator[ControlPlane]:
+async def control_plane(
+    directory: Path, *, site: Site = LOOPBACK, progress: Progress = silent
+) -> AsyncIterator[ControlPlane]:
     """Run etcd, kube-apiserver with RBAC, kube-controller-manager and kube-scheduler until the block ends.
 
+    Pods reach the API server only if `site` has an address other than 127.0.0.1; see `NodeNumber.site`.
     The cluster is new and empty and takes some seconds to start. `directory` gets its certificates, state and logs.
     Raises BinariesNotBuilt, NoPortsLeft, ProcessDied, TimeoutError.
     """
@@ -83,7 +86,7 @@ async def control_plane(directory: Path, *, progress: Progress = silent) -> Asyn
     progress("starting the Kubernetes control plane")
     async with AsyncExitStack() as stack:
         ports = Ports(*stack.enter_context(reserved_ports(4)))
-        components = Components(programs, directory, ports)
+        components = Components(programs, directory, ports, site)
         authority = components.prepare()
 
         async def run(name: str, argv: Sequence[str]) -> Component:

@@ -60,7 +60,7 @@ class GoModule:
         return " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in self.variables.items())])
 
 
-_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet")
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet")
 _VERSION = "k8s.io/component-base/version"
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 _CNI = "github.com/containernetworking/plugins/plugins"
@@ -72,6 +72,8 @@ KUBERNETES = GoModule(
 )
 ETCD = GoModule("etcd", {"etcd": "go.etcd.io/etcd/server/v3"})
 KWOK = GoModule("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
+COREDNS = GoModule("coredns", {"coredns": "."})
+"""CoreDNS with the plugins that answer for Services, and no others."""
 NODE = GoModule(
     "node",
     {

@@ -1,13 +1,15 @@
 """A real Kubernetes node on this machine: kubelet, containerd and runc run the pods.
 
 They run in private pid and mount namespaces, and end with the process that opened the node, even when that is killed.
-Pods share the machine's network only with `hostNetwork`. There is no DNS, and no Service has an address.
+Pods share the node's network only with `hostNetwork`. This is the machine's network, without addresses and names of
+Services, unless the node's number is one with a network of its own (`node_network`).
 """
 
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +20,7 @@ from clusterra_lab.kube.binaries import ensure_node_binaries
 from clusterra_lab.kube.control_plane import ControlPlane
 from clusterra_lab.kube.image import write_image
 from clusterra_lab.kube.node_config import INSIDE, PAUSE_IMAGE, write_config
+from clusterra_lab.kube.node_network import NETWORK_PROGRAMS, connect, dns_rights
 from clusterra_lab.kube.node_number import NodeNotPossible, NodeNumber, remove_node_leftovers, reserved_node_number
 from clusterra_lab.kube.node_removal import remove_nodes
 from clusterra_lab.machine.debian_root import PRIVATE
@@ -50,7 +53,9 @@ class RealNode:
     name: str
     """Name of the Node, and value of its label kubernetes.io/hostname."""
     address: str
-    """Address of kubelet, on this machine's loopback interface."""
+    """Address of kubelet."""
+    machine_address: str
+    """The address of this machine as pods reach it."""
     directory: Path
     """Folder with kubelet.log and containerd.log."""
 
@@ -59,20 +64,25 @@ class RealNode:
 async def real_node(
     plane: ControlPlane,
     *,
+    number: NodeNumber | None = None,
     images: Sequence[Path] = (),
     labels: Mapping[str, str] = NO_LABELS,
     progress: Progress = silent,
 ) -> AsyncIterator[RealNode]:
     """Add a Ready node until the block ends. `images` are tar files of `docker save` or of `write_image`.
 
-    Pods can only use these images and PAUSE_IMAGE, with `imagePullPolicy: Never`. Several nodes can run at the same
-    time. The leftovers of a killed owner are removed by the next node or by `remove_node_leftovers`. The API server
-    must be running when the block ends. Raises NodeNotPossible, BinariesNotBuilt, KubectlFailed, ProcessDied,
-    TimeoutError.
+    Pods can only use these images and PAUSE_IMAGE, with `imagePullPolicy: Never`. `number` is one that the caller has
+    reserved. With a network of its own the node needs a control plane with the number's `site`. By
+    default the node reserves a number without such a network. Several nodes can run at the same time. The leftovers of
+    a killed owner are removed by the next node or by `remove_node_leftovers`. The API server must be running when the
+    block ends. Raises NodeNotPossible, BinariesNotBuilt, KubectlFailed, ProcessDied, TimeoutError.
     """
-    _check_user()
-    programs = await ensure_node_binaries(progress)
-    async with reserved_node_number() as number:
+    own_network = number is not None and number.own_network
+    _check_user(NETWORK_PROGRAMS if own_network else ())
+    programs = await ensure_node_binaries(progress, network=own_network)
+    async with AsyncExitStack() as reserved:
+        if number is None:
+            number = await reserved.enter_async_context(reserved_node_number())
         name = f"node-{number.number}"
         directory = plane.directory / name
         shutil.rmtree(directory, ignore_errors=True)
@@ -83,19 +93,26 @@ async def real_node(
         archives = [directory / "pause.tar", *(image.resolve() for image in images)]
         holder = await start(
             name,
-            [*PRIVATE, "bash", "-c", INSIDE, "node", str(programs), str(directory), *map(str, archives)],
+            [*_private(own_network), "bash", "-c", INSIDE, "node", str(programs), str(directory), *map(str, archives)],
             log=directory / "node.log",
             env=_environment(name, number, labels),
         )
         try:
+            if own_network:
+                await plane.kubectl("apply", "--server-side", "--filename=-", input=json.dumps(dns_rights()))
+                await connect(number, await _inside(holder))
             await _ready(plane, name, holder)
             try:
-                yield RealNode(name, number.address, directory)
+                yield RealNode(name, number.address, number.machine_address, directory)
             finally:
                 await remove_nodes(plane, f"kubernetes.io/hostname={name}", holder)
         finally:
             await _end(holder)
             _remove_state(directory)
+
+
+def _private(own_network: bool) -> Sequence[str]:
+    return (*PRIVATE, "--net") if own_network else PRIVATE
 
 
 def _remove_state(directory: Path) -> None:
@@ -110,11 +127,12 @@ def _environment(name: str, number: NodeNumber, labels: Mapping[str, str]) -> di
     return {"NODE_NAME": name, "NODE_ADDRESS": number.address, "NODE_LABELS": listed}
 
 
-def _check_user() -> None:
+def _check_user(programs: Sequence[str]) -> None:
     if os.geteuid() != 0:
         raise NodeNotPossible("a real node needs mounts, cgroups and network interfaces: run this as root")
-    if missing := [program for program in _PROGRAMS if shutil.which(program) is None]:
-        raise NodeNotPossible(f"a real node needs {', '.join(missing)}: install bash, util-linux, mount and iproute2")
+    if missing := [program for program in (*_PROGRAMS, *programs) if shutil.which(program) is None]:
+        packages = "bash, util-linux, mount, iproute2 and, for a network of its own, iptables"
+        raise NodeNotPossible(f"a real node needs {', '.join(missing)}: install {packages}")
 
 
 async def _check(directory: Path, programs: Path) -> None:
@@ -134,6 +152,16 @@ async def _ready(plane: ControlPlane, name: str, holder: Process) -> None:
         return await plane.kubectl("get", "node", name, "--ignore-not-found", f"--output={status}") == "True"
 
     await until(ready, seconds=_READY_SECONDS, what=f"the node {name}", every=0.1, process=holder)
+
+
+async def _inside(holder: Process) -> int:
+    """The pid of the first process inside the namespaces."""
+
+    def started() -> bool:
+        return bool(psutil.Process(holder.pid).children())
+
+    await until(started, seconds=_END_SECONDS, what=f"the namespaces of {holder.name}", process=holder)
+    return psutil.Process(holder.pid).children()[0].pid
 
 
 async def _end(holder: Process) -> None:

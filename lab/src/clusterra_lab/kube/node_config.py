@@ -5,6 +5,7 @@ from pathlib import Path
 
 from clusterra_lab.kube.certificates import Authority
 from clusterra_lab.kube.kubeconfig import certificate_user, write_kubeconfig
+from clusterra_lab.kube.node_network import CLUSTER_DOMAIN, SCRIPT, write_network
 from clusterra_lab.kube.node_number import NodeNumber
 from clusterra_lab.machine.secret_file import write_secret
 
@@ -31,6 +32,7 @@ mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs tmpfs /var/log
 mkdir -p /var/lib/cni
 mount -t tmpfs tmpfs /var/lib/cni
+[ ! -e "$folder/{SCRIPT}" ] || . "$folder/{SCRIPT}"
 mkdir /run/kubelet /run/sysctl
 mount --bind "$folder/kubelet" /run/kubelet
 for wanted in {" ".join(f"{name}={value}" for name, value in _SYSCTLS.items())}; do
@@ -74,6 +76,8 @@ def write_config(
     (folder / "containerd.toml").write_text(_containerd(folder, programs))
     (folder / "cni" / "10-lab.conflist").write_text(json.dumps(_network(folder, number)))
     (folder / "kubelet.json").write_text(json.dumps(_kubelet(folder, number), indent=2))
+    if number.own_network:
+        write_network(folder, number, name=name, url=url, authority=authority)
 
 
 def _containerd(folder: Path, programs: Path) -> str:
@@ -118,15 +122,23 @@ def _network(folder: Path, number: NodeNumber) -> dict[str, object]:
         "type": "host-local",
         "dataDir": f"{folder}/addresses",
         "ranges": [[{"subnet": number.pods}]],
-        # Pods reach the node's address and nothing beyond it.
-        "routes": [{"dst": f"{number.address}/32"}],
+        # Pods reach the node's address and nothing beyond it, or what the node's own network routes.
+        "routes": [{"dst": "0.0.0.0/0" if number.own_network else f"{number.address}/32"}],
     }
-    bridge = {"type": "bridge", "bridge": number.bridge, "isGateway": True, "ipMasq": False, "ipam": addresses}
+    bridge = {
+        "type": "bridge",
+        "bridge": number.bridge,
+        "isGateway": True,
+        "ipMasq": False,
+        # A pod may be an endpoint of a Service that it calls.
+        "hairpinMode": True,
+        "ipam": addresses,
+    }
     return {"cniVersion": "1.0.0", "name": "lab", "plugins": [bridge]}
 
 
 def _kubelet(folder: Path, number: NodeNumber) -> dict[str, object]:
-    """kubelet's configuration: short heartbeats, no cleanup of this machine's disk, and no DNS."""
+    """kubelet's configuration: short heartbeats, no cleanup of this machine's disk, and no names from outside."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -148,6 +160,7 @@ def _kubelet(folder: Path, number: NodeNumber) -> dict[str, object]:
         "failSwapOn": False,
         "makeIPTablesUtilChains": False,
         "resolvConf": "",
+        **({"clusterDNS": [number.address], "clusterDomain": CLUSTER_DOMAIN} if number.own_network else {}),
         "podLogsDir": f"{folder}/pods",
         "volumePluginDir": f"{folder}/volume-plugins",
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterra_lab.kube.components import Site
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import until
 
@@ -32,11 +33,18 @@ class NodeNumber:
     """The number of a node, which names the resources that the node holds."""
 
     number: int
+    own_network: bool = False
+    """Whether the node has a network namespace of its own, in which Services and names work (`node_network`)."""
+
+    @property
+    def machine_address(self) -> str:
+        """An address of this machine, on its loopback interface, at which the node and its pods reach it."""
+        return f"10.251.0.{self.number}"
 
     @property
     def address(self) -> str:
-        """The node's address on the loopback interface; kubelet does not accept 127.0.0.1."""
-        return f"10.251.0.{self.number}"
+        """The node's address, where kubelet listens. kubelet does not accept 127.0.0.1."""
+        return f"10.251.1.{self.number}" if self.own_network else self.machine_address
 
     @property
     def pods(self) -> str:
@@ -44,8 +52,13 @@ class NodeNumber:
         return f"10.252.{self.number}.0/24"
 
     @property
+    def site(self) -> Site:
+        """The site of a control plane whose API server and Services the pods reach, and this machine too."""
+        return Site(self.machine_address, f"10.253.{self.number}.0/24")
+
+    @property
     def bridge(self) -> str:
-        """The interface that the CNI plugin creates."""
+        """The interface of the pods' network: the CNI plugin's bridge, or the link to the node's own network."""
         return f"clusterra{self.number}"
 
     @property
@@ -55,10 +68,10 @@ class NodeNumber:
 
     async def take(self) -> None:
         """Create the address, the firewall rule and the cgroup. Raises NodeNotPossible."""
-        complaint = await _call("ip", "address", "add", f"{self.address}/32", "dev", "lo")
+        complaint = await call("ip", "address", "add", f"{self.machine_address}/32", "dev", "lo")
         if complaint:
-            raise NodeNotPossible(f"the node's address {self.address} cannot be added to lo: {complaint}")
-        if shutil.which("iptables") and (complaint := await self._rule("--insert")):
+            raise NodeNotPossible(f"the address {self.machine_address} cannot be added to lo: {complaint}")
+        if not self.own_network and shutil.which("iptables") and (complaint := await self._rule("--insert")):
             raise NodeNotPossible(f"the firewall rule for the pods' bridge {self.bridge} cannot be added: {complaint}")
         try:
             for folder in self._cgroups():
@@ -70,10 +83,10 @@ class NodeNumber:
     async def remove(self) -> list[str]:
         """Remove these resources; returns those that existed. Raises TimeoutError while processes use the cgroup."""
         found = []
-        if not await _call("ip", "address", "delete", f"{self.address}/32", "dev", "lo"):
-            found.append(f"address {self.address}")
-        if not await _call("ip", "link", "delete", self.bridge):
-            found.append(f"bridge {self.bridge}")
+        if not await call("ip", "address", "delete", f"{self.machine_address}/32", "dev", "lo"):
+            found.append(f"address {self.machine_address}")
+        if not await call("ip", "link", "delete", self.bridge):
+            found.append(f"interface {self.bridge}")
         if shutil.which("iptables") and not await self._rule("--delete"):
             found.append(f"rule for {self.bridge}")
         if any(folder.exists() for folder in self._cgroups()):
@@ -87,7 +100,7 @@ class NodeNumber:
     async def _rule(self, command: str) -> str:
         """Insert or delete the rule that lets pods reach each other; container engines have all bridges filtered."""
         bridge = ("--in-interface", self.bridge, "--out-interface", self.bridge)
-        return await _call("iptables", "--wait", command, "FORWARD", *bridge, "--jump", "ACCEPT")
+        return await call("iptables", "--wait", command, "FORWARD", *bridge, "--jump", "ACCEPT")
 
     def _cgroups(self) -> list[Path]:
         if (_CGROUPS / "cgroup.controllers").exists():
@@ -103,12 +116,13 @@ class NodeNumber:
 
 
 @asynccontextmanager
-async def reserved_node_number() -> AsyncIterator[NodeNumber]:
+async def reserved_node_number(*, own_network: bool = False) -> AsyncIterator[NodeNumber]:
     """Reserve a number that no other node of this machine has, with its resources, until the block ends.
 
+    With `own_network`, the machine gets no bridge and no firewall rule: these are in the node's own network.
     Raises NodeNotPossible.
     """
-    with _free_number() as number:
+    with _free_number(own_network=own_network) as number:
         await number.remove()
         try:
             await number.take()
@@ -131,8 +145,9 @@ async def remove_node_leftovers() -> list[str]:
 
 
 @contextmanager
-def _free_number() -> Iterator[NodeNumber]:
-    for number in map(NodeNumber, _NUMBERS):
+def _free_number(*, own_network: bool) -> Iterator[NodeNumber]:
+    for candidate in _NUMBERS:
+        number = NodeNumber(candidate, own_network)
         with _reserved(number) as ours:
             if ours:
                 yield number
@@ -168,7 +183,7 @@ def _delegate(folder: Path) -> None:
             (group / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
-async def _call(*argv: str) -> str:
+async def call(*argv: str) -> str:
     """Run a program and return its error text, which is empty on success."""
     process = await asyncio.create_subprocess_exec(*argv, stderr=asyncio.subprocess.PIPE)
     _, complaint = await process.communicate()
