@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]))
 
 
-@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS))
+@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS, trace=WORDS))
 def test_a_comment_parses_to_the_same_values(comment: Comment) -> None:
     assert Comment.parse(str(comment)) == comment
 
 
-@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS))
+@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS, trace=WORDS))
 def test_a_comment_is_one_line_of_plain_ascii(comment: Comment) -> None:
     text = str(comment)
     assert text.isascii()

@@ -75,8 +75,8 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
     ]
 
 
-def services(parts: Parts) -> list[Command]:
-    """The commands of the services; `fleet` adds the port of the health routes to each environment."""
+def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
+    """The commands of the services, with `more` variables for each; `fleet` adds the port of the health routes."""
     session_key = parts.directory / "session-key"
     ensure_secret(session_key)
     own = {
@@ -94,7 +94,7 @@ def services(parts: Parts) -> list[Command]:
         "edge-agent": _edge_agent(parts),
     }
     return [
-        Command(name, f"clusterra_{name.replace('-', '_')}", {**parts.nats.environment(name), **environment})
+        Command(name, f"clusterra_{name.replace('-', '_')}", {**parts.nats.environment(name), **environment, **more})
         for name, environment in own.items()
     ]
 

@@ -1,8 +1,8 @@
 """Runs a whole lab on this machine: the real dependencies and the five services."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusterra_contracts.identity import ClusterRef
@@ -103,6 +103,8 @@ class LabOptions:
     """Additional lines of slurm.conf."""
     catalogue: Path = CATALOGUE
     """The file with the shapes."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Additional variables of all services, such as `OTEL_EXPORTER_OTLP_ENDPOINT`."""
     fresh: bool = False
     """Whether the lab starts with an empty state, instead of that of the folder's last lab."""
 
@@ -171,7 +173,9 @@ async def stack(
         await topology.apply(client)
         async with unwrapped_task_group() as starting:
             starting.create_task(run_setup(setup(parts, options.policy), home.logs, progress))
-            started = starting.create_task(running.enter_async_context(fleet(services(parts), home.logs, progress)))
+            started = starting.create_task(
+                running.enter_async_context(fleet(services(parts, options.environment), home.logs, progress))
+            )
         await until(slurm.admits, seconds=ADMITS_SECONDS, what="Slurm to accept jobs", every=0.1)
         all_started()
         yield Stack(home, parts, parts.nats, parts.aws, parts.oidc, slurm, edge, started.result(), client, gateway_url)

@@ -133,7 +133,7 @@ class QueueSnapshot(Wire):
     A list that could not be read is None ("no opinion"); an empty list means that there is nothing.
     """
 
-    schema_name: ClassVar[str] = "job.pending.v3"
+    schema_name: ClassVar[str] = "job.pending.v4"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every snapshot of a cluster, also over restarts (milliseconds of the epoch)."""
@@ -143,3 +143,6 @@ class QueueSnapshot(Wire):
     """Ordered by Slurm's priority, at equal priority by submit time; the first job of a group gives its position."""
     running: tuple[RunningJob, ...] | None
     nodes: tuple[NodeState, ...] | None
+    traces: dict[JobId, str] = Field(default_factory=dict)
+    """The `traceparent` of the submits of pending jobs, for links between traces; only a few, and only where traces
+    are recorded."""

@@ -23,6 +23,7 @@ RPC_SECONDS = Histogram(
     ("family", "outcome"),
     buckets=LATENCY_BUCKETS_SECONDS,
 )
+SPANS = Counter("clusterra_spans_total", "Spans for the receiver of traces, by outcome of their export", ("outcome",))
 
 
 def exposition() -> tuple[bytes, str]:

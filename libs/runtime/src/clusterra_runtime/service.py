@@ -3,16 +3,19 @@
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 import structlog
 
-from clusterra_runtime import logs
+from clusterra_runtime import logs, tracing
 from clusterra_runtime.health import HealthServer
 from clusterra_runtime.settings import ServiceSettings
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LAST_SPANS_SECONDS = 5.0
+"""How long a stopped service may still export its last spans, within the grace time."""
 
 type App = Callable[["Service"], AbstractAsyncContextManager[None]]
 
@@ -30,6 +33,7 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._failed = False
+        self._ended_at = 0.0
 
     def ready_when(self, name: str, check: Callable[[], bool | str]) -> None:
         """Make `check` a condition of readiness: True, or else False or a text that says what is wrong and what to do.
@@ -100,6 +104,7 @@ class Service:
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
+        self._ended_at = time.monotonic()
         if self._stop.is_set():
             self.log.info("service_stopping")
             if not entered.is_set():
@@ -115,6 +120,11 @@ class Service:
             return 1
         self.log.info("service_stopped")
         return 1 if self._failed else 0
+
+    @property
+    def grace_left_seconds(self) -> float:
+        """What is left of the grace time once the service has begun to stop."""
+        return max(0.0, self._ended_at + self.settings.stop_grace_seconds - time.monotonic())
 
     async def _cancel_background(self) -> None:
         tasks = tuple(self._tasks)
@@ -140,4 +150,8 @@ def run(name: str, settings: ServiceSettings, app: App) -> None:
     ready; after a delay its background tasks are cancelled and the app's context exits.
     """
     logs.configure(name, settings.log_level, instance=settings.instance)
-    sys.exit(asyncio.run(Service(name, settings).live(app)))
+    tracing.start(name, settings.instance)
+    service = Service(name, settings)
+    exit_code = asyncio.run(service.live(app))
+    tracing.stop(min(LAST_SPANS_SECONDS, service.grace_left_seconds))
+    sys.exit(exit_code)

@@ -1,6 +1,6 @@
 """Traces: W3C Trace Context, carried in the `traceparent` header and in every log line.
 
-Only OpenTelemetry's API is used, so a service that configures the SDK gets these traces as parents of its spans.
+Only OpenTelemetry's API is used. `clusterra_runtime.tracing` makes the spans, where they are exported.
 """
 
 import secrets
@@ -46,10 +46,17 @@ def extract(headers: Mapping[str, str] | None) -> Iterator[None]:
         context.detach(token)
 
 
+def context_of(traceparent: str) -> trace.SpanContext | None:
+    """The span that a `traceparent` names; None if it is not valid."""
+    found = trace.get_current_span(_propagator.extract({TRACEPARENT: traceparent}, context.Context()))
+    return found.get_span_context() if found.get_span_context().is_valid else None
+
+
 def _root() -> trace.SpanContext:
     return trace.SpanContext(
         trace_id=int(secrets.token_hex(16), 16),
         span_id=int(secrets.token_hex(8), 16),
         is_remote=False,
-        trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED),
+        # Nobody has chosen to record it: `tracing.entry` makes the traces that are recorded.
+        trace_flags=trace.TraceFlags(trace.TraceFlags.DEFAULT),
     )

@@ -80,7 +80,8 @@ async def app(service: Service) -> AsyncIterator[None]:
                 service.background("edge-status", source.run)
             service.background("heartbeats", lambda: heartbeats.run(on_nats, *signals))
             service.background(
-                "worker-events", lambda: publish_worker_events(EventPublisher(client, NAME), ref, substrate, leadership)
+                "worker-events",
+                lambda: publish_worker_events(EventPublisher(client, NAME), ref, substrate, leadership, latest.starts),
             )
             service.background("nats", nats)
             if settings.gateway_url is not None:

@@ -21,6 +21,7 @@ from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
+from clusterra_scaler.decision_spans import decision_span
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -166,7 +167,8 @@ class ControlLoop:
 
     async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot, *, shadow: bool, first: bool) -> Recorded:
         """Make one decision and act on it. The first decision under a lease or in a mode is always logged."""
-        observation = Observation(self._binding, snapshot, self._edge, now())
+        began = now()
+        observation = Observation(self._binding, snapshot, self._edge, began)
         state, observation_history = self._with_answers(recorded).state, self._observation_history
         self._run_history.observe(snapshot)
         with DECIDE_SECONDS.time():
@@ -177,16 +179,19 @@ class ControlLoop:
             intent = _intent_of(decision)
             worth_logging = first or intent != self._shadow_intent
             self._shadow_intent = intent
+            if worth_logging:
+                self._log(decision, shadow=True)
         else:
             worth_logging = first or bool(decision.changes) or decision.state.write_ahead != recorded.state.write_ahead
-            recorded = await self._carry_out(recorded, decision)
+            with decision_span(self._ref, snapshot, decision, began):
+                recorded = await self._carry_out(recorded, decision)
+                if worth_logging:
+                    self._log(decision)
         self._gathering = decision.plan is not None and any(each.reason == BATCHING for each in decision.plan.unmet)
         self._explanations.on_decision(observation, decision, shadow=shadow)
-        if worth_logging:
-            self._log(decision, shadow=shadow)
-            if self._decision_log is not None:
-                given = DecisionInputs(observation, state, observation_history, self._run_history.counts)
-                self._decision_log.append(DecisionRecord(self._ref, shadow, given, DecisionOutput.of(decision)))
+        if worth_logging and self._decision_log is not None:
+            given = DecisionInputs(observation, state, observation_history, self._run_history.counts)
+            self._decision_log.append(DecisionRecord(self._ref, shadow, given, DecisionOutput.of(decision)))
         self._log_unmet(decision)
         self._log_unknown_reasons(snapshot)
         await self._store_run_history()
@@ -234,7 +239,7 @@ class ControlLoop:
             async with asyncio.timeout(None if quiescent else TICK_SECONDS):
                 await self._input_arrived.wait()
 
-    def _log(self, decision: Decision, *, shadow: bool) -> None:
+    def _log(self, decision: Decision, *, shadow: bool = False) -> None:
         mode = {"shadow": True} if shadow else {}
         for change in decision.changes:
             log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"), **mode)

@@ -16,9 +16,9 @@ from faststream.nats.subscriber.usecases import PullStreamSubscriber
 from nats.aio.msg import Msg
 from pydantic import BaseModel
 
-from clusterra_runtime import trace
+from clusterra_runtime import tracing
 from clusterra_runtime.metrics import HANDLED, family
-from clusterra_runtime.nats import bus
+from clusterra_runtime.nats import bus, spans
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected, dead_letter
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.pull import Pull
@@ -133,12 +133,16 @@ class Durable[M: BaseModel]:
     async def _receive(self, message: NatsMessage) -> None:
         raw = message.raw_message
         deliveries = raw.metadata.num_delivered
-        with trace.extract(raw.headers), structlog.contextvars.bound_contextvars(consumer=self._consumer.name):
+        with (
+            spans.processing(raw.subject, raw.headers, self._consumer.name) as span,
+            structlog.contextvars.bound_contextvars(consumer=self._consumer.name),
+        ):
             try:
                 await self._handle(raw)
             except (InvalidMessage, UnknownSubject) as error:
                 await self._bury(raw, str(error), "garbage")
             except Exception as error:
+                tracing.failed(span, "handler")
                 log.exception("handler_failed", subject=raw.subject, deliveries=deliveries)
                 if deliveries >= self._consumer.max_deliver:
                     await self._bury(raw, f"failed {deliveries} times, last: {type(error).__name__}", "given_up")

@@ -15,8 +15,9 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
-from clusterra_runtime import trace
+from clusterra_runtime import trace, tracing
 from clusterra_runtime.metrics import DEAD_LETTERS, HANDLED, family
+from clusterra_runtime.nats import spans
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last
 from clusterra_runtime.settings import ServiceSettings
@@ -74,13 +75,14 @@ async def publish(client: Client, subject: str, message: Message) -> None:
     Raises BusUnavailable when the buffer is full, MessageRejected for a message over the payload limit.
     """
     body, headers = encode(message)
-    trace.inject(headers)
-    try:
-        await client.publish(subject, body, headers=headers)
-    except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError) as error:
-        raise BusUnavailable(f"{subject}: not connected to NATS, and the buffer is full") from error
-    except nats.errors.MaxPayloadError as error:
-        raise MessageRejected(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
+    with spans.publishing(subject):
+        trace.inject(headers)
+        try:
+            await client.publish(subject, body, headers=headers)
+        except (nats.errors.OutboundBufferLimitError, nats.errors.ConnectionClosedError) as error:
+            raise BusUnavailable(f"{subject}: not connected to NATS, and the buffer is full") from error
+        except nats.errors.MaxPayloadError as error:
+            raise MessageRejected(subject, 10054, f"{len(body)} bytes are over the server's payload limit") from error
 
 
 async def publish_durable(client: Client, subject: str, message: Message, *, message_id: str) -> int:
@@ -99,7 +101,14 @@ async def store(client: Client, subject: str, body: bytes, headers: Mapping[str,
     Raises as `publish_durable` does.
     """
     sent = dict(headers)
-    trace.inject(sent)
+    with spans.publishing(subject) as span:
+        if message_id := sent.get(MESSAGE_ID):
+            span.set_attribute("messaging.message.id", message_id)
+        trace.inject(sent)
+        return await _store(client, subject, body, sent)
+
+
+async def _store(client: Client, subject: str, body: bytes, headers: dict[str, str]) -> int:
     deadline = time.monotonic() + DURABLE_SECONDS
     try:
         async for attempt in stamina.retry_context(
@@ -112,7 +121,7 @@ async def store(client: Client, subject: str, body: bytes, headers: Mapping[str,
             wait_jitter=0.1,
         ):
             with attempt:
-                return await _store_once(client, subject, body, sent, deadline)
+                return await _store_once(client, subject, body, headers, deadline)
     except _TryAgain as error:
         raise BusUnavailable(
             f"{subject}: not stored within {DURABLE_SECONDS:g} s ({error}); send it again with the same id"
@@ -187,7 +196,7 @@ async def subscribe[M: BaseModel](
     """
 
     async def receive(message: Msg) -> None:
-        with trace.extract(message.headers):
+        with spans.processing(message.subject, message.headers) as span:
             try:
                 about = subjects.parse(message.subject)
                 content = decode(model, message.data, message.headers)
@@ -201,6 +210,7 @@ async def subscribe[M: BaseModel](
                     outcome = "done"
                 except Exception:
                     outcome = "failed"
+                    tracing.failed(span, "handler")
                     log.exception("handler_failed", subject=message.subject)
             HANDLED.labels(family(message.subject), outcome).inc()
 

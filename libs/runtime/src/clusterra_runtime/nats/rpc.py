@@ -16,8 +16,9 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
-from clusterra_runtime import trace
+from clusterra_runtime import trace, tracing
 from clusterra_runtime.metrics import RPC_SECONDS, family
+from clusterra_runtime.nats import spans
 from clusterra_runtime.nats.bus import bury
 from clusterra_runtime.nats.client import Client
 
@@ -40,6 +41,15 @@ async def call[T: Wire](
     Raises RpcFailed with the answered error; with the kind `unavailable` if nobody serves the subject, no answer comes
     in time or there is no connection; with the kind `invalid` if the request is too large or the answer is not a reply.
     """
+    with spans.requesting(subject) as span:
+        try:
+            return await _call(client, subject, request, result, timeout_seconds)
+        except RpcFailed as failed:
+            tracing.failed(span, failed.error.kind)
+            raise
+
+
+async def _call[T: Wire](client: Client, subject: str, request: Message, result: type[T], timeout_seconds: float) -> T:
     body, headers = encode(request)
     trace.inject(headers)
     deadline = time.monotonic() + timeout_seconds
@@ -107,7 +117,7 @@ async def _serve[T: Wire](
 
     async def handle(message: Msg) -> None:
         started = time.perf_counter()
-        with trace.extract(message.headers):
+        with spans.answering(message.subject, message.headers) as span:
             try:
                 reply = await answer(message)
                 garbage = None
@@ -117,6 +127,9 @@ async def _serve[T: Wire](
             finally:
                 slots.release()
             outcome = reply.error.kind if reply.error else "ok"
+            if outcome == "unavailable":
+                # The other kinds are the caller's errors, and the caller's span shows them.
+                tracing.failed(span, outcome)
             await _respond(client, message, reply)
             RPC_SECONDS.labels(family(message.subject), outcome).observe(time.perf_counter() - started)
             if garbage is not None:

@@ -8,12 +8,13 @@ import structlog
 from clusterra_contracts.bus import subjects, topology
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime import trace
 from clusterra_runtime.nats import bus
 from pydantic import BaseModel, ConfigDict
 
+from clusterra_edge_agent.control.start_traces import StartTraces
 from clusterra_edge_agent.substrate import state_files
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 
@@ -44,7 +45,10 @@ class LatestDesired:
         self.change_signal = ChangeSignal()
         self.current: DesiredState | None = None
         self.traceparent: str | None = None
-        """The trace in which the current state was received."""
+        """The trace in which the current state was received first."""
+        self.received_at = now()
+        """When the current state was received first."""
+        self.starts = StartTraces()
         self._file = folder / "order.json"
         stored = state_files.read(self._file, _Order)
         self._highest = (stored.fence, stored.generation) if stored else (0, 0)
@@ -54,10 +58,14 @@ class LatestDesired:
         if desired.order < self._highest:
             log.info("older_desired_state_ignored", order=desired.order, highest=self._highest)
             return False
+        repeated = self.current is not None and desired.order == self.current.order
         if desired.order > self._highest:
             state_files.write(self._file, _Order(fence=desired.fence, generation=desired.generation))
             self._highest = desired.order
-        self.current, self.traceparent = desired, trace.current()
+        self.current = desired
+        if not repeated:
+            self.traceparent, self.received_at = trace.current(), now()
+            self.starts.note(desired, self.traceparent or "", self.received_at)
         self.change_signal.notify()
         return True
 

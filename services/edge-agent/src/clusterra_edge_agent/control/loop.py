@@ -9,7 +9,7 @@ from clusterra_contracts.bus.envelope import TRACEPARENT
 from clusterra_contracts.heartbeat import Applied
 from clusterra_contracts.identity import now
 from clusterra_contracts.scale import DesiredState
-from clusterra_runtime import trace
+from clusterra_runtime import trace, tracing
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from prometheus_client import Histogram
 
@@ -78,5 +78,7 @@ class ControlLoop:
             return
         self.applied = Applied(generation=desired.generation, fence=desired.fence, applied_at=now())
         APPLY_SECONDS.observe((self.applied.applied_at - desired.decided_at).total_seconds())
-        log.info("desired_state_applied", generation=desired.generation, fence=desired.fence)
+        attributes = {"clusterra.generation": desired.generation, "clusterra.fence": desired.fence}
+        with tracing.span("apply", attributes=attributes, start=self._latest.received_at):
+            log.info("desired_state_applied", generation=desired.generation, fence=desired.fence)
         self.change_signal.notify()

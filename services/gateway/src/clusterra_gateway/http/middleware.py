@@ -3,13 +3,15 @@
 import re
 import uuid
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 import structlog
 from aiohttp import web
-from clusterra_runtime import trace
+from clusterra_runtime import trace, tracing
 from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreUnavailable
+from clusterra_runtime.tracing import SpanKind
 
 from clusterra_gateway.http.errors import RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.parameters import MAX_BODY_BYTES
@@ -36,24 +38,55 @@ async def problems(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """Gives the request its id, and turns what its handler raises into a problem."""
-    with trace.extract(request.headers), structlog.contextvars.bound_contextvars(request_id=request_id(request)):
-        try:
-            return await handler(request)
-        except RequestError as error:
-            return _response(request, error)
-        except RpcFailed as failed:
-            return _response(request, request_error_of(failed.error))
-        except (StoreUnavailable, BusUnavailable) as error:
-            log.warning("part_unavailable", reason=str(error))
-            return _response(request, Unavailable("a part of the gateway does not answer now", hint="try again"))
-        except web.HTTPRequestEntityTooLarge:
-            limit = f"send a body of at most {MAX_BODY_BYTES // 1024**2} MiB"
-            return _response(request, TooLarge("the body is larger than allowed for any request", hint=limit))
-        except web.HTTPError as error:
-            return _response_of_http_error(request, error)
-        except Exception:
-            log.exception("request_failed", method=request.method, path=request.path)
-            return internal_problem(request_id(request)).response()
+    with (
+        tracing.entry(request.headers, _span_name(request), SpanKind.SERVER, _span_attributes(request)) as span,
+        structlog.contextvars.bound_contextvars(request_id=request_id(request)),
+    ):
+        response = await _answer(request, handler)
+        span.set_attribute("http.response.status_code", response.status)
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            tracing.failed(span, str(response.status))
+        return response
+
+
+async def _answer(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except RequestError as error:
+        return _response(request, error)
+    except RpcFailed as failed:
+        return _response(request, request_error_of(failed.error))
+    except (StoreUnavailable, BusUnavailable) as error:
+        log.warning("part_unavailable", reason=str(error))
+        return _response(request, Unavailable("a part of the gateway does not answer now", hint="try again"))
+    except web.HTTPRequestEntityTooLarge:
+        limit = f"send a body of at most {MAX_BODY_BYTES // 1024**2} MiB"
+        return _response(request, TooLarge("the body is larger than allowed for any request", hint=limit))
+    except web.HTTPError as error:
+        return _response_of_http_error(request, error)
+    except Exception:
+        log.exception("request_failed", method=request.method, path=request.path)
+        return internal_problem(request_id(request)).response()
+
+
+def _route(request: web.Request) -> str:
+    """The path's template: a path has ids, of which there are many."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else ""
+
+
+def _span_name(request: web.Request) -> str:
+    return f"{request.method} {_route(request)}".rstrip()
+
+
+def _span_attributes(request: web.Request) -> tracing.Attributes:
+    # Neither the query nor the headers: either may hold what only the caller may know.
+    attributes = {"http.request.method": request.method, "http.route": _route(request), "url.scheme": request.scheme}
+    if cluster := request.match_info.get("cluster_id"):
+        attributes[tracing.CLUSTER] = cluster
+    return attributes
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

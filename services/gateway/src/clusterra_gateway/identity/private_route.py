@@ -8,6 +8,7 @@ from typing import ClassVar, override
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime import tracing
 
 from clusterra_gateway.http.parameters import Parameter
 from clusterra_gateway.http.route import Route, SecurityScheme
@@ -37,6 +38,7 @@ class PrivateRoute(Route):
     @override
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         caller = await self.access.caller(request)
+        tracing.current().set_attribute(tracing.TENANT, caller.member.tenant)
         with structlog.contextvars.bound_contextvars(tenant=caller.member.tenant, user=caller.member.user):
             return await self._handle_for(request, caller)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
+from clusterra_runtime import trace
 
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.cluster.cluster import Cluster
@@ -92,6 +93,7 @@ def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict
             uid=str(request.user.uid),
             user_email=request.email,
             key=request.idempotency_key or "",
+            trace=trace.current() or "",
         )
     )
     return description

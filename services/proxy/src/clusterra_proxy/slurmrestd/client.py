@@ -9,7 +9,9 @@ from typing import Literal, Self
 import aiohttp
 import orjson
 import stamina
+from clusterra_runtime import tracing
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
+from clusterra_runtime.tracing import Span, SpanKind
 from prometheus_client import Histogram
 
 from clusterra_proxy.slurmrestd.answers import Answer
@@ -17,6 +19,7 @@ from clusterra_proxy.slurmrestd.bodies import parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
 from clusterra_proxy.slurmrestd.errors import Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.versions import path_template
 
 type Method = Literal["GET", "POST", "DELETE"]
 
@@ -126,6 +129,12 @@ class Slurmrestd:
         raise AssertionError("unreachable: the last attempt raises")
 
     async def _send[A: Answer](self, request: _Request[A]) -> A | None:
+        path = path_template(request.path)
+        attributes = {"http.request.method": request.method, "url.template": path, "server.address": "slurmrestd"}
+        with tracing.span(f"{request.method} {path}", SpanKind.CLIENT, attributes) as span:
+            return await self._send_once(request, span)
+
+    async def _send_once[A: Answer](self, request: _Request[A], span: Span) -> A | None:
         headers = {_IDENTITY_HEADER: request.token}
         content = None
         if request.body is not None:
@@ -151,6 +160,7 @@ class Slurmrestd:
             ) from None
         finally:
             SECONDS.labels(request.method, str(status or "unreachable")).observe(time.perf_counter() - began)
+        span.set_attribute("http.response.status_code", status)
         if status == _NOT_MODIFIED:
             return None
         parsed = await parse(request.model, text, status, entity=request.entity)

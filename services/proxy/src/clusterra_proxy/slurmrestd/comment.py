@@ -20,6 +20,8 @@ class Comment:
     user_email: str = ""
     key: str = ""
     """The submit's idempotency key."""
+    trace: str = ""
+    """The submit's `traceparent`."""
 
     def __str__(self) -> str:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))

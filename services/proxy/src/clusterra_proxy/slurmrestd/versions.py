@@ -12,6 +12,12 @@ from clusterra_proxy.slurmrestd.answers import Jobs
 from clusterra_proxy.slurmrestd.records import JobRecord, NullableList
 
 
+def path_template(path: str) -> str:
+    """Return a path without its id: `/slurm/v0.0.45/job/{id}`."""
+    folder, _, last = path.rpartition("/")
+    return f"{folder}/{{id}}" if folder.endswith(("/job", "/node")) and last != "submit" else path
+
+
 class V45:
     """v0.0.45, of Slurm 26.05.
 

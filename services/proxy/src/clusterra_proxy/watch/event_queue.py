@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
+from clusterra_contracts.bus.envelope import TRACEPARENT
 from clusterra_contracts.events import JobFact, NodeFact
 from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime import trace
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected
 from clusterra_runtime.nats.events import EventPublisher
 
@@ -18,11 +20,12 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent[F: JobFact | NodeFact]:
-    """A fact with the version and time of its event."""
+    """A fact with the version and time of its event, and the trace that it belongs to."""
 
     fact: F
     version: str
     time: datetime
+    traceparent: str = ""
 
 
 class EventQueue:
@@ -44,6 +47,10 @@ class EventQueue:
             await self._publish(await self._queue.get())
 
     async def _publish(self, event: PendingEvent[JobFact | NodeFact]) -> None:
+        with trace.extract({TRACEPARENT: event.traceparent}):
+            await self._publish_in_trace(event)
+
+    async def _publish_in_trace(self, event: PendingEvent[JobFact | NodeFact]) -> None:
         fact = event.fact
         for attempt in itertools.count(1):
             try:

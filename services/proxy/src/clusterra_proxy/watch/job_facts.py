@@ -76,7 +76,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         started_at=record.started_at if ran else None,
         ended_at=record.end_time if over else None,
     )
-    return PendingEvent(fact, transition.version, transition.time)
+    return PendingEvent(fact, transition.version, transition.time, record.parsed_comment.trace)
 
 
 class PublishedJobEvents:

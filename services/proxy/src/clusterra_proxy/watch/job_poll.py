@@ -13,6 +13,7 @@ from clusterra_proxy.slurmrestd.errors import NotFound, SlurmFailed
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.event_queue import EventQueue
 from clusterra_proxy.watch.job_facts import PublishedJobEvents, job_event, transitions
+from clusterra_proxy.watch.job_spans import record_spans
 from clusterra_proxy.watch.replay import RETENTION
 
 log = structlog.get_logger(__name__)
@@ -66,6 +67,7 @@ class JobPoll:
             for transition in self._published.take_unpublished(transitions(record)):
                 if transition.time > oldest:
                     self._events.put(job_event(transition, record, self._cluster.owner_name(record)))
+                    record_spans(self._cluster.ref, transition, record, self._cluster.nodes)
 
     async def poll(self) -> None:
         """Update the table. Raises the errors of `slurmrestd.errors`; the next poll then continues."""

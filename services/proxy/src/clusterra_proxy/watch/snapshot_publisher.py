@@ -15,6 +15,7 @@ from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
 from prometheus_client import Counter
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.watch.job_spans import pending_traces
 from clusterra_proxy.watch.snapshot import node_states, pending_jobs, running_jobs, same_queue, urgent
 
 log = structlog.get_logger(__name__)
@@ -76,6 +77,7 @@ class SnapshotPublisher:
             pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, now()) if jobs_known else None,
             running=running_jobs(cluster.jobs, cluster.owner_name) if jobs_known else None,
             nodes=node_states(cluster.nodes.values()) if nodes_known else None,
+            traces=pending_traces(cluster.jobs) if jobs_known else {},
         )
 
     async def _publish(self, snapshot: QueueSnapshot) -> bool:

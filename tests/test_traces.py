@@ -1,0 +1,121 @@
+"""One job's way as a trace, from its HTTP request to its end, received over OTLP from the whole lab."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import decode
+from clusterra_contracts.bus.topology import EVENT
+from clusterra_contracts.events import Event
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_lab.demo.observer import observe
+from clusterra_lab.demo.scenario import GIB
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.otlp import OtlpReceiver, ReceivedSpan, otlp_receiver
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from clusterra_runtime.nats.direct import replay
+
+JOB = {"name": "traced", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
+SCRIPT = "#!/bin/bash\nsleep 2\n"
+
+LAST = {
+    ("gateway", "POST /v1/clusters/{cluster_id}/jobs/submit"),
+    ("scaler", "workers decided"),
+    ("proxy", "job running"),
+    ("events", "process event.{tenant}.{cluster}.job.completed"),
+}
+
+
+@pytest.fixture(scope="module")
+async def receiver() -> AsyncIterator[OtlpReceiver]:
+    async with otlp_receiver() as receiving:
+        yield receiving
+
+
+@pytest.fixture(scope="module")
+async def traced(tmp_path_factory: pytest.TempPathFactory, receiver: OtlpReceiver) -> AsyncIterator[Stack]:
+    if os.geteuid() != 0:
+        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
+    options = LabOptions(ScalingPolicy(idle_seconds=2.0), environment=receiver.environment)
+    async with stack(tmp_path_factory.mktemp("traced"), options) as running:
+        yield running
+
+
+def named(spans: list[ReceivedSpan], service: str, name: str) -> ReceivedSpan:
+    """The only span of a service with this name."""
+    found = [span for span in spans if (span.service, span.name) == (service, name)]
+    assert len(found) == 1, [(span.service, span.name) for span in spans]
+    return found[0]
+
+
+async def test_one_trace_leads_from_the_request_to_the_end_of_the_job(traced: Stack, receiver: OtlpReceiver) -> None:
+    async with observe(traced.bus, traced.cluster) as observer, traced.user("ada@acme.example") as ada:
+        job = await ada.submit(SCRIPT, JOB)
+        await until(lambda: (job.job_id, "job.completed") in observer.job_events, seconds=120, what="the job's end")
+
+    def of_the_job() -> list[ReceivedSpan] | None:
+        """The trace of the submit, once every service has exported its last span of the job."""
+        submits = [span for span in receiver.spans if span.name == "POST /v1/clusters/{cluster_id}/jobs/submit"]
+        spans = receiver.trace(submits[0].trace_id) if submits else []
+        return spans if {(span.service, span.name) for span in spans} >= LAST else None
+
+    spans = await until(of_the_job, seconds=30, what="the trace of the job")
+    submit = named(spans, "gateway", "POST /v1/clusters/{cluster_id}/jobs/submit")
+    sent = named(spans, "gateway", "request slurm.{tenant}.{cluster}.submit")
+    answered = named(spans, "proxy", "process slurm.{tenant}.{cluster}.submit")
+    to_slurm = next(span for span in spans if span.name.startswith("POST /slurm/") and span.name.endswith("job/submit"))
+    queued, ran = named(spans, "proxy", "job queued"), named(spans, "proxy", "job running")
+    decided = named(spans, "scaler", "workers decided")
+
+    # Each is a part of the one before it.
+    assert (submit.parent_id, submit.kind) == ("", "SPAN_KIND_SERVER")
+    assert (sent.parent_id, answered.parent_id, to_slurm.parent_id) == (submit.span_id, sent.span_id, answered.span_id)
+    assert {span.parent_id for span in (queued, ran, decided)} == {answered.span_id}
+    assert submit.attributes["http.response.status_code"] == 201
+    assert submit.attributes["clusterra.tenant"] == answered.attributes["clusterra.tenant"] == "acme"
+    assert queued.events == ("worker registered",)
+    assert ran.end - ran.start >= 2
+    for kind in ("job.submitted", "job.running", "job.completed"):
+        event = "event.{tenant}.{cluster}." + kind
+        assert named(spans, "events", f"process {event}").parent_id == named(spans, "proxy", f"publish {event}").span_id
+
+    # The decision serves many jobs: it has a trace of its own, and both link to each other.
+    decision = receiver.trace(next(iter(decided.linked_traces)))
+    assert named(decision, "scaler", "decide").linked_traces == {submit.trace_id}
+    started = named(decision, "edge-agent", "worker starting")
+    assert named(decision, "edge-agent", "apply").start <= started.end
+    assert named(decision, "events", "process event.{tenant}.{cluster}.worker.started").trace_id == started.trace_id
+
+    # No span's name has an id, and no attribute a token or the script.
+    names = {span.name for span in receiver.spans}
+    assert not any(text in name for name in names for text in ("acme", "main", job.job_id + "."))
+    attributes = json.dumps([dict(span.attributes) for span in receiver.spans])
+    assert "eyJ" not in attributes
+    assert "sleep 2" not in attributes
+
+
+async def test_log_line_span_and_event_share_the_trace(traced: Stack, receiver: OtlpReceiver) -> None:
+    async with observe(traced.bus, traced.cluster) as observer, traced.user("ada@acme.example") as ada:
+        job = await ada.submit(SCRIPT, JOB)
+        await until(lambda: (job.job_id, "job.completed") in observer.job_events, seconds=120, what="the job's end")
+
+    def traces() -> set[str]:
+        return {
+            span.trace_id
+            for span in receiver.spans
+            if span.name == "job queued" and span.attributes["clusterra.job.id"] == job.job_id
+        }
+
+    [trace_id] = await until(traces, seconds=30, what="the span of the queued job")
+
+    lines = [json.loads(line) for line in traced.services["gateway"].log.read_text().splitlines()]
+    stored = [
+        message.headers["traceparent"]
+        async for message in replay(traced.bus, EVENT.name, subjects.events_of(traced.cluster, "job.*"))
+        if decode(Event, message.body, dict(message.headers)).subject == job.job_id
+    ]
+
+    assert [line["trace"] for line in lines if line.get("job") == job.job_id] == [trace_id]
+    assert [traceparent.split("-")[1] for traceparent in stored] == [trace_id] * 3
