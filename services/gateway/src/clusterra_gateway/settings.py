@@ -9,6 +9,9 @@ from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field, model_validator
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+LOOPBACK_DOMAIN = ".localhost"
+"""Browsers resolve every name in this domain to loopback (RFC 6761, section 6.3), so that plain HTTP stays on the
+machine. In a container network such a name may belong to another container of the same machine."""
 
 
 class RecordSettings(ServiceSettings):
@@ -73,6 +76,11 @@ class Settings(RecordSettings):
     def _encrypted_unless_local(self) -> Self:
         for name in ("public_url", "oidc_issuer"):
             parts = urlsplit(getattr(self, name))
-            if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
+            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
                 raise ValueError(f"{name} must be an https:// address (http:// is allowed for this machine only)")
         return self
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether browsers reach `host`, as a URL names it in lower case, without leaving their machine."""
+    return host is not None and (host in LOOPBACK or (host.endswith(LOOPBACK_DOMAIN) and host[0] != "."))
