@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from clusterra_lab.machine.problem import LabProblem
-from clusterra_lab.machine.progress import console_progress
+from clusterra_lab.machine.progress import Progress, console_progress
 from clusterra_lab.stack.down import take_down
 from clusterra_lab.stack.home import Home, Summary
 from clusterra_lab.stack.status import LabStatus, lab_status
@@ -86,29 +86,44 @@ def demo(
     substrate: Substrate = "process",
     report: Annotated[Path, typer.Option(help="File for the result, as JSON.")] = Path("demo.json"),
     picture: Annotated[Path | None, typer.Option(help="File for the last screen, as SVG.")] = None,
+    gateway: Annotated[
+        str | None, typer.Option(help="Use the installation with this gateway and CLUSTERRA_NATS_*; start no lab.")
+    ] = None,
+    passwords: Annotated[
+        Path, typer.Option(help="With --gateway: folder with the passwords of ada and grace, a file for each.")
+    ] = Path("people"),
 ) -> None:
     """Submit real jobs of two users over HTTP, start workers for them, and wait until the fleet is empty again.
 
     Exits with 0 only when every job ran as its user and printed the expected lines, and no worker is left.
     """
     from clusterra_lab.demo.demo import run_demo
+    from clusterra_lab.demo.site import DemoSite, running_installation
     from clusterra_lab.demo.view import summary, view
-    from clusterra_lab.stack.stack import LabOptions, stack
 
     began = now()
+
+    def site(progress: Progress) -> AbstractAsyncContextManager[DemoSite]:
+        if gateway is not None:
+            return running_installation(gateway, passwords)
+        # Imported here: a running installation needs none of the lab's parts.
+        from clusterra_lab.stack.stack import LabOptions, stack
+
+        options = LabOptions(substrate=substrate, fresh=True)
+        return stack(directory, options, progress=progress)
 
     async def show() -> bool:
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                options = LabOptions(substrate=substrate, fresh=True)
-                lab = await opened.enter_async_context(stack(directory, options, progress=progress))
+                running = await opened.enter_async_context(site(progress))
             with view(out) as shown:
-                result = await run_demo(lab, shown.show, began=began)
+                result = await run_demo(running, shown.show, began=began)
             result.write(report)
             out.print(summary(result))
             if picture is not None:
                 shown.save(picture, result)
-            _print_progress("stopping the lab")
+            if gateway is None:
+                _print_progress("stopping the lab")
             return result.ok
 
     if not _run(until_signalled(show())):

@@ -14,11 +14,9 @@ from clusterra_contracts.job_states import ENDED
 
 from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.demo.scenario import DEMO_JOBS, DemoJob, Output, read_output
+from clusterra_lab.demo.site import DemoSite
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import SubmittedJob, User
-from clusterra_lab.slurm.control_plane import SlurmCluster
-from clusterra_lab.slurm.registration import registered_at
-from clusterra_lab.stack.stack import Stack
 
 EMAILS = ("ada@acme.example", "grace@acme.example")
 JOBS_SECONDS = 120.0
@@ -90,18 +88,18 @@ class Report:
         file.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-async def run_demo(stack: Stack, show: Callable[[Board], None], *, began: datetime) -> Report:
+async def run_demo(site: DemoSite, show: Callable[[Board], None], *, began: datetime) -> Report:
     """Submit all jobs together, wait until they have ended and the fleet is empty, and report.
 
     `show` is called after every change of the board. `began` is the time at which the user started the demo.
     """
     async with AsyncExitStack() as opened:
-        observer = await opened.enter_async_context(observe(stack.bus, stack.cluster))
+        observer = await opened.enter_async_context(observe(site.bus, site.cluster))
         board = Board(observer, began)
         show(board)
         await until(lambda: observer.workers is not None, seconds=20, what="the edge-agent's first heartbeat")
         before = sum((observer.workers or {}).values())
-        users = [await opened.enter_async_context(stack.user(email)) for email in EMAILS]
+        users = [await opened.enter_async_context(site.user(email)) for email in EMAILS]
         await opened.enter_async_context(_task(_record_events(board, users[0])))
 
         board.phase = "submitting"
@@ -118,7 +116,7 @@ async def run_demo(stack: Stack, show: Callable[[Board], None], *, began: dateti
         )
         for run in board.runs:
             run.output = read_output(await run.user.output(run.job_id)) if run.state == "COMPLETED" else None
-            run.stages = _stages(run, observer, stack.slurm)
+            run.stages = _stages(run, observer, site)
         board.phase = "waiting for an empty fleet"
         problems += await _follow(board, show, lambda: observer.workers == {}, ZERO_SECONDS, "an empty fleet")
         board.phase = "done"
@@ -170,14 +168,14 @@ async def _follow(
     return []
 
 
-def _stages(run: Run, observer: Observer, slurm: SlurmCluster) -> dict[str, float | None]:
+def _stages(run: Run, observer: Observer, site: DemoSite) -> dict[str, float | None]:
     accepted = run.submitted.accepted_at
     moments: dict[str, datetime | None] = {"accepted": accepted}
     if run.output is not None:
         running = observer.job_events.get((run.job_id, "job.running"))
         nodes = tuple(getattr(running.data, "nodes", ())) if running else (run.output.node,)
         observed = observer.stages(run.job_id, accepted, run.output.started_at)
-        registrations = (registered_at(slurm, node) or observer.registered.get(node) for node in nodes)
+        registrations = (site.registered_at(node) or observer.registered.get(node) for node in nodes)
         registered = max(filter(None, registrations), default=None)
         moments |= vars(observed) | {"running": run.output.started_at, "ended": run.output.ended_at}
         if registered is not None and registered >= accepted:

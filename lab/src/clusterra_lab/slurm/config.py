@@ -99,6 +99,10 @@ class ClusterOptions:
     """The most nodes that a job may request: the cluster's limit of workers."""
     settings: Sequence[str] = ()
     """Additional lines of slurm.conf, such as `Licenses=matlab:2`."""
+    own_hosts: bool = False
+    """Whether each daemon has a host of its own, with the name of the daemon, as containers of a Compose project have.
+    Then each daemon listens on all addresses of its host and logs to its standard error, and the database is on the
+    host `mariadb`. `address` has no meaning then."""
 
     def __post_init__(self) -> None:
         words = [self.name, self.address, *(self.power_saving.features if self.power_saving else ())]
@@ -140,10 +144,10 @@ def slurm_conf(config: SlurmConfig) -> str:
     options = config.options
     return f"""\
 ClusterName={options.name}
-SlurmctldHost={HOST}({options.address})
+SlurmctldHost={"slurmctld" if options.own_hosts else f"{HOST}({options.address})"}
 SlurmctldPort={config.slurmctld_port}
 SlurmUser=slurm
-CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+{"" if options.own_hosts else "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny"}
 TreeWidth=65533
 SlurmctldParameters={"power_save_interval=0" if options.power_saving else "enable_configless"}
 
@@ -154,7 +158,7 @@ PrivateData=jobs,usage,users,accounts
 
 StateSaveLocation={STATE}
 SlurmdSpoolDir={_spool(options)}
-SlurmdLogFile={LOG}/%n.log
+{"" if options.own_hosts else f"SlurmdLogFile={LOG}/%n.log"}
 SlurmctldPidFile=/run/slurmctld/slurmctld.pid
 SlurmdPidFile=/run/slurmd-%n.pid
 Prolog={SCRIPTS}/prolog
@@ -203,19 +207,23 @@ def gres_conf(options: ClusterOptions) -> str:
 
 
 def slurmdbd_conf(config: SlurmConfig) -> str:
-    """The content of slurmdbd.conf(5)."""
+    """The content of slurmdbd.conf(5), without a password of the database."""
+    if config.options.own_hosts:
+        host, listen, database = "slurmdbd", "", "mariadb"
+    else:
+        address = f"DbdAddr={config.options.address}"
+        host, listen, database = HOST, f"{address}\nCommunicationParameters=NoInAddrAny", "localhost"
     return f"""\
-DbdHost={HOST}
-DbdAddr={config.options.address}
+DbdHost={host}
 DbdPort={config.slurmdbd_port}
+{listen}
 SlurmUser=slurm
 PidFile=/run/slurmdbd/slurmdbd.pid
-CommunicationParameters=NoInAddrAny
 
 {_AUTH}
 
 StorageType=accounting_storage/mysql
-StorageHost=localhost
+StorageHost={database}
 StorageUser=slurm
 StorageLoc=slurm
 """
@@ -240,7 +248,7 @@ def _accounting(config: SlurmConfig) -> str:
         return ""
     return f"""
 AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost={config.options.address}
+AccountingStorageHost={"slurmdbd" if config.options.own_hosts else config.options.address}
 AccountingStoragePort={config.slurmdbd_port}
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from clusterra_contracts.identity import ClusterRef
@@ -24,6 +25,7 @@ from clusterra_lab.parts.user import User, logged_in
 from clusterra_lab.slurm.config import ClusterOptions
 from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
 from clusterra_lab.slurm.provider import first_available
+from clusterra_lab.slurm.registration import registered_at
 from clusterra_lab.stack.fleet import RunningService, fleet, run_setup
 from clusterra_lab.stack.home import Home, Summary
 from clusterra_lab.stack.leftovers import end_processes
@@ -68,6 +70,10 @@ class Stack:
     def user(self, email: str) -> AbstractAsyncContextManager[User]:
         """Log a person in at the gateway until the block ends. Raises LoginRejected, UnexpectedAnswerError."""
         return logged_in(self.gateway_url, self.cluster.cluster, lambda url: self.log_in(url, email))
+
+    def registered_at(self, node: str) -> datetime | None:
+        """Time of a node's first registration with slurmctld, from its log; None when the log does not have it."""
+        return registered_at(self.slurm, node)
 
     @property
     def summary(self) -> Summary:
