@@ -7,6 +7,7 @@ import typer
 
 from clusterra_admin import topology, versions
 from clusterra_admin.doctor.command import doctor
+from clusterra_admin.migrations.command import command as migrate
 from clusterra_admin.tables.command import command as tables
 
 # This module only adds the commands, and no command's module imports anything slow outside its functions: `--help` must
@@ -19,6 +20,7 @@ command = typer.Typer(
 )
 command.add_typer(topology.command, name="topology")
 command.add_typer(tables, name="tables")
+command.add_typer(migrate, name="migrate")
 command.command()(versions.versions)
 command.command()(doctor)
 

@@ -11,6 +11,7 @@ from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.record_level import RecordLevels
 from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import tables_of
@@ -26,7 +27,7 @@ from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.routes import gateway_routes
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.tables import TABLES
+from clusterra_gateway.tables import FORMS, TABLES
 
 NAME = "gateway"
 
@@ -48,6 +49,9 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
     service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
     service.ready_when(tables.MISSING, lambda: tables.exist)
     await tables.wait()
+    levels = RecordLevels(store, FORMS)
+    service.ready_when("records", lambda: levels.problem or True)
+    await levels.wait()
     async with (
         aiohttp.ClientSession() as http,
         Secrets() as secrets,
@@ -67,6 +71,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.ready_when("nats", lambda: client.is_connected)
         service.ready_when("feed", lambda: feed.working)
         service.background("projection", projection.run)
+        service.background("record levels", levels.watch)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
         service.background("feed", feed.run)
 

@@ -1,5 +1,6 @@
 """The gateway's tables, and what it does with each."""
 
+from clusterra_runtime.store.record_level import RecordForms
 from clusterra_runtime.store.table_use import TableUse
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
@@ -19,3 +20,6 @@ TABLES = (
         items_expire=True,
     ),
 )
+
+FORMS = RecordForms(ACCOUNTS, needs=0, knows=0)
+"""The migrations of `accounts` that this release knows and needs (`clusterra_admin.migrations`)."""

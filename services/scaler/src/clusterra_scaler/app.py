@@ -14,11 +14,12 @@ from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.record_level import RecordLevels
 from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_scaler.decision_log import decision_log
-from clusterra_scaler.fleets import FLEETS, SERVICE, TABLES, Fleets
+from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
 from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
@@ -37,6 +38,9 @@ async def app(service: Service) -> AsyncIterator[None]:
             service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
             service.ready_when(tables.MISSING, lambda: tables.exist)
             await tables.wait()
+            levels = RecordLevels(store, FORMS)
+            service.ready_when("records", lambda: levels.problem or True)
+            await levels.wait()
             client = await bus.connect(settings, SERVICE)
             service.ready_when("connected to NATS", lambda: client.is_connected)
             try:
@@ -54,6 +58,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                     usage = UsageReader(client, registry)
                     await rpc.serve_tenant(client, "usage.*", ReadUsage, usage.read, queue=SERVICE)
                     service.background("partitions", partitions.run)
+                    service.background("record levels", levels.watch)
                     service.background("outbox", lambda: outbox.relay(FLEETS))
                     yield
             finally:

@@ -9,6 +9,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent, VersionIs, at_most
 from clusterra_runtime.store.item import Key, Value
 from clusterra_runtime.store.outbox import OUTBOX, Outbox, OutboxMessage
+from clusterra_runtime.store.record_level import RecordForms
 from clusterra_runtime.store.store import ConditionFailed, Store, Table, Update
 from clusterra_runtime.store.table_use import TableUse
 
@@ -26,6 +27,8 @@ TABLES = (
     ),
 )
 """The scaler's tables, and what it does with each."""
+FORMS = RecordForms(FLEETS, needs=0, knows=1)
+"""The migrations of `fleets` that this release knows and needs (`clusterra_admin.migrations`)."""
 SERVICE = "scaler"
 
 
@@ -63,7 +66,7 @@ class Fleets:
 
     async def read(self, ref: ClusterRef, fence: int) -> Recorded:
         """Return the state after the last decision of any scaler. Writes and publishes nothing."""
-        item = await self._store.get(FLEETS, _key(ref))
+        item = await self._store.get(FLEETS, fleet_key(ref.key))
         if item is None:
             return Recorded(FleetState.initial(now()).model_copy(update={"fence": fence}), 0)
         stored = unpacked_state(item.attributes["state"])
@@ -105,8 +108,9 @@ class Fleets:
         return Recorded(state, item.version)
 
 
-def _key(ref: ClusterRef) -> Key:
-    return Key(ref.key, "fleet")
+def fleet_key(cluster_key: str) -> Key:
+    """The key of the state of the cluster with this `ClusterRef.key`."""
+    return Key(cluster_key, "fleet")
 
 
 def _history_key(ref: ClusterRef) -> Key:
@@ -120,4 +124,4 @@ def _desired(ref: ClusterRef, state: FleetState) -> OutboxMessage:
 def _write(ref: ClusterRef, before: Recorded, state: FleetState) -> Update:
     unchanged = VersionIs(before.version) & at_most("fence", state.fence) if before.version else Absent()
     content: dict[str, Value] = {"state": packed_state(state), "fence": state.fence, "generation": state.generation}
-    return Update(FLEETS, _key(ref), set=content, condition=unchanged)
+    return Update(FLEETS, fleet_key(ref.key), set=content, condition=unchanged)

@@ -13,6 +13,7 @@
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
 | `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
+| `migrations` | `level` | the level of the records (`clusterra_runtime.store.record_level`) |
 """
 
 from clusterra_contracts.identity import ClusterRef

@@ -1,0 +1,1 @@
+"""Migrations: explicit, repeatable changes of stored records to their present form."""
