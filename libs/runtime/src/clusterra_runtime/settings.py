@@ -26,6 +26,8 @@ class ServiceSettings(BaseSettings):
     """The file is read at every connect, so it may be replaced at any time."""
     nats_credentials_file: Path | None = None
     """A `.creds` file of an operator-mode user; it is read at every connect."""
+    nats_ca_file: Path | None = None
+    """The authority (PEM) of NATS's certificate, for `tls://`. None: those that the system trusts."""
 
     health_host: str = "127.0.0.1"
     """The address on which `/livez`, `/readyz` and `/metrics` are served."""

@@ -18,6 +18,7 @@ from clusterra_runtime.nats.direct import last
 from clusterra_runtime.nats.lease import Lease, Leases
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
+from prometheus_client import Gauge
 from pydantic import BaseModel
 
 from clusterra_scaler.control_loop import ControlLoop, FencedLease
@@ -29,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 RESTART_SECONDS = 1.0
 """Delay before a failed control loop starts again from the record."""
+
+CLUSTERS = Gauge("clusterra_scaler_clusters", "Clusters for which this replica decides")
+PARTITIONS = Gauge("clusterra_scaler_partitions", "Partitions that this replica works on")
 
 _CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
 
@@ -53,6 +57,8 @@ class Partitions:
         self._leases = Leases(client.jetstream(), SERVICE, JOB_PARTITIONS, self._work_on, instance=instance)
         self._control_loops: dict[ClusterRef, ControlLoop] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
+        CLUSTERS.set_function(lambda: len(self._control_loops))
+        PARTITIONS.set_function(lambda: len(self._durables))
         self._edge_versions = EdgeVersions()
 
     @property

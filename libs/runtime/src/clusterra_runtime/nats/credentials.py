@@ -1,7 +1,11 @@
-"""Authentication of a service at NATS. Files are read at every connect, so they can be renewed at any time."""
+"""Authentication of a service at NATS, and of NATS at the service.
+
+A service's own files are read at every connect, so they can be renewed at any time.
+"""
 
 import base64
 import re
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,25 @@ class CredentialsUnreadable(OSError):
 
 
 def connect_options(settings: ServiceSettings) -> Mapping[str, Any]:
-    """The authentication arguments of nats-py's `connect`; empty when nothing is configured."""
+    """The authentication arguments of nats-py's `connect`; empty when nothing is configured.
+
+    Raises CredentialsUnreadable if the authority's certificate cannot be read.
+    """
+    return {**_trust(settings), **_login(settings)}
+
+
+def _trust(settings: ServiceSettings) -> Mapping[str, Any]:
+    if (path := settings.nats_ca_file) is None:
+        return {}
+    try:
+        return {"tls": ssl.create_default_context(cafile=path)}
+    except OSError as error:
+        raise CredentialsUnreadable(
+            f"{path} holds no certificate of an authority ({type(error).__name__}): it must be a PEM file"
+        ) from None
+
+
+def _login(settings: ServiceSettings) -> Mapping[str, Any]:
     if (path := settings.nats_credentials_file) is not None:
         return {
             "user_jwt_cb": lambda: bytearray(_section(path, _JWT).encode()),

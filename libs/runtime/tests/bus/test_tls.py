@@ -1,0 +1,59 @@
+"""TLS: a client talks only to a server with a certificate of the configured authority for the name in the address."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from clusterra_lab.kube.certificates import Authority
+from clusterra_lab.machine.process import until
+from clusterra_runtime.nats.credentials import CredentialsUnreadable
+from clusterra_runtime.settings import ServiceSettings
+
+from .conftest import connected
+from .test_credentials import configured, works
+
+
+def tls(directory: Path, authority: Authority, *hosts: str) -> dict[str, object]:
+    pair = authority.server("nats", hosts)
+    certificate, key = directory / "tls.crt", directory / "tls.key"
+    certificate.write_text(pair.certificate)
+    key.write_text(pair.key)
+    return {"tls": {"cert_file": str(certificate), "key_file": str(key)}}
+
+
+def trusting(directory: Path, authority: Authority, url: str) -> ServiceSettings:
+    file = directory / "ca.crt"
+    file.write_text(authority.certificate)
+    return ServiceSettings(nats_url=url.replace("nats://", "tls://"), nats_ca_file=file)
+
+
+async def test_a_client_connects_and_reconnects_with_the_configured_authority(tmp_path: Path) -> None:
+    authority = Authority.new("authority of NATS")
+    async with (
+        configured(tmp_path, tls(tmp_path, authority, "127.0.0.1")) as (url, process, _),
+        connected(trusting(tmp_path, authority, url)) as client,
+    ):
+        assert await works(client)
+
+        await client.force_reconnect()
+        await until(lambda: works(client), seconds=30, what="the client to reconnect", process=process)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "nats.example.com"], ids=["another authority", "another name"])
+async def test_a_client_does_not_talk_to_another_server(tmp_path: Path, host: str) -> None:
+    authority = Authority.new("authority of NATS")
+    trusted = Authority.new("authority of NATS") if host == "127.0.0.1" else authority
+    async with configured(tmp_path, tls(tmp_path, authority, host)) as (url, process, _):
+        settings = trusting(tmp_path, trusted, url)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2), connected(settings):
+                pass
+        await until(lambda: "TLS handshake error" in process.tail(), seconds=10, what="the refused handshake")
+
+
+async def test_a_missing_authority_is_named(tmp_path: Path) -> None:
+    settings = ServiceSettings(nats_url="tls://127.0.0.1:1", nats_ca_file=tmp_path / "none.crt")
+
+    with pytest.raises(CredentialsUnreadable, match=r"none\.crt holds no certificate of an authority"):
+        async with connected(settings):
+            pass
