@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from clusterra_admin import topology, versions
+from clusterra_admin.backup.command import backup, restore
 from clusterra_admin.doctor.command import doctor
 from clusterra_admin.migrations.command import command as migrate
 from clusterra_admin.tables.command import command as tables
@@ -23,6 +24,8 @@ command.add_typer(tables, name="tables")
 command.add_typer(migrate, name="migrate")
 command.command()(versions.versions)
 command.command()(doctor)
+command.command()(backup)
+command.command()(restore)
 
 
 def _print_version(given: bool) -> None:

@@ -1,0 +1,88 @@
+"""Restores a backup: first the record, then the registry from it, then the streams; at last new leases."""
+
+from pathlib import Path
+
+from clusterra_contracts.bus.topology import LEASES
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
+
+from clusterra_admin.backup import manifest, marker
+from clusterra_admin.backup.adjustments import Adjustments
+from clusterra_admin.backup.jetstream import purge_stream
+from clusterra_admin.backup.lines import verify
+from clusterra_admin.backup.manifest import Manifest
+from clusterra_admin.backup.outcome import Outcome, PartOutcome
+from clusterra_admin.backup.progress import Progress
+from clusterra_admin.backup.situation import Situation, look
+from clusterra_admin.backup.stream_restore import REBUILT, RESTORED, StreamWriter
+from clusterra_admin.backup.table_restore import TableWriter
+
+PAGE = 200
+
+
+class Restore:
+    """One restore into one installation. Running it again continues an interrupted one, and repeats nothing."""
+
+    def __init__(self, client: Client, dynamodb: DynamoDBClient, prefix: str, progress: Progress) -> None:
+        self._client = client
+        self._dynamodb = dynamodb
+        self._prefix = prefix
+        self._progress = progress
+
+    async def run(self, folder: Path, *, force: bool, uid_gap: int) -> Outcome:
+        """Restore a folder. Nothing is written unless all checksums are right.
+
+        Raises BackupInvalid, RestoreRefused, StoreError, BusUnavailable.
+        """
+        taken = manifest.read(folder)
+        for part in taken.parts:
+            await verify(folder, part.file)
+        self._progress.tell(f"all checksums of the backup of {taken.ended_at:%Y-%m-%d %H:%M:%S} UTC are right")
+        situation = await look(self._client, self._dynamodb, self._prefix, taken, force)
+        await marker.mark(self._dynamodb, self._prefix, taken.id)
+        outcome = Outcome(backup=taken.id, resumed=situation.resumed, rebuilt=dict(REBUILT))
+        outcome.tables = await self._tables(folder, taken, Adjustments(situation, uid_gap))
+        outcome.clusters = await self._registry(situation)
+        outcome.streams = await self._streams(folder, taken)
+        # Whoever works, because the restore was forced, begins again from the record, under a higher fence.
+        await purge_stream(self._client, f"KV_{LEASES.name}")
+        await marker.unmark(self._dynamodb, self._prefix)
+        return outcome
+
+    async def _tables(self, folder: Path, taken: Manifest, adjustments: Adjustments) -> list[PartOutcome]:
+        return [
+            await TableWriter(self._dynamodb, self._prefix + table.name, adjustments, self._progress).restore(
+                folder, table
+            )
+            for table in taken.tables
+        ]
+
+    async def _registry(self, situation: Situation) -> int:
+        """Copy the record's clusters to the registry, as the gateway does every 30 s."""
+        written = 0
+        cursor = None
+        async with DynamoDBStore(table_prefix=self._prefix) as store:
+            while True:
+                page = await store.query(ACCOUNTS, CLUSTERS, limit=PAGE, cursor=cursor)
+                for item in page.items:
+                    binding = ClusterBinding.model_validate_json(str(item.attributes["binding"]))
+                    if situation.bindings.get(item.key.sk) != binding:
+                        await put_binding(self._client, ClusterRef.from_key(item.key.sk), binding)
+                        written += 1
+                if (cursor := page.cursor) is None:
+                    break
+        self._progress.tell(f"registry: {written} clusters")
+        return written
+
+    async def _streams(self, folder: Path, taken: Manifest) -> list[PartOutcome]:
+        backups = {stream.name: stream for stream in taken.streams}
+        return [
+            await StreamWriter(self._client, stream, self._progress).restore(folder, backups[stream.name])
+            for stream in RESTORED
+            if stream.name in backups
+        ]
