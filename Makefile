@@ -15,7 +15,7 @@ SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos record-jobs lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes images
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes images
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -70,6 +70,10 @@ test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (
 record-jobs: prepare ## Record Slurm's answers for each kind of waiting job into tests/recorded/jobs.json (2 minutes)
 	@$(BIN)/python tests/record_jobs.py
 
+test-upgrade: prepare ## Run jobs while services of an earlier release and of this one work together (FROM=<git ref>, 4 minutes)
+	@$(if $(FROM),,echo "FROM is required: make test-upgrade FROM=<git ref of the earlier release>"; exit 1;) \
+	  CLUSTERRA_UPGRADE_FROM=$(FROM) $(BIN)/pytest -q -s tests/upgrade/mixed_releases.py
+
 bench-latency: prepare ## Measure the time from submit to worker and to run, and compare it with Slurm's own power saving
 	@$(BIN)/python bench/latency.py
 
@@ -81,7 +85,7 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos record-jobs bench-latency bench-edge:
+prepare prepare-kubernetes demo up down status test-histories test-chaos test-upgrade record-jobs bench-latency bench-edge:
 	@lab/in-container $@
 
 endif
@@ -116,6 +120,9 @@ docs: $(VENV)/.installed ## Regenerate the generated documents
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi > docs/asyncapi.json
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
+
+record-contracts: $(VENV)/.installed ## At a release: record the schemas of all messages, with which later changes are compared
+	@$(BIN)/python libs/contracts/tests/record_contracts.py
 
 lock: $(VENV)/.installed ## Resolve the dependencies and write the lock
 	@$(BIN)/uv lock --quiet --upgrade
