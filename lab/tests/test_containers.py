@@ -10,7 +10,6 @@ from clusterra_lab.machine.process import Recorder, recorded_by
 from clusterra_lab.parts.aws import aws_container
 from clusterra_lab.parts.nats import IMAGE as NATS_IMAGE
 from clusterra_lab.parts.nats import nats_container
-from clusterra_lab.parts.oidc import IMAGE as OIDC_IMAGE
 from clusterra_lab.parts.oidc import Person, oidc_container
 from docker.errors import DockerException  # type: ignore[import-untyped]
 
@@ -55,9 +54,9 @@ async def test_the_aws_emulator_answers(tmp_path: Path) -> None:
         assert answer.status < 500
 
 
-@pytest.mark.parametrize("image", [OIDC_IMAGE], indirect=True)
-@pytest.mark.usefixtures("image")
 async def test_the_oidc_provider_publishes_its_issuer(tmp_path: Path) -> None:
+    if not await engine_answers():
+        pytest.skip("no container engine answers")
     people = [Person(subject="ada", email="ada@acme.example", name="Ada")]
     async with (
         oidc_container(tmp_path, redirect_uris=["http://127.0.0.1:1/callback"], people=people) as oidc,

@@ -10,17 +10,23 @@ import aiohttp
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from clusterra_lab.machine.built_image import built_image
 from clusterra_lab.machine.container import Image, container
 from clusterra_lab.machine.ports import kept_port
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.machine.secret_file import ensure_secret, write_secret
 from clusterra_lab.parts.login import LoginRejected, log_in
-from clusterra_lab.parts.tools import tools_or_container
+from clusterra_lab.parts.tools import LOCK, tools_or_container
 
-IMAGE = "ghcr.io/cdelmonte-zg/nanoidp:latest"
 CLIENT_ID = "clusterra"
 _START_SECONDS = 30.0
+_DOCKERFILE = """\
+FROM python:3.13-slim
+COPY tools.lock /
+RUN python3 -m venv /opt/tools \\
+ && /opt/tools/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tools.lock
+"""
 
 
 class Person(BaseModel):
@@ -82,7 +88,7 @@ async def oidc_provider(
         return
     python = await tools_or_container(progress)
     if python is None:
-        async with oidc_container(directory, redirect_uris=redirect_uris, people=people) as oidc:
+        async with oidc_container(directory, redirect_uris=redirect_uris, people=people, progress=progress) as oidc:
             yield oidc
         return
     progress("starting the OIDC provider")
@@ -100,16 +106,21 @@ async def oidc_provider(
 
 @asynccontextmanager
 async def oidc_container(
-    directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person]
+    directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person], progress: Progress = silent
 ) -> AsyncIterator[Oidc]:
-    """Run the provider of `oidc_provider` in a container."""
+    """Run the provider of `oidc_provider` in a container, from an image that is built when missing."""
+    files = {"Dockerfile": _DOCKERFILE, "tools.lock": LOCK.read_text()}
+    name = await built_image("clusterra-lab-tools", files, "the OIDC provider", progress)
     port = kept_port(directory / "port")
     oidc = _configure(directory, port, redirect_uris, people, seen_as=Path("/app/config"))
     image = Image(
-        IMAGE,
+        name,
         ports={port: port},
         volumes={directory / "config": "/app/config"},
-        command=["python", "-m", "nanoidp", "--config", "/app/config", "--host", "0.0.0.0", "--port", str(port)],
+        command=[
+            *("/opt/tools/bin/python", "-m", "nanoidp"),
+            *("--config", "/app/config", "--host", "0.0.0.0", "--port", str(port)),
+        ],
     )
     async with container(image):
         await _ready(oidc)

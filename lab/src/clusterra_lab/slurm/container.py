@@ -5,15 +5,12 @@ the Debian root, and the image has the same packages.
 """
 
 import asyncio
-import hashlib
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from docker.errors import DockerException  # type: ignore[import-untyped]
-
-from clusterra_lab.machine.container import Image, container, engine
+from clusterra_lab.machine.built_image import built_image
+from clusterra_lab.machine.container import Image, container
 from clusterra_lab.machine.orphans import adopt_orphans
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import until
@@ -37,10 +34,6 @@ RUN MY_CNF="$(cat /usr/share/clusterra/my.cnf)" sh /usr/share/clusterra/empty-da
 """
 
 
-class ImageNotBuilt(LabProblem):
-    """The engine could not build the image; the text has the engine's error."""
-
-
 class EngineElsewhere(LabProblem):
     """The engine runs containers on another machine."""
 
@@ -50,27 +43,8 @@ async def ensure_image(progress: Progress = silent) -> str:
 
     Raises NoContainerEngine, ImageNotBuilt.
     """
-    recipe = "\0".join((_DOCKERFILE, MY_CNF, EMPTY_DATABASE))
-    name = f"clusterra-lab-slurm:{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
-    if not await asyncio.to_thread(_is_built, name):
-        progress(f"building an image with {', '.join(PACKAGES[:3])} and more (a minute or two, once)")
-        await asyncio.to_thread(_build, name)
-    return name
-
-
-def _is_built(name: str) -> bool:
-    with engine() as client:
-        return bool(client.images.list(name=name))
-
-
-def _build(name: str) -> None:
-    with engine() as client, tempfile.TemporaryDirectory() as folder:
-        for file, content in {"Dockerfile": _DOCKERFILE, "my.cnf": MY_CNF, "empty-database": EMPTY_DATABASE}.items():
-            Path(folder, file).write_text(content)
-        try:
-            client.images.build(path=folder, tag=name, rm=True)
-        except DockerException as error:
-            raise ImageNotBuilt(f"the container engine could not build {name}: {error}") from error
+    files = {"Dockerfile": _DOCKERFILE, "my.cnf": MY_CNF, "empty-database": EMPTY_DATABASE}
+    return await built_image("clusterra-lab-slurm", files, f"{', '.join(PACKAGES[:3])} and more", progress)
 
 
 @asynccontextmanager
