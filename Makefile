@@ -15,7 +15,7 @@ SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes images
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -130,10 +130,27 @@ lock: $(VENV)/.installed ## Resolve the dependencies and write the lock
 
 # The version of a build: the newest tag, with the commit if there are commits after it, and `-dirty` after an edit.
 IMAGES_VERSION ?= $(shell git describe --tags --always --dirty)
+BAKE = VERSION=$(IMAGES_VERSION) REVISION=$$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+  docker buildx bake --file docker-bake.hcl
+SYFT ?= $(VENV)/syft/bin/syft
+.PHONY: images sbom release bench-images
 
 images: ## Build all images with the version from git as their tag (IMAGES_VERSION=X, IMAGES="gateway slurmd")
-	@VERSION=$(IMAGES_VERSION) REVISION=$$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-	  docker buildx bake --file docker-bake.hcl $(IMAGES)
+	@$(BAKE) $(IMAGES)
+
+$(VENV)/syft/bin/syft: images/services/sbom.lock | $(VENV)/.installed
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/syft
+	@$(BIN)/uv pip sync --quiet --python $(VENV)/syft --require-hashes $<
+
+sbom: images $(SYFT) ## Write a bill of materials of each image into dist/sbom (IMAGES as above; SYFT=PROGRAM)
+	@VERSION=$(IMAGES_VERSION) $(BIN)/python tools/image_sboms.py $(SYFT) dist/sbom $(IMAGES)
+
+release: $(VENV)/.installed ## Push all images to REGISTRY=host/path/ with attestations, and write their digests into k8s/central/components/digests
+	@$(if $(REGISTRY),,echo "REGISTRY is required: make release REGISTRY=registry.example.org/clusterra/"; exit 1;) \
+	  git diff --quiet HEAD || { echo "commit first: a release is built from a commit"; exit 1; }
+	@mkdir -p dist
+	@REGISTRY=$(REGISTRY) UV_VERSION=$(UV_VERSION) $(BAKE) release --pull --push --metadata-file dist/images.json
+	@$(BIN)/python tools/image_digests.py dist/images.json k8s/central/components/digests/kustomization.yaml
 
 clean: ## Remove the virtual environment; the cache stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

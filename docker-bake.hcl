@@ -30,8 +30,15 @@ variable "UV_VERSION" {
   description = "The tag of uv's image."
 }
 
+variable "IMAGES" {
+  default = [
+    "gateway", "proxy", "scaler", "edge-agent", "events", "admin", "slurmctld", "slurmdbd", "slurmrestd", "login", "slurmd",
+  ]
+  description = "The images of a release. `edge` is only for compose.yaml."
+}
+
 group "default" {
-  targets = ["services", "slurm"]
+  targets = ["services", "slurm", "edge"]
 }
 
 target "_common" {
@@ -67,4 +74,21 @@ target "slurm" {
   context = "images/slurm"
   target  = image
   tags    = ["${REGISTRY}clusterra-${image}:${VERSION}"]
+}
+
+target "edge" {
+  inherits   = ["_common"]
+  dockerfile = "images/edge/Dockerfile"
+  contexts   = { slurmd = "target:slurmd" }
+  args       = { UV_VERSION = UV_VERSION }
+  tags       = ["${REGISTRY}clusterra-edge:${VERSION}"]
+}
+
+# `make release` pushes these: the same images with attestations, which the engine's own builder cannot make. It needs a
+# builder of the driver docker-container, kubernetes or remote, or an engine with containerd's image store.
+target "release" {
+  name     = "release-${image}"
+  matrix   = { image = IMAGES }
+  inherits = [image]
+  attest   = ["type=provenance,mode=max", "type=sbom"]
 }

@@ -1,5 +1,6 @@
 """How the tests run each service's container: as Kubernetes does, on servers that are containers too."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,12 @@ _EDGE = {
 def image(target: str) -> str:
     """The name of an image that the tests built."""
     return f"clusterra-{target}:{VERSION}"
+
+
+def locked() -> dict[str, str]:
+    """Package -> its version in the lock."""
+    pins = re.findall(r"^([a-z0-9._-]+)==([^\s;]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    return dict(pins)
 
 
 @dataclass(frozen=True)

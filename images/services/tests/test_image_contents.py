@@ -6,7 +6,7 @@ from itertools import takewhile
 
 import pytest
 from container_engine import File, done, files, inspect
-from service_containers import IMAGES, ROOT, SERVICES, VERSION, image
+from service_containers import IMAGES, ROOT, SERVICES, VERSION, image, locked
 
 pytestmark = [pytest.mark.containers, pytest.mark.usefixtures("images")]
 
@@ -28,12 +28,6 @@ UNWANTED = (
     *("*/bin/git", "*/bin/curl", "*/bin/ssh", "*/clusterra_*/tests", "*/clusterra_*/test_*.py", "/src", "/mnt/*"),
 )
 DEVELOPMENT = {"pytest", "hypothesis", "mypy", "ruff", "uv", "pip", "setuptools", "testcontainers", "rich-toolkit"}
-
-
-def locked() -> dict[str, str]:
-    """Package -> its version in the lock."""
-    pins = re.findall(r"^([a-z0-9._-]+)==([^\s;]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-    return dict(pins)
 
 
 def installed(listed: list[File]) -> dict[str, str]:
