@@ -8,8 +8,10 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.store.attribute_value import key_record
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
+from clusterra_runtime.store.record_level import LEVEL
 
 from clusterra_admin.backup import manifest, marker
 from clusterra_admin.backup.adjustments import Adjustments
@@ -21,6 +23,7 @@ from clusterra_admin.backup.progress import Progress
 from clusterra_admin.backup.situation import Situation, look
 from clusterra_admin.backup.stream_restore import REBUILT, RESTORED, StreamWriter
 from clusterra_admin.backup.table_restore import TableWriter
+from clusterra_admin.tables.declared import TABLES
 
 PAGE = 200
 
@@ -46,6 +49,7 @@ class Restore:
         situation = await look(self._client, self._dynamodb, self._prefix, taken, force)
         await marker.mark(self._dynamodb, self._prefix, taken.id)
         outcome = Outcome(backup=taken.id, resumed=situation.resumed, rebuilt=dict(REBUILT))
+        await self._drop_levels()
         outcome.tables = await self._tables(folder, taken, Adjustments(situation, uid_gap))
         outcome.clusters = await self._registry(situation)
         outcome.streams = await self._streams(folder, taken)
@@ -53,6 +57,11 @@ class Restore:
         await purge_stream(self._client, f"KV_{LEASES.name}")
         await marker.unmark(self._dynamodb, self._prefix)
         return outcome
+
+    async def _drop_levels(self) -> None:
+        """Forget which migrations the target's records had: those of the backup are at the level that is in it."""
+        for table in TABLES:
+            await self._dynamodb.call("delete_item", TableName=self._prefix + table.name, Key=key_record(LEVEL))
 
     async def _tables(self, folder: Path, taken: Manifest, adjustments: Adjustments) -> list[PartOutcome]:
         return [

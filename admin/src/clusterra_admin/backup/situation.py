@@ -14,7 +14,9 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.versions import announcements
+from clusterra_runtime.store.attribute_value import key_of
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
+from clusterra_runtime.store.record_level import LEVEL
 from clusterra_runtime.store.store import TableMissing
 
 from clusterra_admin.backup.jetstream import stream_info
@@ -24,7 +26,8 @@ from clusterra_admin.backup.stream_backup import fence_and_generation
 from clusterra_admin.tables.declared import TABLES
 
 PREFIX = f"$KV.{REGISTRY.name}."
-_FIRST_ITEMS = 2
+_FIRST_ITEMS = 3
+"""More than the items that are not data: the mark of a restore, and the level of a table's records."""
 
 
 class RestoreRefused(Exception):
@@ -104,7 +107,7 @@ async def _refuse_running(client: Client) -> None:
 async def _refuse_items(dynamodb: DynamoDBClient, prefix: str) -> None:
     for table in TABLES:
         page = await dynamodb.call("scan", TableName=prefix + table.name, Limit=_FIRST_ITEMS, ConsistentRead=True)
-        if any(not is_marker(record) for record in page.get("Items", [])):
+        if any(not is_marker(record) and key_of(record) != LEVEL for record in page.get("Items", [])):
             raise RestoreRefused(
                 f"the table {prefix}{table.name} is not empty",
                 "restore under another CLUSTERRA_TABLE_PREFIX, or see --force: it replaces items with the same keys",

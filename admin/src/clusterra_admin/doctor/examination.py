@@ -10,9 +10,11 @@ from importlib.metadata import version
 import aiohttp
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import now
+from clusterra_gateway.tables import FORMS as GATEWAY
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
+from clusterra_scaler.fleets import FORMS as SCALER
 
 from clusterra_admin.doctor import nats_server, record, services, streams
 from clusterra_admin.doctor.certificates import CHECK as CERTIFICATE
@@ -119,7 +121,13 @@ class Examination:
             Probe("record.table", partial(record.check_table, self._dynamodb, table, name), record.REACH, name)
             for table, name in names.items()
         ]
-        return found + await self._schedule.run(probes)
+        async with DynamoDBStore(table_prefix=self._settings.table_prefix) as store:
+            probes += [
+                Probe("record.level", partial(record.check_level, store, forms, name), record.REACH, name)
+                for forms in (GATEWAY, SCALER)
+                for name in [names[forms.table]]
+            ]
+            return found + await self._schedule.run(probes)
 
     async def _nats(self) -> list[Finding]:
         """NATS, and what is asked over it: services, clusters and edges."""

@@ -6,7 +6,9 @@ from uuid import uuid4
 
 from clusterra_contracts.identity import now
 from clusterra_runtime.store.dynamodb_client import Client, WriteRejected
-from clusterra_runtime.store.store import StoreError, StoreUnavailable, Table, TableMissing
+from clusterra_runtime.store.record_level import RecordForms, read_level
+from clusterra_runtime.store.store import Store, StoreError, StoreUnavailable, Table, TableMissing
+from pydantic import ValidationError
 
 from clusterra_admin.doctor.clocks import ahead_by_date, clock_finding
 from clusterra_admin.doctor.finding import Finding, failure, ok, skipped
@@ -64,6 +66,18 @@ def _definition(table: Table, name: str, description: dict[str, Any], expiry: di
         return [failure("record.table", "; ".join(problems), APPLY, about=name)]
     count = f"about {description.get('ItemCount', 0)} items"
     return [ok("record.table", f"active, {count}, {len(indexes)} indexes, expiry on", about=name)]
+
+
+async def check_level(store: Store, forms: RecordForms, name: str) -> list[Finding]:
+    """Whether this release reads the records as the migrations have left them."""
+    check = "record.level"
+    try:
+        level = await read_level(store, forms.table)
+    except (StoreError, ValidationError) as error:
+        return [skipped(check, f"the level cannot be read: {error}", about=name)]
+    if problem := forms.problem(level):
+        return [failure(check, problem, "see `clusterra-admin migrate plan`", about=name)]
+    return [ok(check, f"level {level.level}, which this release reads", about=name)]
 
 
 async def _rights(client: Client, table: Table, name: str, indexes: dict[str, str]) -> Finding:
