@@ -152,5 +152,8 @@ release: $(VENV)/.installed ## Push all images to REGISTRY=host/path/ with attes
 	@REGISTRY=$(REGISTRY) UV_VERSION=$(UV_VERSION) $(BAKE) release --pull --push --metadata-file dist/images.json
 	@$(BIN)/python tools/image_digests.py dist/images.json k8s/central/components/digests/kustomization.yaml
 
+bench-images: $(VENV)/.installed ## Measure builds of all images, cold and warm, their sizes, and the memory of each container of compose.yaml (10 minutes)
+	@$(BIN)/python bench/images.py
+
 clean: ## Remove the virtual environment; the cache stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
