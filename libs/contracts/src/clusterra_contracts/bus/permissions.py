@@ -1,9 +1,29 @@
 """The NATS permissions of each party, for static users (local) and for scoped signing keys (production) alike."""
 
+import re
 from dataclasses import dataclass
+from typing import Literal
 
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
+from clusterra_contracts.bus.topology import LEASES, REGISTRY, VERSIONS
 from clusterra_contracts.identity import ClusterRef
+
+CentralService = Literal["gateway", "proxy", "scaler", "events"]
+CENTRAL_SERVICES: tuple[CentralService, ...] = ("gateway", "proxy", "scaler", "events")
+"""The services of the central side."""
+
+_JETSTREAM = (
+    "$JS.API.INFO",
+    "$JS.API.STREAM.INFO.*",
+    "$JS.API.STREAM.MSG.GET.*",
+    "$JS.API.DIRECT.GET.>",
+    "$JS.API.CONSUMER.>",
+    "$JS.ACK.>",
+)
+"""Reading of streams, and consumers. Streams themselves are made and changed by `clusterra-admin topology` alone."""
+_LEASED = frozenset({"proxy", "scaler"})
+"""The services that share work by leases."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +41,30 @@ def inbox_prefix(ref: ClusterRef) -> str:
 
 
 def control_plane() -> Permissions:
-    """The permissions of our own services: they are one trust domain, and requests name the tenant."""
+    """The permissions of operators, who make streams, provision clusters and look at everything."""
     return Permissions(publish=(">",), subscribe=(">",))
+
+
+def central_service(service: CentralService) -> Permissions:
+    """The permissions of a central service: the messages that the table of messages gives it, for all tenants."""
+    publish = [_pattern(each.address, service) for each in PUBLICATIONS if each.sender in (service, "*")]
+    publish += [_pattern(each.address, service) for each in REQUESTS if service in each.clients]
+    if service == "gateway":
+        # It passes on what agents without a connection to NATS report over HTTP.
+        publish.append("heartbeat.*.*")
+    if service in _LEASED:
+        publish += [f"$KV.{LEASES.name}.{service}.>", f"$JS.API.STREAM.PURGE.KV_{LEASES.name}"]
+    publish += [f"$JS.API.STREAM.PURGE.KV_{VERSIONS.name}", subjects.dead_letter(">"), *_JETSTREAM]
+    subscribe = [_pattern(each.address, service) for each in PUBLICATIONS if service in each.receivers]
+    subscribe += [_pattern(each.address, service) for each in REQUESTS if each.server == service]
+    if service != "events":
+        subscribe.append(f"$KV.{REGISTRY.name}.>")
+    return Permissions(publish=tuple(publish), subscribe=(*subscribe, f"_INBOX_{service}.>"), replies=True)
+
+
+def _pattern(address: str, service: str) -> str:
+    """The subject of an address for every tenant and cluster. An event's kind has two tokens."""
+    return re.sub(r"\{\w+\}", "*", address.replace("{kind}", "*.*").replace("{service}", service))
 
 
 def edge_agent(ref: ClusterRef) -> Permissions:
