@@ -28,6 +28,15 @@ _START_SECONDS = 15.0
 _GIVEN = ("CLUSTERRA_NATS_USER", "CLUSTERRA_NATS_PASSWORD_FILE", "CLUSTERRA_NATS_CREDENTIALS_FILE")
 
 NO_USERS: Mapping[str, Permissions] = MappingProxyType({})
+_RESOLVER = "resolver.conf"
+
+
+@dataclass(frozen=True)
+class OperatorMode:
+    """A server's accounts in operator mode, and a .creds file for each user: `clusterra-admin secrets` makes both."""
+
+    resolver: Path
+    credentials: Mapping[str, Path]
 
 
 class ServerNotOurs(LabProblem):
@@ -66,6 +75,14 @@ def server_config(listen: Listen, users: Mapping[str, tuple[str, Permissions]]) 
     return json.dumps(config, indent=2, ensure_ascii=False)
 
 
+def operator_config(listen: Listen) -> str:
+    """The configuration of nats-server in operator mode. It includes resolver.conf from its own folder."""
+    settings = json.loads(server_config(listen, {}))
+    # Not one JSON document, which could not include a file.
+    lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
+    return "\n".join([f"include {_RESOLVER}", *lines])
+
+
 def _permissions(permissions: Permissions) -> dict[str, object]:
     return {
         "publish": _subjects(permissions.publish),
@@ -84,16 +101,23 @@ class NatsServer(ABC):
     """A NATS server with JetStream.
 
     A server that the lab started keeps its port and its streams over `kill` and `restart`, and asks for a password if
-    it has users.
+    it has users, or for credentials in operator mode.
     """
 
-    def __init__(self, url: str, passwords: Mapping[str, Path]) -> None:
+    def __init__(self, url: str, passwords: Mapping[str, Path], credentials: Mapping[str, Path] | None = None) -> None:
         self.url = url
         self.passwords = passwords
         """User -> the file with the password."""
+        self.credentials = credentials or {}
+        """User -> the .creds file, in operator mode."""
 
     def environment(self, user: str | None = None) -> dict[str, str]:
         """Variables for a service (`ServiceSettings`) to connect as `user`. Raises KeyError for an unknown user."""
+        if user is not None and self.credentials:
+            return {
+                "CLUSTERRA_NATS_URL": self.url,
+                "CLUSTERRA_NATS_CREDENTIALS_FILE": str(self.credentials[user]),
+            }
         if user is None or not self.passwords:
             return {"CLUSTERRA_NATS_URL": self.url}
         return {
@@ -104,6 +128,8 @@ class NatsServer(ABC):
 
     def settings(self, user: str | None = None) -> ServiceSettings:
         """Settings for a client in this process to connect as `user`. Raises KeyError for an unknown user."""
+        if user is not None and self.credentials:
+            return ServiceSettings(nats_url=self.url, nats_credentials_file=self.credentials[user])
         if user is None or not self.passwords:
             return ServiceSettings(nats_url=self.url)
         return ServiceSettings(nats_url=self.url, nats_user=user, nats_password_file=self.passwords[user])
@@ -134,8 +160,10 @@ class _Given(NatsServer):
 
 
 class _Native(NatsServer):
-    def __init__(self, process: Process, listen: Listen, passwords: Mapping[str, Path]) -> None:
-        super().__init__(f"nats://{listen.host}:{listen.port}", passwords)
+    def __init__(
+        self, process: Process, listen: Listen, passwords: Mapping[str, Path], credentials: Mapping[str, Path]
+    ) -> None:
+        super().__init__(f"nats://{listen.host}:{listen.port}", passwords, credentials)
         self._process = process
         self._listen = listen
 
@@ -156,8 +184,10 @@ class _Native(NatsServer):
 
 
 class _Contained(NatsServer):
-    def __init__(self, server: Server, listen: Listen, passwords: Mapping[str, Path]) -> None:
-        super().__init__(f"nats://127.0.0.1:{listen.port}", passwords)
+    def __init__(
+        self, server: Server, listen: Listen, passwords: Mapping[str, Path], credentials: Mapping[str, Path]
+    ) -> None:
+        super().__init__(f"nats://127.0.0.1:{listen.port}", passwords, credentials)
         self._server = server
         self._listen = listen
 
@@ -187,12 +217,16 @@ async def _ready(monitor_port: int, process: Process | None = None) -> None:
 
 @asynccontextmanager
 async def nats_server(
-    directory: Path, *, users: Mapping[str, Permissions] = NO_USERS, progress: Progress = silent
+    directory: Path,
+    *,
+    users: Mapping[str, Permissions] = NO_USERS,
+    operator: OperatorMode | None = None,
+    progress: Progress = silent,
 ) -> AsyncIterator[NatsServer]:
     """Provide a NATS server until the block ends; its streams stay in `directory` for the next one.
 
-    Only `users` may connect, each with a random password in a separate file. A server from the environment is used
-    unchanged.
+    Only `users` may connect, each with a random password in a separate file; with `operator` only those whom its
+    accounts admit. A server from the environment is used unchanged.
     """
     progress("starting NATS")
     if url := os.environ.get("CLUSTERRA_NATS_URL"):
@@ -201,14 +235,14 @@ async def nats_server(
     try:
         binary = binary_path()
     except EmbeddedNatsError:
-        async with nats_container(directory, users=users) as server:
+        async with nats_container(directory, users=users, operator=operator) as server:
             yield server
         return
     listen = _outside(directory)
     passwords = _passwords(directory, users)
-    config = _write_config(directory, listen, users, passwords)
+    config = _write_config(directory, listen, users, passwords, operator)
     process = await start("nats", [str(binary), "--config", str(config)], log=directory / "nats.log")
-    native = _Native(process, listen, passwords)
+    native = _Native(process, listen, passwords, {} if operator is None else operator.credentials)
     try:
         await native.ready()
         yield native
@@ -217,12 +251,14 @@ async def nats_server(
 
 
 @asynccontextmanager
-async def nats_container(directory: Path, *, users: Mapping[str, Permissions] = NO_USERS) -> AsyncIterator[NatsServer]:
+async def nats_container(
+    directory: Path, *, users: Mapping[str, Permissions] = NO_USERS, operator: OperatorMode | None = None
+) -> AsyncIterator[NatsServer]:
     """Run the server of `nats_server` in a container."""
     passwords = _passwords(directory, users)
     (directory / "store").mkdir(parents=True, exist_ok=True)
     inside = Listen("0.0.0.0", 4222, 8222, Path("/data"))
-    config = _write_config(directory, inside, users, passwords)
+    config = _write_config(directory, inside, users, passwords, operator)
     outside = _outside(directory)
     image = Image(
         IMAGE,
@@ -231,7 +267,7 @@ async def nats_container(directory: Path, *, users: Mapping[str, Permissions] = 
         command=["--config", f"/etc/nats-lab/{config.name}"],
     )
     async with container(image) as server:
-        contained = _Contained(server, outside, passwords)
+        contained = _Contained(server, outside, passwords, {} if operator is None else operator.credentials)
         await contained.ready()
         yield contained
 
@@ -249,9 +285,17 @@ def _passwords(directory: Path, users: Iterable[str]) -> dict[str, Path]:
 
 
 def _write_config(
-    directory: Path, listen: Listen, users: Mapping[str, Permissions], passwords: Mapping[str, Path]
+    directory: Path,
+    listen: Listen,
+    users: Mapping[str, Permissions],
+    passwords: Mapping[str, Path],
+    operator: OperatorMode | None,
 ) -> Path:
     path = directory / "config" / "nats-server.conf"
+    if operator is not None:
+        write_secret(path.with_name(_RESOLVER), operator.resolver.read_text())
+        write_secret(path, operator_config(listen))
+        return path
     known = {user: (ensure_secret(passwords[user]), permissions) for user, permissions in users.items()}
     write_secret(path, server_config(listen, known))
     return path

@@ -6,13 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterra_contracts.agent_http import new_key
-from clusterra_contracts.bus.permissions import (
-    CENTRAL_SERVICES,
-    Permissions,
-    central_service,
-    control_plane,
-    edge_agent,
-)
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ScalingPolicy
 
@@ -36,12 +29,6 @@ POLICY = ScalingPolicy(idle_seconds=5.0)
 
 OTHER_TENANT = {"id": "globex", "name": "Globex", "domains": ["globex.example"]}
 """A second tenant, which must not see anything of the first one."""
-
-NATS_USERS: Mapping[str, Permissions] = {
-    **{service: central_service(service) for service in CENTRAL_SERVICES},
-    **{name: control_plane() for name in ("setup", "lab")},
-    "edge-agent": edge_agent(CLUSTER),
-}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.machine.secret_file import write_secret
 from clusterra_lab.parts.aws import Aws, aws_emulator
 from clusterra_lab.parts.curl import cookie_file
-from clusterra_lab.parts.nats import NatsServer, nats_server
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_lab.parts.oidc import Oidc, oidc_provider
 from clusterra_lab.parts.tools import tools_python
 from clusterra_lab.parts.user import User, logged_in
@@ -29,7 +29,8 @@ from clusterra_lab.slurm.registration import registered_at
 from clusterra_lab.stack.fleet import RunningService, fleet, run_setup
 from clusterra_lab.stack.home import Home, Summary
 from clusterra_lab.stack.leftovers import end_processes
-from clusterra_lab.stack.services import CATALOGUE, CLUSTER, NATS_USERS, PEOPLE, POLICY, Parts, services, setup
+from clusterra_lab.stack.nats_login import NatsLogin, lab_nats
+from clusterra_lab.stack.services import CATALOGUE, CLUSTER, PEOPLE, POLICY, Parts, services, setup
 from clusterra_lab.stack.substrate import Substrate, SubstrateName, edge_substrate
 from clusterra_lab.stack.up import open_home
 
@@ -111,6 +112,8 @@ class LabOptions:
     """The file with the shapes."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional variables of all services, such as `OTEL_EXPORTER_OTLP_ENDPOINT`."""
+    nats_login: NatsLogin = "password"
+    """How services log in at NATS: by passwords, or by credentials in operator mode, as in production."""
     fresh: bool = False
     """Whether the lab starts with an empty state, instead of that of the folder's last lab."""
 
@@ -147,7 +150,7 @@ async def stack(
 
         async with unwrapped_task_group() as starting:
             nats = starting.create_task(
-                running.enter_async_context(nats_server(home.state / "nats", users=NATS_USERS, progress=progress))
+                running.enter_async_context(lab_nats(home.state / "nats", options.nats_login, progress))
             )
             aws = starting.create_task(running.enter_async_context(aws_emulator(home.state / "aws", progress=progress)))
             oidc = starting.create_task(

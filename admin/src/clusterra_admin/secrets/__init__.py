@@ -1,0 +1,1 @@
+"""The secrets of an installation, in one directory."""

@@ -1,0 +1,140 @@
+"""Makes the secrets that a directory lacks. What is there stays as it is, unless it is named to be replaced."""
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from clusterra_contracts.agent_http import new_key
+from clusterra_contracts.identity import ClusterRef
+
+from clusterra_admin.secrets import declared, nats_operator
+from clusterra_admin.secrets.declared import INSTALLATION, Declared, of_cluster
+from clusterra_admin.secrets.directory import Directory
+from clusterra_admin.secrets.nkey import Key
+from clusterra_admin.secrets.problem import SecretsProblem
+
+_SLURM_KEY_BYTES = 1024
+_KINDS = {declared.OPERATOR: "O", declared.SYSTEM: "A", declared.ACCOUNT: "A", declared.EDGE_SIGNING: "A"}
+
+type Outcome = Literal["made", "brought", "replaced", "there", "not needed"]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of one secret."""
+
+    name: str
+    outcome: Outcome
+    purpose: str
+    may_be_brought: bool
+
+
+class Making:
+    """One run over the secrets of an installation, and of one cluster if it is given.
+
+    `brought` maps names to files with their values. `replace` names those that are made again although they are there.
+    """
+
+    def __init__(self, directory: Directory, brought: Mapping[str, Path], replace: Iterable[str], days: int) -> None:
+        self._directory = directory
+        self._brought = brought
+        self._replace = frozenset(replace)
+        self._days = days
+
+    def run(self, ref: ClusterRef | None) -> list[Made]:
+        """Make what is missing. Nothing is written when something brought is wrong. Raises SecretsProblem."""
+        every = (*INSTALLATION, *(of_cluster(ref) if ref is not None else ()))
+        brought = self._read_brought({secret.name: secret for secret in every})
+        if unknown := self._replace - {secret.name for secret in every}:
+            raise SecretsProblem(f"there is no secret {', '.join(sorted(unknown))}", _names(every))
+        for secret in every:
+            self._check_keys(secret, every)
+        return [self._make(secret, every, brought, ref) for secret in every]
+
+    def _make(
+        self, secret: Declared, every: tuple[Declared, ...], brought: Mapping[str, bytes], ref: ClusterRef | None
+    ) -> Made:
+        outcome: Outcome = "there"
+        there = self._directory.has(secret.name)
+        if secret.name in brought:
+            self._directory.write(secret.name, brought[secret.name], secret.mode, replace=self._replaced(secret))
+            outcome = "brought"
+        elif self._wanted(secret):
+            if not there and secret.name in _KINDS and not self._needed(secret, every):
+                outcome = "not needed"
+            else:
+                self._directory.write(secret.name, self._new(secret, ref), secret.mode, replace=self._replaced(secret))
+                outcome = "replaced" if there else "made"
+        return Made(secret.name, outcome, secret.purpose, secret.accepts is not None)
+
+    def _replaced(self, secret: Declared) -> bool:
+        return secret.name in self._replace
+
+    def _wanted(self, secret: Declared) -> bool:
+        return self._replaced(secret) or not self._directory.has(secret.name)
+
+    def _needed(self, key: Declared, every: tuple[Declared, ...]) -> bool:
+        """Whether a missing key signs something that is to be made. If not, it is kept offline."""
+        return any(self._wanted(secret) for secret in every if key.name in secret.made_from)
+
+    def _check_keys(self, secret: Declared, every: tuple[Declared, ...]) -> None:
+        """A new key would make everything worthless that the old one has signed, so both are made together or none."""
+        signed = [each for each in every if secret.name in each.made_from]
+        stays = [each.name for each in signed if not self._wanted(each)]
+        missing = not self._directory.has(secret.name) and self._needed(secret, every)
+        if signed and stays and (self._replaced(secret) or missing or secret.name in self._brought):
+            if missing and not self._replaced(secret) and secret.name not in self._brought:
+                raise SecretsProblem(
+                    f"{self._directory.path / secret.name} is missing, and {stays[0]} was made with it",
+                    nats_operator.BRING_BACK,
+                )
+            if self._replaced(secret):
+                raise SecretsProblem(
+                    f"a new {secret.name} makes {', '.join(stays)} worthless", "name them with --replace too"
+                )
+
+    def _read_brought(self, known: Mapping[str, Declared]) -> dict[str, bytes]:
+        contents = {}
+        for name, file in self._brought.items():
+            if name not in known:
+                raise SecretsProblem(f"there is no secret {name}", _names(known.values()))
+            if (accepts := known[name].accepts) is None:
+                raise SecretsProblem(f"{name} cannot be brought", "it follows from other secrets, which may be brought")
+            if self._directory.has(name) and name not in self._replace:
+                raise SecretsProblem(f"{name} is there already", f"replace it with --replace {name}")
+            try:
+                content = file.read_bytes()
+            except OSError as error:
+                raise SecretsProblem(f"{file} cannot be read ({os.strerror(error.errno or 0)})") from None
+            if not accepts(content):
+                raise SecretsProblem(f"{file} does not hold a valid {name}", known[name].purpose)
+            contents[name] = content
+        return contents
+
+    def _new(self, secret: Declared, ref: ClusterRef | None) -> bytes:
+        name = secret.name
+        if name in _KINDS:
+            return f"{Key.new(_KINDS[name]).seed}\n".encode()
+        if name == declared.RESOLVER:
+            return nats_operator.resolver(*(self._key(each) for each in secret.made_from)).encode()
+        if name.startswith("nats/"):
+            service = name.removeprefix("nats/").removesuffix(".creds")
+            return nats_operator.central_credentials(service, self._key(declared.ACCOUNT)).encode()
+        if ref is not None and name == declared.agent_credentials(ref):
+            return nats_operator.agent_credentials(self._directory, ref, self._days).encode()
+        if name.endswith("/slurm.key"):
+            return os.urandom(_SLURM_KEY_BYTES)
+        if name.endswith("/agent-key"):
+            return new_key().encode()
+        # Text without white space at its ends: some readers strip it, and others do not.
+        return secrets.token_urlsafe(48).encode()
+
+    def _key(self, name: str) -> Key:
+        return Key.read(self._directory.read(name, nats_operator.BRING_BACK), _KINDS[name], name)
+
+
+def _names(every: Iterable[Declared]) -> str:
+    return f"there are: {', '.join(secret.name for secret in every)}"

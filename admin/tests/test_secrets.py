@@ -1,0 +1,164 @@
+"""`clusterra-admin secrets`: what it makes, keeps, takes and refuses."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from admin_command import Answer, admin
+from clusterra_admin.secrets.nkey import Key
+from clusterra_contracts.agent_http import is_key, new_key
+
+CLUSTER = ("--tenant", "acme", "--cluster", "main")
+PLACE = "clusters/acme/main"
+EVERYTHING = {
+    "session-key",
+    *(f"nats/{name}.nk" for name in ("operator", "system", "account", "edge-signing")),
+    "nats/resolver.conf",
+    *(f"nats/{name}.creds" for name in ("gateway", "proxy", "scaler", "events", "admin")),
+    *(f"{PLACE}/{name}" for name in ("slurm.key", "jwt_hs256.key", "slurmdbd-password", "agent-key", "agent.creds")),
+}
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(directory)): each.read_bytes() for each in directory.rglob("*") if each.is_file()}
+
+
+async def init(directory: Path, *arguments: str, code: int = 0) -> Answer:
+    return await admin("secrets", "init", str(directory), *CLUSTER, *arguments, code=code)
+
+
+async def test_init_makes_everything_once(tmp_path: Path) -> None:
+    first = await init(tmp_path / "secrets", "--json")
+
+    made = contents(tmp_path / "secrets")
+    assert set(made) == EVERYTHING
+    assert {each["name"]: each["outcome"] for each in first.json["secrets"]} == dict.fromkeys(EVERYTHING, "made")
+    assert is_key(made[f"{PLACE}/agent-key"].decode())
+    for name, content in made.items():
+        mode = stat.S_IMODE((tmp_path / "secrets" / name).stat().st_mode)
+        assert mode == (0o600 if name.endswith(".nk") else 0o640)
+        assert content.strip() == content or name.endswith((".nk", ".creds", ".conf", "slurm.key"))
+        assert content.decode(errors="replace").strip() not in first.out
+
+    second = await init(tmp_path / "secrets", "--json")
+
+    assert {each["outcome"] for each in second.json["secrets"]} == {"there"}
+    assert contents(tmp_path / "secrets") == made
+
+
+async def test_a_second_run_completes_what_is_missing(tmp_path: Path) -> None:
+    await init(tmp_path)
+    before = contents(tmp_path)
+    (tmp_path / "nats/proxy.creds").unlink()
+    (tmp_path / PLACE / "slurm.key").unlink()
+
+    await init(tmp_path)
+
+    after = contents(tmp_path)
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {"nats/proxy.creds", f"{PLACE}/slurm.key"}
+
+
+async def test_a_second_cluster_needs_no_key_of_the_operator(tmp_path: Path) -> None:
+    await init(tmp_path)
+    before = contents(tmp_path)
+    for offline in ("operator", "system", "account"):
+        (tmp_path / f"nats/{offline}.nk").unlink()
+
+    second = await admin("secrets", "init", str(tmp_path), "--tenant", "acme", "--cluster", "gpu", "--json")
+
+    outcomes = {each["name"]: each["outcome"] for each in second.json["secrets"]}
+    assert outcomes["nats/operator.nk"] == outcomes["nats/account.nk"] == "not needed"
+    assert outcomes["clusters/acme/gpu/agent.creds"] == "made"
+    assert contents(tmp_path)["nats/resolver.conf"] == before["nats/resolver.conf"]
+
+
+async def test_a_missing_key_is_not_made_anew_while_its_work_is_in_use(tmp_path: Path) -> None:
+    await init(tmp_path)
+    (tmp_path / "nats/account.nk").unlink()
+    (tmp_path / "nats/events.creds").unlink()
+    before = contents(tmp_path)
+
+    answer = await init(tmp_path, code=1)
+
+    assert "account.nk is missing, and nats/resolver.conf was made with it" in answer.err
+    assert "bring the key back" in answer.err
+    assert contents(tmp_path) == before
+
+
+async def test_a_replaced_key_needs_what_it_signed_replaced_too(tmp_path: Path) -> None:
+    await init(tmp_path)
+
+    alone = await init(tmp_path, "--replace", "nats/edge-signing.nk", code=1)
+
+    assert "name them with --replace too" in alone.err
+
+    together = ("nats/edge-signing.nk", "nats/resolver.conf", f"{PLACE}/agent.creds")
+    replaced = await init(tmp_path, *(each for name in together for each in ("--replace", name)), "--json")
+
+    outcomes = {each["name"] for each in replaced.json["secrets"] if each["outcome"] == "replaced"}
+    assert outcomes == set(together)
+
+
+async def test_secrets_may_be_brought(tmp_path: Path) -> None:
+    own = {
+        "session-key": b"a session key that has at least 32 bytes",
+        "nats/operator.nk": Key.new("O").seed.encode(),
+        f"{PLACE}/agent-key": new_key().encode(),
+        f"{PLACE}/slurmdbd-password": b"of our own database",
+    }
+    arguments = []
+    for number, (name, content) in enumerate(own.items()):
+        (tmp_path / str(number)).write_bytes(content)
+        arguments += ["--bring", f"{name}={tmp_path / str(number)}"]
+
+    await init(tmp_path / "secrets", *arguments)
+
+    made = contents(tmp_path / "secrets")
+    assert {name: made[name] for name in own} == own
+    assert set(made) == EVERYTHING
+
+    again = await init(tmp_path / "secrets", *arguments, code=1)
+
+    assert "session-key is there already" in again.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("session-key", b"short", "does not hold a valid session-key"),
+        ("nats/operator.nk", b"SAnot-an-operator", "does not hold a valid nats/operator.nk"),
+        (f"{PLACE}/agent-key", b"mine", f"does not hold a valid {PLACE}/agent-key"),
+        ("nats/gateway.creds", b"x", "nats/gateway.creds cannot be brought"),
+        ("password", b"x", "there is no secret password"),
+    ],
+)
+async def test_what_cannot_be_a_secret_is_refused_before_anything_is_written(
+    name: str, content: bytes, error: str, tmp_path: Path
+) -> None:
+    (tmp_path / "brought").write_bytes(content)
+
+    answer = await init(tmp_path / "secrets", "--bring", f"{name}={tmp_path / 'brought'}", code=1)
+
+    assert error in answer.err
+    assert contents(tmp_path / "secrets") == {}
+
+
+@pytest.mark.parametrize(("tenant", "cluster"), [("*", "main"), ("acme", ">"), ("acme.x", "main"), ("ac me", "main")])
+async def test_an_id_with_a_wildcard_gets_no_login(tenant: str, cluster: str, tmp_path: Path) -> None:
+    answer = await admin("secrets", "init", str(tmp_path), "--tenant", tenant, "--cluster", cluster, code=1)
+
+    assert "must be ids" in answer.err
+    assert contents(tmp_path) == {}
+
+
+async def test_list_says_what_is_there_and_what_may_be_brought(tmp_path: Path) -> None:
+    (tmp_path / "session-key").write_text("x" * 40)
+
+    listed = await admin("secrets", "list", str(tmp_path), *CLUSTER, "--json")
+
+    found = {each["name"]: each for each in listed.json["secrets"]}
+    assert set(found) == EVERYTHING
+    assert [name for name, each in found.items() if each["there"]] == ["session-key"]
+    assert found[f"{PLACE}/slurm.key"]["may_be_brought"]
+    assert not found["nats/resolver.conf"]["may_be_brought"]

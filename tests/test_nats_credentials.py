@@ -1,0 +1,45 @@
+"""The whole lab with NATS in operator mode, as in production: every service and the edge-agent have their own login."""
+
+import os
+import re
+from pathlib import Path
+
+import nats.errors
+import pytest
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_lab.demo.scenario import GIB
+from clusterra_lab.machine.process import until
+from clusterra_lab.stack.stack import LabOptions, stack
+from clusterra_runtime.nats import bus
+
+JOB = {"name": "hello", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
+SCRIPT = "#!/bin/bash\necho hello from $SLURMD_NODENAME\n"
+OPTIONS = LabOptions(ScalingPolicy(idle_seconds=1.0), nats_login="credentials")
+
+
+@pytest.mark.slurm
+@pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root, because its Slurm runs jobs as several users")
+async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(tmp_path: Path) -> None:
+    async with stack(tmp_path, OPTIONS) as lab, lab.user("ada@acme.example") as ada:
+        job = await ada.submit(SCRIPT, JOB)
+
+        async def done() -> bool:
+            return (await ada.job(job.job_id)).state == "COMPLETED"
+
+        await until(done, seconds=120, what="the end of the job")
+
+        assert "hello from general-xs" in await ada.output(job.job_id)
+
+        async def archived() -> bool:
+            return bool(await ada.history("job.completed"))
+
+        await until(archived, seconds=60, what="the event in the archive")
+
+        agent = await bus.connect(lab.nats.settings("edge-agent"), "test", inbox_prefix="_EDGE.acme.main")
+        with pytest.raises(nats.errors.TimeoutError):
+            await agent.request("$JS.API.DIRECT.GET.EVENT", b'{"seq":1}', timeout=1)
+        await bus.close(agent)
+
+        for service in lab.services.values():
+            denials = re.findall(r"permissions violation[^\"]*", service.log.read_text())
+            assert not denials, (service.log, denials)
