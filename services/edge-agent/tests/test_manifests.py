@@ -369,7 +369,7 @@ async def test_the_namespace_admits_all_pods_and_the_agent_meets_the_restricted_
         return await edge.kubectl("get", "pods", f"--namespace={SLURM}", listed, "--output=name")
 
     await until(agents_pod, seconds=30, what="the agent's pod", every=0.1)
-    await edge.kubectl("label", "namespace", SLURM, "pod-security.kubernetes.io/warn=restricted")
+    await edge.kubectl("label", "namespace", SLURM, "pod-security.kubernetes.io/warn=restricted", "--overwrite")
     strictly = ("--dry-run=server", "--warnings-as-errors")
     by_name = {manifest["metadata"]["name"]: manifest for manifest in built if manifest["kind"] == "Deployment"}
     await apply(edge, by_name["edge-agent"], options=strictly)
