@@ -61,7 +61,7 @@ target "services" {
   }
   dockerfile = "images/services/Dockerfile"
   target     = image
-  args       = { UV_VERSION = UV_VERSION }
+  args       = { UV_VERSION = UV_VERSION, VERSION = VERSION }
   tags       = ["${REGISTRY}clusterra-${image}:${VERSION}"]
 }
 
