@@ -10,6 +10,8 @@ from typing import Any
 
 Schema = dict[str, Any]
 
+_ONLY_READ = "x-only-read"
+"""Marks a model that a release reads and never writes of its own."""
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems")
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 
@@ -54,15 +56,38 @@ class _Comparison:
         return found
 
     def _of_alternatives(self, written: Schema, read: Schema, path: str) -> list[str]:
-        choices, readers = _alternatives(written), _alternatives(read)
+        choices = [choice for choice in _alternatives(written) if not self._written.resolve(choice).get(_ONLY_READ)]
+        readers = [reader for reader in _alternatives(read) if not self._read.resolve(reader).get(_ONLY_READ)]
+        # Facts of kinds that a release does not know have a model that takes them all.
+        tolerant = len(readers) < len(_alternatives(read))
         if len(choices) == len(readers) == 1:
             return self._of_one(self._written.resolve(choices[0]), self._read.resolve(readers[0]), path)
         found: list[str] = []
         for choice in choices:
+            if tolerant and (known := self._known_kinds(choice, readers)) is not None:
+                if not known:
+                    continue
+                fitting = [reader for reader in readers if known & self._kinds(self._read.resolve(reader))]
+                found += [
+                    problem
+                    for reader in fitting
+                    for problem in self.problems(choice, reader, path)
+                    if not problem.startswith(f"{path}.kind: ")
+                ]
+                continue
             tried: list[list[str]] = [self.problems(choice, reader, path) for reader in readers]
             fewest = min(tried, key=len)
             found += fewest
         return found
+
+    def _known_kinds(self, choice: Schema, readers: list[Schema]) -> set[str] | None:
+        """Those kinds of a written fact that readers know; None for what has no kind."""
+        kinds = self._kinds(self._written.resolve(choice))
+        known = set().union(*(self._kinds(self._read.resolve(reader)) for reader in readers))
+        return kinds & known if kinds else None
+
+    def _kinds(self, schema: Schema) -> set[str]:
+        return set(_values(schema.get("properties", {}).get("kind", {})) or ())
 
     def _of_one(self, written: Schema, read: Schema, path: str) -> list[str]:
         if (kind := read.get("type")) is not None and written.get("type") not in {

@@ -96,7 +96,7 @@ BREAKING: dict[str, tuple[str, Change]] = {
     "a narrower pattern": ("ShapeTarget", lambda model: model["properties"]["shape"].update(pattern="^x$")),
     "a removed value": ("Stuck", lambda model: model["properties"]["cause"]["enum"].remove("quota")),
     "a new value": ("Stuck", lambda model: model["properties"]["cause"]["enum"].append("lost")),
-    "a new event kind": ("NodeFact", lambda model: model["properties"]["kind"]["enum"].append("node.moved")),
+    "a changed field of a known kind": ("NodeFact", lambda model: rename(model, "node", "name")),
     "a field in a closed model": ("JobDescription", lambda model: add(model, "container", {"type": "string"})),
 }
 
@@ -140,6 +140,19 @@ def test_a_new_field_with_a_default_is_no_finding(today: Recording) -> None:
         add(model, "zone", {"type": "string", "default": ""})
 
     assert understood(today, changed(today, "Heartbeat", change))
+
+
+def test_a_new_event_kind_breaks_the_releases_that_know_no_newer_facts(today: Recording) -> None:
+    def change(model: dict[str, Any]) -> None:
+        model["properties"]["kind"]["enum"].append("node.moved")
+
+    after = changed(today, "NodeFact", change)
+
+    assert understood(today, after)
+    before = copy.deepcopy(today)
+    event = before["read"]["definitions"]["Event"]["properties"]["data"]
+    event["oneOf"] = [each for each in event["oneOf"] if "NewerFact" not in each["$ref"]]
+    assert unreadable(of(after, "written"), of(before, "read"))
 
 
 contracts = st.builds(

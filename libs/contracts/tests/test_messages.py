@@ -3,7 +3,7 @@
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from cloudevents.core.formats.json import JSONFormat
@@ -19,6 +19,7 @@ from clusterra_contracts.bus.envelope import (
     encode,
 )
 from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
+from clusterra_contracts.events import _FACTS, KINDS, Fact, NewerFact
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.queue import QueueSnapshot
@@ -111,6 +112,12 @@ def test_events_are_cloudevents() -> None:
     assert event.get_id() == "acme.c1:42_7:1772366400.0:job.running"
     assert event.get_type() == "cloud.clusterra.job.running"
     assert event.get_subject() == "42_7"
+
+
+def test_every_model_of_a_fact_has_kinds_and_is_in_the_union() -> None:
+    tagged = {get_args(member)[0] for member in get_args(get_args(Fact)[0])}
+    assert tagged == {*_FACTS, NewerFact}
+    assert len(KINDS) == len(set(KINDS))
 
 
 def test_headers_describe_the_message() -> None:

@@ -1,5 +1,6 @@
 """The events service as a process: it loses and duplicates no event, whatever is killed."""
 
+import json
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -125,5 +126,23 @@ async def test_garbage_becomes_dead_letters_and_does_not_block_the_consumer(
         info = await js.consumer_info(consumer.stream, consumer.name)
 
         assert (info.num_pending, info.num_ack_pending) == (0, 0)
+    finally:
+        await process.stop()
+
+
+async def test_an_event_of_a_kind_that_only_newer_releases_know_is_archived_with_all_its_fields(
+    environment: dict[str, str], client: Client, tmp_path: Path
+) -> None:
+    ref = ClusterRef(tenant="acme", cluster="newer")
+    known = event_of("proxy", ref, NodeFact(kind="node.down", node="n1"), version="1", time=now())
+    fact = {"kind": "node.moved", "node": "n1", "to": {"zone": "b"}}
+    newer = {**json.loads(known.model_dump_json()), "id": f"{known.id}-moved", "data": fact}
+    process = await started(environment, tmp_path)
+    try:
+        await client.jetstream().publish(subjects.event(ref, "node.moved"), json.dumps(newer).encode())
+
+        (found,) = await archived(client, 1, process, ref)
+
+        assert json.loads(found.model_dump_json())["data"] == fact
     finally:
         await process.stop()

@@ -4,9 +4,9 @@ Events hold metadata only, never the script, environment or output of a job. The
 entity, its version and the kind, so publishing a fact again makes the same id.
 """
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
 
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, ShapeName, Wire, WorkerName
 
@@ -120,14 +120,39 @@ class AdminFact(Wire):
     """The object of the action: a cluster id, a user name, a token id."""
 
 
-Fact = Annotated[
-    JobFact | NodeFact | MisclassifiedFact | WorkerFact | ScaleFact | AdminFact, Field(discriminator="kind")
-]
+class NewerFact(Wire):
+    """A fact of a kind that only newer releases know, with all its fields. It is kept and passed on, never made.
 
-KINDS: tuple[str, ...] = tuple(
-    kind for fact in get_args(get_args(Fact)[0]) for kind in get_args(fact.model_fields["kind"].annotation)
-)
-"""The kinds of all facts."""
+    So a release may add a kind while services of the one before still run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", json_schema_extra={"x-only-read": True})
+
+    kind: Annotated[str, StringConstraints(pattern=r"^[a-z]{1,32}\.[a-z_]{1,64}$")]
+
+
+_FACTS = (JobFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, AdminFact)
+_NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
+
+KINDS: tuple[str, ...] = tuple(_NAMES)
+"""The kinds of all facts that this release knows."""
+
+
+def _fact_of(given: Any) -> str:
+    kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    return _NAMES.get(kind, NewerFact.__name__) if isinstance(kind, str) else NewerFact.__name__
+
+
+Fact = Annotated[
+    Annotated[JobFact, Tag("JobFact")]
+    | Annotated[NodeFact, Tag("NodeFact")]
+    | Annotated[MisclassifiedFact, Tag("MisclassifiedFact")]
+    | Annotated[WorkerFact, Tag("WorkerFact")]
+    | Annotated[ScaleFact, Tag("ScaleFact")]
+    | Annotated[AdminFact, Tag("AdminFact")]
+    | Annotated[NewerFact, Tag("NewerFact")],
+    Discriminator(_fact_of),
+]
 
 
 class Event(Wire):
@@ -156,7 +181,7 @@ class Event(Wire):
 
 
 def entity(fact: Fact) -> str:
-    """The id of the entity that a fact is about."""
+    """The id of the entity that a fact is about. Raises ValueError for a fact of a newer release."""
     match fact:
         case JobFact():
             return fact.job_id
@@ -168,6 +193,8 @@ def entity(fact: Fact) -> str:
             return "desired"
         case AdminFact():
             return fact.subject
+        case NewerFact():
+            raise ValueError(f"this release does not know the kind {fact.kind}, so it makes no events of it")
 
 
 def event_of(service: str, ref: ClusterRef, fact: Fact, *, version: str, time: Moment) -> Event:
