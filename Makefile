@@ -15,7 +15,7 @@ SUBSTRATE ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -157,3 +157,7 @@ bench-images: $(VENV)/.installed ## Measure builds of all images, cold and warm,
 
 clean: ## Remove the virtual environment; the cache stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The suite has a short form of these tests.
+test-compose: $(VENV)/.installed ## Test compose.yaml: the demo, the networks, and each container killed and started again in turn (20 minutes; needs a container engine)
+	@COMPOSE_FULL=1 $(BIN)/pytest -q tests/compose

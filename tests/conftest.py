@@ -1,4 +1,4 @@
-"""The lab that the tests across services share: real NATS, DynamoDB, OIDC and Slurm, and the five services."""
+"""What the tests across services share: the lab, and the Compose project."""
 
 import os
 from collections.abc import AsyncIterator
@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator
 import pytest
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer, observe
+from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from composition import Composition, composition
 
 
 @pytest.fixture(scope="session")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """The lab: real NATS, DynamoDB, OIDC and Slurm, and the five services as processes."""
     if os.geteuid() != 0:
         pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
     async with stack(tmp_path_factory.mktemp("lab"), LabOptions(ScalingPolicy(idle_seconds=2.0))) as running:
@@ -30,3 +33,12 @@ async def observer(lab: Stack) -> AsyncIterator[Observer]:
 async def ada(lab: Stack) -> AsyncIterator[User]:
     async with lab.user("ada@acme.example") as user:
         yield user
+
+
+@pytest.fixture(scope="session")
+async def composed() -> AsyncIterator[Composition]:
+    """The whole product in containers, as compose.yaml says."""
+    if not await engine_answers():
+        pytest.skip("no container engine answers")
+    async with composition() as running:
+        yield running

@@ -1,7 +1,8 @@
 """`lab demo`: real jobs of two users run from submit to output, and the fleet scales back to zero."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.job_states import ENDED
 
 from clusterra_lab.demo.observer import Observer, observe
+from clusterra_lab.demo.patience import AWAY, patiently, resumed
 from clusterra_lab.demo.scenario import DEMO_JOBS, DemoJob, Output, read_output
 from clusterra_lab.demo.site import DemoSite
 from clusterra_lab.machine.process import until
@@ -21,6 +23,7 @@ from clusterra_lab.parts.user import SubmittedJob, User
 EMAILS = ("ada@acme.example", "grace@acme.example")
 JOBS_SECONDS = 120.0
 ZERO_SECONDS = 60.0
+ASK_SECONDS = 10.0
 STAGES = ("accepted", "snapshot", "decided", "published", "applied", "registered", "running", "ended")
 
 
@@ -103,25 +106,33 @@ async def run_demo(site: DemoSite, show: Callable[[Board], None], *, began: date
         await opened.enter_async_context(_task(_record_events(board, users[0])))
 
         board.phase = "submitting"
-        submitted = await asyncio.gather(
-            *(users[job.user].submit(job.script, {"name": job.name, **job.options}) for job in DEMO_JOBS)
-        )
+        submitted = await asyncio.gather(*(_submit(users[job.user], job) for job in DEMO_JOBS))
         for job, answer in zip(DEMO_JOBS, submitted, strict=True):
             board.runs += [Run(job, users[job.user], answer, job_id) for job_id in job.job_ids(answer.job_id)]
         await opened.enter_async_context(_task(_record_log(board, board.runs[0])))
+        await opened.enter_async_context(_task(_ask_for_states(board)))
 
         board.phase = "running the jobs"
         problems = await _follow(
             board, show, lambda: all(run.ended for run in board.runs), JOBS_SECONDS, "the end of all jobs"
         )
         for run in board.runs:
-            run.output = read_output(await run.user.output(run.job_id)) if run.state == "COMPLETED" else None
+            run.output = read_output(await patiently(_output_of(run))) if run.state == "COMPLETED" else None
             run.stages = _stages(run, observer, site)
         board.phase = "waiting for an empty fleet"
         problems += await _follow(board, show, lambda: observer.workers == {}, ZERO_SECONDS, "an empty fleet")
         board.phase = "done"
         show(board)
         return _report(board, before, problems)
+
+
+async def _submit(user: User, job: DemoJob) -> SubmittedJob:
+    key = secrets.token_hex(16)
+    return await patiently(lambda: user.submit(job.script, {"name": job.name, **job.options}, key=key))
+
+
+def _output_of(run: Run) -> Callable[[], Awaitable[str]]:
+    return lambda: run.user.output(run.job_id)
 
 
 @asynccontextmanager
@@ -135,15 +146,27 @@ async def _task(work: Any) -> AsyncIterator[None]:
 
 
 async def _record_events(board: Board, user: User) -> None:
-    async for event in user.activity():
+    async for event in resumed(lambda last: user.activity(after=last)):
         if event.event != "reset":
             fact = orjson.loads(event.data)
             board.activity.append(f"{event.id:>5}  {fact['type'].removeprefix('cloud.clusterra.')}  {fact['subject']}")
 
 
+async def _ask_for_states(board: Board) -> None:
+    """Ask the gateway for the states of jobs: events of a time in which NATS is away do not reach the observer."""
+    while True:
+        await asyncio.sleep(ASK_SECONDS)
+        for run in board.runs:
+            if not run.ended:
+                try:
+                    board.observer.states[run.job_id] = (await run.user.job(run.job_id)).state
+                except AWAY:
+                    break
+
+
 async def _record_log(board: Board, run: Run) -> None:
     board.followed = run.job_id
-    async for event in run.user.follow(run.job_id):
+    async for event in resumed(lambda last: run.user.follow(run.job_id, after=last)):
         if event.event == "end":
             board.log.append("(end of the job)")
             return

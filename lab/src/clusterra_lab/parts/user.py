@@ -23,7 +23,10 @@ class UnexpectedAnswerError(RuntimeError):
 
 
 class UnavailableError(UnexpectedAnswerError):
-    """A service behind the gateway is not available now (status 503)."""
+    """The gateway, or a service behind it, is not available now (status 503; 502 and 504 of a reverse proxy)."""
+
+
+_UNAVAILABLE = (502, 503, 504)
 
 
 class _Answer(BaseModel):
@@ -91,13 +94,13 @@ class User:
             await _check(response, 200)
             return await response.text()
 
-    def follow(self, job_id: str) -> AsyncIterator[ServerSentEvent]:
-        """Stream the job's output as it grows, until the `end` event."""
-        return self._stream(f"/v1/clusters/{self.cluster}/jobs/{job_id}/output/stream")
+    def follow(self, job_id: str, *, after: str = "") -> AsyncIterator[ServerSentEvent]:
+        """Stream the job's output as it grows, until the `end` event; `after` is the last id that was received."""
+        return self._stream(f"/v1/clusters/{self.cluster}/jobs/{job_id}/output/stream", after)
 
-    def activity(self) -> AsyncIterator[ServerSentEvent]:
+    def activity(self, *, after: str = "") -> AsyncIterator[ServerSentEvent]:
         """Stream the cluster's events as they happen; the stream does not end by itself."""
-        return self._stream(f"/v1/clusters/{self.cluster}/events/stream")
+        return self._stream(f"/v1/clusters/{self.cluster}/events/stream", after)
 
     async def history(self, kind: str) -> list[Event]:
         """Read all archived events of a kind, such as `job.*`. Raises UnavailableError, UnexpectedAnswerError."""
@@ -111,8 +114,9 @@ class User:
                 return found
             query["cursor"] = page.cursor
 
-    async def _stream(self, path: str) -> AsyncIterator[ServerSentEvent]:
-        async with self.session.get(path, timeout=ClientTimeout(total=None)) as response:
+    async def _stream(self, path: str, after: str) -> AsyncIterator[ServerSentEvent]:
+        headers = {"Last-Event-ID": after} if after else {}
+        async with self.session.get(path, headers=headers, timeout=ClientTimeout(total=None)) as response:
             await _check(response, 200)
             async for event in events(response):
                 yield event
@@ -125,7 +129,7 @@ async def _expect(response: ClientResponse, *statuses: int) -> Any:
 
 async def _check(response: ClientResponse, *statuses: int) -> None:
     if response.status not in statuses:
-        kind = UnavailableError if response.status == 503 else UnexpectedAnswerError
+        kind = UnavailableError if response.status in _UNAVAILABLE else UnexpectedAnswerError
         raise kind(f"{response.method} {response.url.path}: {response.status}: {await response.text()}")
 
 

@@ -1,0 +1,163 @@
+"""A Compose project of the repository's compose.yaml, with a name, ports and image tags of its own."""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import until
+
+ROOT = Path(__file__).parents[2]
+UP_SECONDS = 600.0
+"""Enough to build every image once."""
+COMMAND_SECONDS = 120.0
+DEMO_SECONDS = 400.0
+KINDS = {"container": ["ps", "--all"], "volume": ["volume", "ls"], "network": ["network", "ls"]}
+
+
+class CommandFailed(Exception):
+    """A command ended with an error; the text has the end of its output."""
+
+
+async def run(argv: Sequence[str], *, environment: Mapping[str, str], seconds: float) -> str:
+    """Run a command in the repository's root; returns its standard output. Raises CommandFailed, TimeoutError."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, error = await process.communicate()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        text = (out + error).decode(errors="replace")[-6000:]
+        raise CommandFailed(f"{' '.join(argv)} ended with {process.returncode}:\n{text}")
+    return out.decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The project; `compose` and `exec` run commands for it."""
+
+    project: str
+    environment: Mapping[str, str]
+
+    async def compose(self, *argv: str, seconds: float = COMMAND_SECONDS) -> str:
+        """`docker compose ARGV`."""
+        return await run(["docker", "compose", *argv], environment=self.environment, seconds=seconds)
+
+    async def docker(self, *argv: str, seconds: float = COMMAND_SECONDS) -> str:
+        """`docker ARGV`."""
+        return await run(["docker", *argv], environment=self.environment, seconds=seconds)
+
+    async def exec(self, service: str, *argv: str, user: str | None = None, index: int = 1) -> str:
+        """Run a command in a container of a service."""
+        as_user = ["--user", user] if user else []
+        return await self.compose("exec", "--no-TTY", f"--index={index}", *as_user, service, *argv)
+
+    async def containers(self, service: str) -> list[str]:
+        """The names of a service's containers that run."""
+        return (await self.compose("ps", "--format={{.Name}}", service)).split()
+
+    async def up(self, *argv: str, scale: Mapping[str, int] | None = None) -> None:
+        """Start what does not run, and wait until everything is healthy."""
+        scales = [f"--scale={service}={count}" for service, count in (scale or {}).items()]
+        await self.compose("up", "--detach", "--wait", *scales, *argv, seconds=UP_SECONDS)
+
+    async def demo(self) -> str:
+        """Run the demo; returns its output. Raises CommandFailed when one of its checks fails."""
+        return await self.compose(
+            "--progress=quiet", "run", "--rm", "--no-deps", "--no-TTY", "demo", seconds=DEMO_SECONDS
+        )
+
+    async def healthy(self, container: str, *, seconds: float = 120.0) -> None:
+        """Wait until a container is healthy, or runs if it has no health check. Raises TimeoutError."""
+        format_ = "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}}{{end}}"
+
+        async def is_healthy() -> bool:
+            return (await self.docker("inspect", f"--format={format_}", container)).strip() in ("healthy", "running")
+
+        await until(is_healthy, seconds=seconds, what=f"{container} to be healthy", every=0.3)
+
+    async def left(self) -> dict[str, list[str]]:
+        """What the engine still has of the project: kind -> names."""
+        label = f"--filter=label=com.docker.compose.project={self.project}"
+        found = {kind: (await self.docker(*argv, label, "--quiet")).split() for kind, argv in KINDS.items()}
+        return {kind: names for kind, names in found.items() if names}
+
+    async def addresses(self, network: str) -> dict[str, str]:
+        """Service -> IPv4 address in a network of the project, of one container each."""
+        ids = (await self.compose("ps", "--quiet")).split()
+        found = {}
+        for container in json.loads(await self.docker("inspect", *ids)):
+            networks = container["NetworkSettings"]["Networks"]
+            if attached := networks.get(f"{self.project}_{network}"):
+                found[container["Config"]["Labels"]["com.docker.compose.service"]] = attached["IPAddress"]
+        return found
+
+
+@asynccontextmanager
+async def composition() -> AsyncIterator[Composition]:
+    """Build and start the whole product as compose.yaml says; in the end, remove it and check that nothing is left."""
+    project = f"clusterra-test-{secrets.token_hex(3)}"
+    composed = Composition(
+        project,
+        {
+            "COMPOSE_PROJECT_NAME": project,
+            "CLUSTERRA_VERSION": "compose-test",
+            "CLUSTERRA_PORT": str(free_port()),
+            "OIDC_PORT": str(free_port()),
+        },
+    )
+    try:
+        await composed.up("--build")
+        await composed.compose("build", "--quiet", "demo", seconds=UP_SECONDS)
+        yield composed
+    except CommandFailed:
+        print((await composed.compose("logs", "--no-color", "--tail=30"))[-30000:])
+        raise
+    finally:
+        await composed.compose("--profile=*", "down", "--volumes", "--timeout=5", seconds=UP_SECONDS)
+    left = await composed.left()
+    assert not left, f"docker compose down --volumes left {left}"
+
+
+@asynccontextmanager
+async def running_demo(composed: Composition) -> AsyncIterator[None]:
+    """Start the demo; the block begins when its first job runs. In the end, the demo must have passed."""
+    process = await asyncio.create_subprocess_exec(
+        *("docker", "compose", "--progress=quiet", "run", "--rm", "--no-deps", "--no-TTY", "demo"),
+        cwd=ROOT,
+        env={**os.environ, **composed.environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    printed: list[str] = []
+    try:
+        async with asyncio.timeout(DEMO_SECONDS):
+            while not (printed and "RUNNING" in printed[-1]):
+                line = await process.stdout.readline()
+                assert line, "".join(printed)
+                printed.append(line.decode())
+            yield
+            rest, _ = await process.communicate()
+            printed.append(rest.decode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, "".join(printed)
