@@ -12,13 +12,13 @@ pytestmark = pytest.mark.containers
 
 TWO_OF_EACH = {"gateway": 2, "proxy": 2, "scaler": 2, "events": 2, "edge": 2}
 SECRETS = {
-    "nats": {"/etc/nats/nats-server.conf"},
+    "nats": {"/etc/nats/nats-server.conf", "/etc/nats/resolver.conf"},
     "oidc": {"/etc/oidc/settings.yaml", "/etc/oidc/users.yaml"},
-    "gateway": {"/etc/clusterra/session-key", "/etc/clusterra/oidc-client"},
-    "proxy": {"/etc/clusterra/jwt_hs256.key"},
-    "scaler": set[str](),
-    "events": set[str](),
-    "edge": {"/etc/clusterra/slurm.key", "/etc/clusterra/agent-key", "/etc/slurm/slurm.key"},
+    "gateway": {"/etc/clusterra/nats.creds", "/etc/clusterra/session-key", "/etc/clusterra/oidc-client"},
+    "proxy": {"/etc/clusterra/nats.creds", "/etc/clusterra/jwt_hs256.key"},
+    "scaler": {"/etc/clusterra/nats.creds"},
+    "events": {"/etc/clusterra/nats.creds"},
+    "edge": {"/etc/clusterra/nats.creds", "/etc/clusterra/agent-key", "/etc/slurm/slurm.key"},
     "sackd": {"/etc/slurm/slurm.key"},
     "login": set[str](),
     "web": set[str](),
