@@ -6,7 +6,7 @@ import re
 import pytest
 from clusterra_lab.machine.process import until
 from composition import ROOT, Composition, running_demo
-from reachability import ALLOWED, reached
+from connections import ALLOWED, reached
 
 pytestmark = pytest.mark.containers
 
