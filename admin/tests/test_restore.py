@@ -21,7 +21,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_contracts.versions import CONTRACTS, Announcement
 from clusterra_lab.machine.process import start, until
@@ -118,7 +118,12 @@ async def source(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
 
 
 def fill(installation: Installation) -> None:
-    state = FleetState.initial(now()).model_copy(update={"generation": 7, "fence": 70})
+    target = ShapeTarget(
+        shape=SHAPE.name, worker=SHAPE.worker, replicas=2, victims=("general-small-1",), unregistered=("w-2",)
+    )
+    state = FleetState.initial(now()).model_copy(
+        update={"generation": 7, "fence": 70, "targets": (target,), "drains": {"general-small-1": now()}}
+    )
     installation.put(
         "accounts",
         {"pk": {"S": "tenant#acme"}, "sk": {"S": "uid"}, "given": {"N": "12"}, "version": {"N": "12"}},
@@ -207,6 +212,16 @@ async def test_a_restore_writes_every_item_and_event_once(
     assert {part["name"]: part["expired"] for part in outcome["tables"]}["accounts"] == 1
 
 
+async def test_a_restored_fleet_names_no_victims(folder: Path, target: Installation) -> None:
+    """A NodeSet gives the name of a removed worker to the next one, which may run a job by now."""
+    await admin("restore", str(folder), environment=target.environment)
+
+    state = unpacked_state(deserialize(target.items("fleets")[(CLUSTER.key, "fleet")]["state"]))
+    assert (state.fence, state.generation) == (70, 7)
+    assert [(each.replicas, each.victims, each.unregistered) for each in state.targets] == [(2, (), ())]
+    assert not state.drains
+
+
 async def test_an_interrupted_restore_continues_and_repeats_nothing(
     source: Installation, folder: Path, target: Installation, tmp_path: Path
 ) -> None:
@@ -229,6 +244,28 @@ async def test_an_interrupted_restore_continues_and_repeats_nothing(
     assert [body for _, body in await target.events()] == [body for _, body in await source.events()]
     assert target.items("events") == source.items("events")
     assert target.items("accounts")[("tenant#acme", "uid")]["given"] == {"N": "1012"}
+
+
+async def test_a_backup_may_be_one_file(source: Installation, target: Installation, tmp_path: Path) -> None:
+    file = tmp_path / "backup.tar"
+
+    await admin("backup", str(file), environment=source.environment)
+    again = await admin("backup", str(file), environment=source.environment, code=1)
+    await admin("restore", str(file), environment=target.environment)
+
+    assert "already exists" in again.err
+    assert oct(file.stat().st_mode)[-3:] == "600"
+    assert [path.name for path in tmp_path.iterdir() if "backup" in path.name] == ["backup.tar"]
+    assert target.items("events") == source.items("events")
+
+
+async def test_a_file_that_is_no_tar_archive_is_refused(target: Installation, tmp_path: Path) -> None:
+    file = tmp_path / "backup.tar"
+    file.write_bytes(b"not an archive")
+
+    refused = await admin("restore", str(file), environment=target.environment, code=1)
+
+    assert "not a tar archive" in refused.err
 
 
 async def test_a_changed_file_is_refused_before_anything_is_written(folder: Path, target: Installation) -> None:

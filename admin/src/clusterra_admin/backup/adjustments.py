@@ -6,6 +6,7 @@ import orjson
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_scaler.fleets import FLEETS
+from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_state, unpacked_state
 
 from clusterra_admin.backup.dynamodb_json import Record
@@ -21,6 +22,7 @@ class Adjustments:
     - A tenant's next uid is `uid_gap` above the backup's: a uid of somebody who is not in the backup is not reused.
     - A cluster's binding gets a higher version than the one in the registry, which would otherwise count as newer.
     - A fleet's fence and generation are at least those that its desired state or its edge shows.
+    - A fleet names no victims, and no drains that were accepted: they were observed before the backup.
     """
 
     def __init__(self, situation: Situation, uid_gap: int) -> None:
@@ -52,17 +54,24 @@ class Adjustments:
     def _fleet(self, key: str, record: Record) -> Record:
         fence, generation = self._situation.orders.get(key, (0, 0))
         stored: Any = record["state"].get("B", record["state"].get("S"))
-        state = unpacked_state(stored)
-        if (fence, generation) <= (state.fence, state.generation):
-            return record
-        raised = state.model_copy(
+        state = _without_removals(unpacked_state(stored))
+        state = state.model_copy(
             update={"fence": max(state.fence, fence), "generation": max(state.generation, generation)}
         )
         return record | {
-            "state": {"B": packed_state(raised)},
-            "fence": {"N": str(raised.fence)},
-            "generation": {"N": str(raised.generation)},
+            "state": {"B": packed_state(state)},
+            "fence": {"N": str(state.fence)},
+            "generation": {"N": str(state.generation)},
         }
+
+
+def _without_removals(state: FleetState) -> FleetState:
+    """The state without removals that were under way: a NodeSet may have given a victim's name to a new worker.
+
+    A worker that is still drained and idle is drained again, and named as a victim by a new snapshot.
+    """
+    targets = tuple(target.model_copy(update={"victims": (), "unregistered": ()}) for target in state.targets)
+    return state.model_copy(update={"targets": targets, "drains": {}, "undrains": {}})
 
 
 def readable(record: Record) -> str:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 30.0
 UID_GAP = 1000
 
-Folder = Annotated[Path, typer.Argument(help="A folder; it holds personal data, so only its owner may read it.")]
+Target = Annotated[
+    Path, typer.Argument(metavar="FOLDER|FILE.tar", help="It holds personal data, so only its owner may read it.")
+]
 Force = Annotated[
     bool,
     typer.Option(
@@ -31,37 +33,41 @@ UidGap = Annotated[
 ]
 
 
-def backup(folder: Folder, json: Json = False) -> None:
-    """Write the record and the streams to FOLDER, which must be new or empty. Services may run meanwhile.
+def backup(target: Target, json: Json = False) -> None:
+    """Write the record and the streams to a new or empty folder, or to a new file. Services may run meanwhile.
 
-    Secrets are not part of it: keep the folder of `clusterra-admin secrets init` elsewhere. Exit codes: 0 done, 1
+    Secrets are not part of it: keep the directory of `clusterra-admin secrets init` too. Exit codes: 0 done, 1
     failed.
     """
     from clusterra_admin.backup.progress import Progress
+    from clusterra_admin.backup.single_file import written
     from clusterra_admin.backup.take import take
 
     async def run(client: "Client", dynamodb: "DynamoDBClient", prefix: str) -> None:
-        taken = await take(client, dynamodb, prefix, folder, Progress())
+        async with written(target) as folder:
+            taken = await take(client, dynamodb, prefix, folder, Progress())
         items = sum(table.file.lines for table in taken.tables)
         messages = sum(stream.file.lines for stream in taken.streams)
         size = sum(part.file.bytes for part in taken.parts)
-        text = f"{folder}: {items} items, {messages} messages, {size / 2**20:.1f} MiB"
+        text = f"{target}: {items} items, {messages} messages, {size / 2**20:.1f} MiB"
         typer.echo(taken.model_dump_json(indent=2) if json else text)
 
     _connected(run)
 
 
-def restore(folder: Folder, force: Force = False, uid_gap: UidGap = UID_GAP, json: Json = False) -> None:
-    """Restore FOLDER into an installation with empty tables and a new NATS store, whose services do not run yet.
+def restore(target: Target, force: Force = False, uid_gap: UidGap = UID_GAP, json: Json = False) -> None:
+    """Restore a backup into an installation with empty tables and a new NATS store, whose services do not run yet.
 
     Run it again after an interruption: it continues. Exit codes: 0 done, 1 failed, 2 done except for items that could
     not be restored, each of which is told.
     """
     from clusterra_admin.backup.progress import Progress
     from clusterra_admin.backup.restore import Restore
+    from clusterra_admin.backup.single_file import opened
 
     async def run(client: "Client", dynamodb: "DynamoDBClient", prefix: str) -> None:
-        outcome = await Restore(client, dynamodb, prefix, Progress()).run(folder, force=force, uid_gap=uid_gap)
+        async with opened(target) as folder:
+            outcome = await Restore(client, dynamodb, prefix, Progress()).run(folder, force=force, uid_gap=uid_gap)
         if json:
             typer.echo(outcome.model_dump_json(indent=2))
         for part in (*outcome.tables, *outcome.streams):

@@ -65,7 +65,7 @@ def _definition(table: Table, name: str, description: dict[str, Any], expiry: di
     if problems:
         return [failure("record.table", "; ".join(problems), APPLY, about=name)]
     count = f"about {description.get('ItemCount', 0)} items"
-    return [ok("record.table", f"active, {count}, {len(indexes)} indexes, expiry on", about=name)]
+    return [ok("record.table", f"active, {count}, indexes: {len(indexes)}, expiry on", about=name)]
 
 
 async def check_level(store: Store, forms: RecordForms, name: str) -> list[Finding]:
