@@ -277,10 +277,10 @@ async def test_pulls_from_a_missing_consumer_are_slow_and_resume_when_it_exists(
         assert not subscription.working
 
         await topology.apply(client)
+        # Far sooner than the request expires, and without a message.
+        await until(lambda: subscription.working, seconds=15, what="a request that the server confirms")
         sequence = await publish_event(client, ref, 2)
         await until(lambda: sequence in received, seconds=30, what="the message after")
-
-        assert subscription.working
 
 
 async def test_a_durable_consumer_can_be_stopped_while_the_server_is_away(server: NatsServer, ref: ClusterRef) -> None:

@@ -98,7 +98,10 @@ class Pull(JetStreamContext.PullSubscription):
             status = _status(message)
             if not status:
                 messages.append(message)
-            elif message.subject == inbox and status != _HEARTBEAT:
+            elif message.subject == inbox and status == _HEARTBEAT:
+                # The server holds the request, so the consumer exists.
+                self._answered()
+            elif message.subject == inbox:
                 await self._request_ended(status, message)
                 break
         if messages:
