@@ -30,6 +30,7 @@ from gateway_world import CATALOGUE, provisioned
 
 ADA = Person(subject="ada", email="ada@mill.example", name="Ada Lovelace")
 REF = ClusterRef(tenant="mill", cluster="main")
+STOP_DELAY_SECONDS = 3.0
 MAX_RESIDENT_BYTES = 110 * 1024 * 1024
 
 
@@ -101,6 +102,7 @@ async def installation(nats: NatsServer, tmp_path_factory: pytest.TempPathFactor
             **oidc.environment(),
             "CLUSTERRA_HTTP_PORT": str(port),
             "CLUSTERRA_PUBLIC_URL": url,
+            "CLUSTERRA_STOP_DELAY_SECONDS": str(STOP_DELAY_SECONDS),
             "CLUSTERRA_HEALTH_PORT": str(health),
             "CLUSTERRA_SESSION_KEY_FILE": str(directory / "session.key"),
             "CLUSTERRA_CATALOGUE_FILE": str(directory / "shapes.yaml"),
@@ -157,6 +159,13 @@ async def test_sessions_and_idempotency_keys_survive_a_kill(installation: Instal
 
             async with browser.get("/v1/clusters/main/events/stream") as stream:
                 gateway.signal(signal.SIGTERM)
+
+                async def told_to_leave() -> bool:
+                    async with browser.get("/v1/users/me") as answer:
+                        return answer.status == 200 and answer.headers.get("Connection") == "close"
+
+                # While the gateway still serves, no client keeps a connection that is about to be closed.
+                await until(told_to_leave, seconds=STOP_DELAY_SECONDS, what="an answer that ends its connection")
                 await stream.read()  # the gateway ends the stream itself and does not wait for clients to leave
             assert await gateway.wait() == 0
     finally:

@@ -68,6 +68,11 @@ class Service:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set as soon as the service is to stop, before the delay in which it still serves."""
+        return self._stop
+
     def failing(self) -> list[str]:
         """The readiness conditions that are not met: their names, and what is wrong where that is known."""
         return [failure for name, check in self._checks.items() if (failure := _failure(name, check))]

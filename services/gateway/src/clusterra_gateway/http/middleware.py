@@ -1,5 +1,6 @@
 """Around every handler: gives the request its id, turns what the handler raises into a problem, adds headers."""
 
+import asyncio
 import re
 import uuid
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,9 @@ from clusterra_gateway.http.parameters import MAX_BODY_BYTES
 from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
 
 log = structlog.get_logger()
+
+LEAVING = web.AppKey("leaving", asyncio.Event)
+"""Set while the process still serves but is about to stop."""
 
 _REQUEST_ID = web.RequestKey("request_id", str)
 _CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -93,6 +97,10 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     """Completes the headers of every response, streams too, before they are sent (aiohttp's `on_response_prepare`)."""
     response.headers[REQUEST_ID] = request_id(request)
     response.headers["X-Content-Type-Options"] = "nosniff"  # a job's output must not become a page of our origin
+    if request.app[LEAVING].is_set():
+        # The client would send its next request on this connection, perhaps just when the process closes it.
+        response.headers["Connection"] = "close"
+        response.force_close()
 
 
 def _response(request: web.Request, error: RequestError) -> web.Response:

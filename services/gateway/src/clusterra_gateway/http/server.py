@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from clusterra_gateway.http.api_description import describe
-from clusterra_gateway.http.middleware import add_headers, problems
+from clusterra_gateway.http.middleware import LEAVING, add_headers, problems
 from clusterra_gateway.http.parameters import MAX_BODY_BYTES
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import STOPPING
@@ -16,10 +16,11 @@ SHUTDOWN_SECONDS = 10.0
 """Time for open requests to finish when the process stops."""
 
 
-def application(routes: Sequence[Route]) -> web.Application:
-    """The application that serves these routes."""
+def application(routes: Sequence[Route], leaving: asyncio.Event | None = None) -> web.Application:
+    """The application that serves these routes. Once `leaving` is set, each answer ends its connection."""
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
     app[STOPPING] = asyncio.Event()
+    app[LEAVING] = leaving or asyncio.Event()
     describe(app, routes)
     app.on_response_prepare.append(add_headers)
     for route in routes:
@@ -28,11 +29,14 @@ def application(routes: Sequence[Route]) -> web.Application:
 
 
 @asynccontextmanager
-async def serving(routes: Sequence[Route], host: str, port: int) -> AsyncIterator[int]:
+async def serving(
+    routes: Sequence[Route], host: str, port: int, *, leaving: asyncio.Event | None = None
+) -> AsyncIterator[int]:
     """Listens until the block ends, and yields the port. At the end: takes no new requests, ends the streams, and
-    lets open requests finish.
+    lets open requests finish. While `leaving` is set before that, clients are made to use new connections, which load
+    balancers lead to other replicas.
     """
-    app = application(routes)
+    app = application(routes, leaving)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
