@@ -12,10 +12,12 @@ PYTEST = $(BIN)/pytest -q $(if $(filter %.py,$(PART)),,-n $(TEST_PROCESSES) --di
 COLLECT = $(BIN)/pytest --collect-only -qq -m
 # How workers run in `make demo` and `make up`: as processes of this machine, or as pods on a real Kubernetes node on it.
 SUBSTRATE ?= process
+# Where the services run: as processes of this machine, or (with SUBSTRATE=kubernetes) as pods on that node.
+CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -39,11 +41,11 @@ ifeq ($(shell id -u),0)
 prepare: $(VENV)/.installed ## Download and build the lab's dependencies into the cache, once
 	@$(BIN)/lab prepare
 
-demo: $(PREPARED) ## Run real jobs from an HTTP submit to new workers and back to zero workers; writes demo.json (SUBSTRATE=kubernetes)
-	@$(BIN)/lab demo --substrate $(SUBSTRATE)
+demo: $(PREPARED) ## Run real jobs from an HTTP submit to new workers and back to zero workers; writes demo.json (SUBSTRATE=kubernetes, and then CENTRAL=kubernetes)
+	@$(BIN)/lab demo --substrate $(SUBSTRATE) --central $(CENTRAL)
 
 up: $(PREPARED) ## Start everything on this machine and run until Ctrl-C (SUBSTRATE=kubernetes)
-	@$(BIN)/lab up --substrate $(SUBSTRATE)
+	@$(BIN)/lab up --substrate $(SUBSTRATE) --central $(CENTRAL)
 
 down: $(VENV)/.installed ## Stop what `make up` started, even after a crash
 	@$(BIN)/lab down
@@ -74,6 +76,9 @@ test-upgrade: prepare ## Run jobs while services of an earlier release and of th
 	@$(if $(FROM),,echo "FROM is required: make test-upgrade FROM=<git ref of the earlier release>"; exit 1;) \
 	  CLUSTERRA_UPGRADE_FROM=$(FROM) $(BIN)/pytest -q -s tests/upgrade/mixed_releases.py
 
+test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
+	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
+
 bench-latency: prepare ## Measure the time from submit to worker and to run, and compare it with Slurm's own power saving
 	@$(BIN)/python bench/latency.py
 
@@ -85,7 +90,7 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos test-upgrade record-jobs bench-latency bench-edge:
+prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade record-jobs bench-latency bench-edge:
 	@lab/in-container $@
 
 endif

@@ -11,6 +11,7 @@ import structlog
 from hypothesis import settings
 
 FIRST = (
+    "tests/test_central_kubernetes.py",
     "tests/test_mixed_queue.py",
     "services/edge-agent/tests/test_lease.py",
     "tests/test_kubernetes_edge.py",

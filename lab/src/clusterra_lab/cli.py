@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import structlog
 import typer
@@ -24,12 +24,20 @@ from clusterra_lab.stack.home import Home, Summary
 from clusterra_lab.stack.status import LabStatus, lab_status
 from clusterra_lab.stack.up import stay_up, until_signalled
 
+if TYPE_CHECKING:
+    from clusterra_lab.central.stack import KubernetesStack
+    from clusterra_lab.stack.stack import LabOptions, Stack
+
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 Substrate = Annotated[
     Literal["process", "kubernetes"],
     typer.Option(help="How workers run: as processes, or as pods on a real Kubernetes node."),
+]
+Central = Annotated[
+    Literal["process", "kubernetes"],
+    typer.Option(help="How the services run: as processes, or as the Deployments of k8s/central on that node."),
 ]
 Dir = Annotated[
     Path, typer.Option("--dir", envvar="CLUSTERRA_LAB_DIR", help="The lab's folder, with its state and logs.")
@@ -54,22 +62,22 @@ def _quiet() -> None:
 
 
 @app.command()
-def up(directory: Dir = DIR, substrate: Substrate = "process") -> None:
+def up(directory: Dir = DIR, substrate: Substrate = "process", central: Central = "process") -> None:
     """Start everything, print its addresses, and run until Ctrl-C or `lab down`."""
     # Imported here: these modules load every client, and `lab status` must start fast.
     from clusterra_runtime.logs import configure as configure_logs
 
-    from clusterra_lab.stack.stack import LabOptions, Stack, stack
+    from clusterra_lab.stack.stack import LabOptions
 
     # Only errors of this process; each service has its own log.
     configure_logs("lab", "ERROR")
 
     @asynccontextmanager
-    async def shown() -> AsyncIterator[Stack]:
+    async def shown() -> "AsyncIterator[KubernetesStack | Stack]":
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
                 options = LabOptions(substrate=substrate)
-                running = await opened.enter_async_context(stack(directory, options, progress=progress))
+                running = await opened.enter_async_context(_lab(directory, options, central, progress))
                 await running.save_login()
             try:
                 yield running
@@ -84,6 +92,7 @@ def up(directory: Dir = DIR, substrate: Substrate = "process") -> None:
 def demo(
     directory: Dir = DIR / "demo",
     substrate: Substrate = "process",
+    central: Central = "process",
     report: Annotated[Path, typer.Option(help="File for the result, as JSON.")] = Path("demo.json"),
     picture: Annotated[Path | None, typer.Option(help="File for the last screen, as SVG.")] = None,
     gateway: Annotated[
@@ -107,10 +116,9 @@ def demo(
         if gateway is not None:
             return running_installation(gateway, passwords)
         # Imported here: a running installation needs none of the lab's parts.
-        from clusterra_lab.stack.stack import LabOptions, stack
+        from clusterra_lab.stack.stack import LabOptions
 
-        options = LabOptions(substrate=substrate, fresh=True)
-        return stack(directory, options, progress=progress)
+        return _lab(directory, LabOptions(substrate=substrate, fresh=True), central, progress)
 
     async def show() -> bool:
         async with AsyncExitStack() as opened:
@@ -132,7 +140,7 @@ def demo(
 
 @app.command()
 def prepare(
-    kubernetes: Annotated[bool, typer.Option(help="Also build the Kubernetes programs (about 14 minutes).")] = False,
+    kubernetes: Annotated[bool, typer.Option(help="Also build the Kubernetes programs (about 16 minutes).")] = False,
 ) -> None:
     """Download and build the lab's dependencies into the cache, unless they are already there."""
     from clusterra_lab.kube.binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
@@ -144,7 +152,7 @@ def prepare(
             if kubernetes:
                 try:
                     await ensure_binaries(progress)
-                    await ensure_node_binaries(progress)
+                    await ensure_node_binaries(progress, network=True)
                 except BinariesNotBuilt as error:
                     text = f"Kubernetes is not available, so its tests will be skipped: {error}"
                     err.print(text, markup=False, highlight=False)
@@ -192,6 +200,20 @@ def logs(
             if not follow:
                 return
             time.sleep(_FOLLOW_SECONDS)
+
+
+def _lab(
+    directory: Path, options: "LabOptions", central: str, progress: Progress
+) -> "AbstractAsyncContextManager[KubernetesStack | Stack]":
+    """The lab with the services where `central` says."""
+    from clusterra_lab.central.stack import kubernetes_stack
+    from clusterra_lab.stack.stack import stack
+
+    if central == "process":
+        return stack(directory, options, progress=progress)
+    if options.substrate != "kubernetes":
+        raise typer.BadParameter("with --central kubernetes the workers are pods too: add --substrate kubernetes")
+    return kubernetes_stack(directory, options, progress=progress)
 
 
 def _run[T](work: Coroutine[Any, Any, T]) -> T:

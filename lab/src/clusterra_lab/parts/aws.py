@@ -42,8 +42,8 @@ class Aws:
 
 
 @asynccontextmanager
-async def aws_emulator(directory: Path, *, progress: Progress = silent) -> AsyncIterator[Aws]:
-    """Provide DynamoDB and S3 until the block ends.
+async def aws_emulator(directory: Path, *, host: str = "127.0.0.1", progress: Progress = silent) -> AsyncIterator[Aws]:
+    """Provide DynamoDB and S3 until the block ends; an emulator that runs as a process listens on `host`.
 
     The emulator keeps tables and buckets in memory. On an orderly stop it writes them to `directory`, from which the
     next start loads them; when it is killed they are lost.
@@ -63,10 +63,10 @@ async def aws_emulator(directory: Path, *, progress: Progress = silent) -> Async
         "aws",
         [str(python), "-m", "ministack"],
         log=directory / "aws.log",
-        env=_settings("127.0.0.1", port, directory) | {"TMPDIR": str(directory / "tmp")},
+        env=_settings(host, port, directory) | {"TMPDIR": str(directory / "tmp")},
     )
     try:
-        aws = _emulator(port)
+        aws = _emulator(port, host)
         await _ready(aws, process)
         yield aws
     finally:
@@ -101,8 +101,8 @@ def _settings(host: str, port: int, directory: Path) -> dict[str, str]:
     }
 
 
-def _emulator(port: int) -> Aws:
-    return Aws(f"http://127.0.0.1:{port}", REGION, "test", "test")
+def _emulator(port: int, host: str = "127.0.0.1") -> Aws:
+    return Aws(f"http://{host}:{port}", REGION, "test", "test")
 
 
 def _given(url: str) -> Aws:

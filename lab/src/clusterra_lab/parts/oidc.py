@@ -20,6 +20,7 @@ from clusterra_lab.parts.login import LoginRejected, log_in
 from clusterra_lab.parts.tools import LOCK, tools_or_container
 
 CLIENT_ID = "clusterra"
+HOST = "127.0.0.1"
 _START_SECONDS = 30.0
 _DOCKERFILE = """\
 FROM python:3.13-slim
@@ -55,6 +56,8 @@ class Oidc:
     """None for a public client."""
     logins: Mapping[str, Login]
     """Email address -> login."""
+    url: str | None = None
+    """Where this machine reaches the issuer, if not at the issuer's own URL."""
 
     def environment(self) -> dict[str, str]:
         """The gateway's settings for this provider."""
@@ -69,17 +72,26 @@ class Oidc:
         if login is None:
             known = ", ".join(self.logins) or "nobody"
             raise LoginRejected(f"the lab has no password of {email}; it has those of: {known}")
+        if self.url is not None:
+            authorization_url = authorization_url.replace(self.issuer, self.url, 1)
         return await log_in(authorization_url, login.subject, login.password_file.read_text().strip())
 
 
 @asynccontextmanager
 async def oidc_provider(
-    directory: Path, *, redirect_uris: Sequence[str], people: Sequence[Person], progress: Progress = silent
+    directory: Path,
+    *,
+    redirect_uris: Sequence[str],
+    people: Sequence[Person],
+    host: str = HOST,
+    name: str | None = None,
+    progress: Progress = silent,
 ) -> AsyncIterator[Oidc]:
     """Provide an OIDC provider until the block ends, with one confidential client limited to `redirect_uris`.
 
-    The provider demands PKCE with S256. Passwords, the client's secret and the signing key stay in `directory` for the
-    next start. An issuer from the environment has its own client (CLUSTERRA_OIDC_CLIENT_ID,
+    A provider that runs as a process listens on `host`; `name` is that of the host in the issuer's URL, by default the
+    same. The provider demands PKCE with S256. Passwords, the client's secret and the signing key stay in `directory`
+    for the next start. An issuer from the environment has its own client (CLUSTERRA_OIDC_CLIENT_ID,
     CLUSTERRA_OIDC_CLIENT_SECRET_FILE) and, for scripted logins, its own people (CLUSTERRA_OIDC_LOGINS_FILE: a JSON
     array of `Login`).
     """
@@ -94,7 +106,8 @@ async def oidc_provider(
     progress("starting the OIDC provider")
     # The port is kept, because it is part of the issuer's URL, by which a gateway identifies its users.
     port = kept_port(directory / "port")
-    oidc = _configure(directory, port, redirect_uris, people, seen_as=directory / "config")
+    site = _Site(host, name or host, port)
+    oidc = _configure(directory, site, redirect_uris, people, seen_as=directory / "config")
     argv = [str(python), "-m", "nanoidp", "--config", str(directory / "config"), "--port", str(port)]
     process = await start("oidc", argv, log=directory / "oidc.log")
     try:
@@ -112,7 +125,7 @@ async def oidc_container(
     files = {"Dockerfile": _DOCKERFILE, "tools.lock": LOCK.read_text()}
     name = await built_image("clusterra-lab-tools", files, "the OIDC provider", progress)
     port = kept_port(directory / "port")
-    oidc = _configure(directory, port, redirect_uris, people, seen_as=Path("/app/config"))
+    oidc = _configure(directory, _Site(HOST, HOST, port), redirect_uris, people, seen_as=Path("/app/config"))
     image = Image(
         name,
         ports={port: port},
@@ -127,18 +140,33 @@ async def oidc_container(
         yield oidc
 
 
+@dataclass(frozen=True)
+class _Site:
+    host: str
+    name: str
+    port: int
+
+    @property
+    def issuer(self) -> str:
+        return f"http://{self.name}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+
 def _configure(
-    directory: Path, port: int, redirect_uris: Sequence[str], people: Sequence[Person], *, seen_as: Path
+    directory: Path, site: _Site, redirect_uris: Sequence[str], people: Sequence[Person], *, seen_as: Path
 ) -> Oidc:
     logins = [Login(**person.model_dump(), password_file=directory / "passwords" / person.subject) for person in people]
     client_secret_file = directory / "client-secret"
-    issuer = f"http://127.0.0.1:{port}"
     config = directory / "config"
     write_secret(
         config / "settings.yaml",
         settings(
-            issuer,
+            site.issuer,
             redirect_uris,
+            host=site.host,
             keys=seen_as / "keys",
             client_secret=ensure_secret(client_secret_file),
             session_key=ensure_secret(directory / "session-key"),
@@ -146,13 +174,14 @@ def _configure(
         ),
     )
     write_secret(config / "users.yaml", users(logins))
-    return Oidc(issuer, CLIENT_ID, client_secret_file, {login.email: login for login in logins})
+    return Oidc(site.issuer, CLIENT_ID, client_secret_file, {login.email: login for login in logins}, site.url)
 
 
 def settings(
     issuer: str,
     redirect_uris: Sequence[str],
     *,
+    host: str,
     keys: Path,
     client_secret: str,
     session_key: str,
@@ -164,7 +193,7 @@ def settings(
             "config_version": 1,
             "config_validation": "strict",
             "security_profile": "oauth21",
-            "server": {"host": "127.0.0.1"},
+            "server": {"host": host},
             "oauth": {
                 "issuer": issuer,
                 "audience": CLIENT_ID,
@@ -213,7 +242,7 @@ async def _ready(oidc: Oidc, process: Process | None = None) -> None:
 
         async def healthy() -> bool:
             try:
-                async with http.get(f"{oidc.issuer}/health") as answer:
+                async with http.get(f"{oidc.url or oidc.issuer}/health") as answer:
                     return answer.status == 200
             except aiohttp.ClientConnectionError:
                 return False

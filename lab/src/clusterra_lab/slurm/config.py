@@ -93,6 +93,8 @@ class ClusterOptions:
     """Slurm's own scaling from zero, which excludes slurmdbd and accounting."""
     address: str = "127.0.0.1"
     """The address where slurmctld and slurmdbd listen, and where workers reach slurmctld."""
+    rest_address: str = "127.0.0.1"
+    """The address where slurmrestd listens."""
     one_host: bool = True
     """Whether all slurmd share one machine, and so its spool folder."""
     max_nodes: int | None = None

@@ -163,7 +163,7 @@ async def slurm_cluster(
 ) -> AsyncIterator[OwnedSlurmCluster]:
     """Run a control plane without nodes until the block ends; its state stays in `directory` for the next one there.
 
-    slurmctld and slurmdbd listen on the address in `options`, slurmrestd on 127.0.0.1. Slurm accepts a job once there
+    slurmctld, slurmdbd and slurmrestd listen on the addresses in `options`. Slurm accepts a job once there
     is a node or a placeholder (`admit`) that fits it. Needs root. Raises LabProblem, TimeoutError.
     """
     open_namespaces = await provider(progress)
@@ -176,7 +176,7 @@ async def slurm_cluster(
         slurmrestd_port = free_port()
         cluster = OwnedSlurmCluster(
             name=options.name,
-            slurmrestd_url=f"http://127.0.0.1:{slurmrestd_port}",
+            slurmrestd_url=f"http://{options.rest_address}:{slurmrestd_port}",
             slurmctld_address=options.address,
             slurmctld_port=config.slurmctld_port,
             slurm_key_file=folders.etc / SLURM_KEY,
@@ -235,7 +235,7 @@ def _daemons(cluster: SlurmCluster, config: SlurmConfig, folders: SlurmDirectory
         Daemon("slurmctld", ["slurmctld", "-D"], "slurm", slurmctld, prepare=folders.repair_state, settle=reconfigure),
         Daemon(
             "slurmrestd",
-            ["slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{slurmrestd_port}"],
+            ["slurmrestd", "-a", "rest_auth/jwt", f"{config.options.rest_address}:{slurmrestd_port}"],
             _SLURMRESTD_UID,
             slurmrestd,
             # Each request has its own token. slurmrestd must not unshare namespaces: that may not be allowed here, and

@@ -57,7 +57,8 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
     if not parts.agent_key_file.exists():
         write_secret(parts.agent_key_file, new_key())
     file = parts.directory / "tenants.json"
-    file.write_text(json.dumps({"tenants": [_tenant(parts, policy), OTHER_TENANT]}, indent=2))
+    keys = {"jwt_key": f"file:{parts.slurm.jwt_key_file}", "agent_key": f"file:{parts.agent_key_file}"}
+    file.write_text(provision_file(parts.slurm, policy, **keys))
     environment = {
         **parts.nats.environment("setup"),
         **parts.aws.environment(),
@@ -105,9 +106,12 @@ def _edge_agent(parts: Parts) -> dict[str, str]:
     }
 
 
-def _tenant(parts: Parts, policy: ScalingPolicy) -> dict[str, object]:
-    slurm = parts.slurm
-    return {
+def provision_file(slurm: SlurmCluster, policy: ScalingPolicy, *, jwt_key: str, agent_key: str) -> str:
+    """The content of the lab's provision file: two tenants, the first of which has the cluster.
+
+    `jwt_key` and `agent_key` are references to secrets: the proxy reads the first one, the command the second one.
+    """
+    tenant = {
         "id": CLUSTER.tenant,
         "name": "Acme",
         "domains": [EMAIL_DOMAIN],
@@ -117,11 +121,12 @@ def _tenant(parts: Parts, policy: ScalingPolicy) -> dict[str, object]:
                 "id": CLUSTER.cluster,
                 "name": "Main",
                 "slurmrestd_url": slurm.slurmrestd_url,
-                "jwt_key": f"file:{slurm.jwt_key_file}",
+                "jwt_key": jwt_key,
                 "operator": slurm.operator.model_dump(mode="json"),
                 "shared_path": slurm.shared_path,
                 "policy": policy.model_dump(mode="json"),
-                "agent_key": f"file:{parts.agent_key_file}",
+                "agent_key": agent_key,
             }
         ],
     }
+    return json.dumps({"tenants": [tenant, OTHER_TENANT]}, indent=2)
