@@ -11,7 +11,7 @@ from threading import Thread
 
 import orjson
 
-from clusterra_runtime.metrics import exposition
+from clusterra_runtime.metrics import READY, exposition
 from clusterra_runtime.settings import ServiceSettings
 
 TURN_SECONDS = 0.5
@@ -66,6 +66,7 @@ class HealthServer:
 
     def _turn(self) -> None:
         self._turned = time.monotonic()
+        READY.set(not self._failing())
         self._beat = self._loop.call_later(TURN_SECONDS, self._turn)
 
     def live(self) -> tuple[HTTPStatus, dict[str, object]]:

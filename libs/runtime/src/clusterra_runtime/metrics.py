@@ -1,6 +1,6 @@
 """The metrics that all services share. A service declares its own metrics where it uses them."""
 
-from prometheus_client import CONTENT_TYPE_LATEST, Counter, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Counter, Gauge, Histogram, generate_latest
 
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The same buckets for all latencies, so that histograms can be aggregated across services."""
@@ -11,6 +11,17 @@ HANDLED = Counter(
     ("family", "outcome"),
 )
 DEAD_LETTERS = Counter("clusterra_dead_letters_total", "Messages that cannot be handled", ("family",))
+READY = Gauge("clusterra_ready", "1 while all conditions of readiness are met")
+NATS_CONNECTED = Gauge("clusterra_nats_connected", "1 while there is a connection to NATS")
+LEASES_HELD = Gauge("clusterra_leases_held", "Leases that this replica holds", ("service",))
+CONSUMER_PENDING = Gauge(
+    "clusterra_consumer_pending_messages",
+    "Messages that waited behind the last delivered one of a durable consumer",
+    ("consumer",),
+)
+CONSUMER_LAG_SECONDS = Gauge(
+    "clusterra_consumer_lag_seconds", "Age of the last delivered message of a durable consumer", ("consumer",)
+)
 RECONNECTS = Counter("clusterra_nats_reconnects_total", "Renewals of the connection to NATS")
 UNSERVED_PULLS = Counter(
     "clusterra_nats_unserved_pulls_total",

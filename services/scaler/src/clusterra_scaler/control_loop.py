@@ -19,6 +19,7 @@ from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from clusterra_runtime.nats.client import Client
 from prometheus_client import Counter, Histogram
 
+from clusterra_scaler.cluster_metrics import ClusterMetrics
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.decision_spans import decision_span
@@ -104,6 +105,7 @@ class ControlLoop:
         self._requests = SlurmRequests(
             client, ref, may_send=lambda: lease.is_held() and not self._shadow, on_answer=self._wake
         )
+        self._metrics = ClusterMetrics(ref)
         self._explanations = ExplanationService(ref)
         self._gathering = False
         """Whether jobs wait to be bought for together, so that time alone changes the decision."""
@@ -119,6 +121,7 @@ class ControlLoop:
         """Use a snapshot from the next decision on. One older than the last is ignored."""
         if self._snapshot is None or snapshot.generation > self._snapshot.generation:
             self._snapshot = snapshot
+            self._metrics.on_snapshot(snapshot)
             self._traceparent = trace.current()
             self._wake()
 
@@ -127,6 +130,7 @@ class ControlLoop:
         edge = self._edge.after(heartbeat, now())
         if edge is not self._edge:
             self._edge = edge
+            self._metrics.on_heartbeat(heartbeat)
             self._wake()
 
     async def run(self) -> None:
@@ -138,6 +142,7 @@ class ControlLoop:
                     while True:
                         await self._decide_in_mode(shadow=self._shadow)
             finally:
+                self._metrics.remove()
                 await self._requests.close()
 
     @property
@@ -185,6 +190,7 @@ class ControlLoop:
             worth_logging = first or bool(decision.changes) or decision.state.write_ahead != recorded.state.write_ahead
             with decision_span(self._ref, snapshot, decision, began):
                 recorded = await self._carry_out(recorded, decision)
+                self._metrics.on_decision(decision, snapshot)
                 if worth_logging:
                     self._log(decision)
         self._gathering = decision.plan is not None and any(each.reason == BATCHING for each in decision.plan.unmet)

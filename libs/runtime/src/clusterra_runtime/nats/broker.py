@@ -1,6 +1,7 @@
 """Durable consumers: FastStream over our client. Only services with a durable consumer import this module."""
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import NoReturn
 
@@ -17,7 +18,7 @@ from nats.aio.msg import Msg
 from pydantic import BaseModel
 
 from clusterra_runtime import tracing
-from clusterra_runtime.metrics import HANDLED, family
+from clusterra_runtime.metrics import CONSUMER_LAG_SECONDS, CONSUMER_PENDING, HANDLED, family
 from clusterra_runtime.nats import bus, spans
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected, dead_letter
 from clusterra_runtime.nats.client import Client
@@ -132,7 +133,11 @@ class Durable[M: BaseModel]:
 
     async def _receive(self, message: NatsMessage) -> None:
         raw = message.raw_message
-        deliveries = raw.metadata.num_delivered
+        metadata = raw.metadata
+        deliveries = metadata.num_delivered
+        CONSUMER_PENDING.labels(self._consumer.name).set(metadata.num_pending)
+        lag = datetime.now(UTC) - metadata.timestamp
+        CONSUMER_LAG_SECONDS.labels(self._consumer.name).set(max(lag.total_seconds(), 0.0))
         with (
             spans.processing(raw.subject, raw.headers, self._consumer.name) as span,
             structlog.contextvars.bound_contextvars(consumer=self._consumer.name),

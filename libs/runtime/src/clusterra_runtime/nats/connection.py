@@ -16,7 +16,7 @@ import nats.errors
 import structlog
 from nats.aio.client import Client as NatsClient
 
-from clusterra_runtime.metrics import RECONNECTS
+from clusterra_runtime.metrics import NATS_CONNECTED, RECONNECTS
 from clusterra_runtime.nats.credentials import connect_options
 from clusterra_runtime.settings import ServiceSettings
 
@@ -142,6 +142,7 @@ class Connection(NatsClient):
     async def went_down(self) -> None:
         """Handle a lost or closed connection; nats-py calls it."""
         self._up.clear()
+        NATS_CONNECTED.set(0)
         for cut in tuple(self._on_loss):
             cut()
         if not self._logged_down:
@@ -184,6 +185,7 @@ class Connection(NatsClient):
 
     def _set_up(self) -> None:
         self._reported.clear()
+        NATS_CONNECTED.set(1)
         self._logged_down = False
         self._up.set()
 

@@ -22,6 +22,8 @@ from nats.js import JetStreamContext
 from nats.js.api import Header
 from nats.js.errors import APIError, NotFoundError
 
+from clusterra_runtime.metrics import LEASES_HELD
+
 log = structlog.get_logger(__name__)
 
 _STREAM = f"KV_{LEASES.name}"
@@ -89,6 +91,7 @@ class Leases:
     ) -> None:
         self._js = js
         self._service = service
+        LEASES_HELD.labels(service).set(0)
         self._partitions = partitions
         self._work = work
         self._pace = pace
@@ -164,6 +167,7 @@ class Leases:
         """Run the work while the lease is renewed; when cancelled, renew the lease until the work has ended."""
         partition, fence = holding.lease.partition, holding.lease.fence
         self._held[partition] = holding
+        LEASES_HELD.labels(self._service).set(len(self._held))
         log.info("lease_acquired", service=self._service, partition=partition, fence=fence)
         renewing = asyncio.create_task(self._renew_until_lost(holding))
         work = asyncio.create_task(self._work(holding.lease))
@@ -175,6 +179,7 @@ class Leases:
             (failure,) = await asyncio.gather(work, return_exceptions=True)
             renewing.cancel()
             del self._held[partition]
+            LEASES_HELD.labels(self._service).set(len(self._held))
             await self._remove(self._key(partition), up_to=holding.revision)
             error = None if isinstance(failure, asyncio.CancelledError) else failure
             log.info("lease_ended", service=self._service, partition=partition, fence=fence, reason=reason)

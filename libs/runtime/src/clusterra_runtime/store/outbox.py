@@ -17,7 +17,7 @@ from typing import Annotated, Self
 
 import structlog
 from clusterra_contracts.bus.envelope import MESSAGE_ID, Message, encode
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 from pydantic import BaseModel, ConfigDict, Field
 
 from clusterra_runtime import trace
@@ -41,6 +41,11 @@ _RELAY_CONCURRENCY = 16
 _ATTRIBUTES = ("outbox", OUTBOX.partition, OUTBOX.sort)
 
 SENT = Counter("clusterra_outbox_messages_total", "Messages of the outbox, by outcome", ("sender", "outcome"))
+
+LEFT = Gauge("clusterra_outbox_left_items", "Items whose messages were left to the relay, at its last turn", ("table",))
+LEFT_SECONDS = Gauge(
+    "clusterra_outbox_oldest_seconds", "Age of the oldest messages left to the relay, at its last turn", ("table",)
+)
 
 type Publish = Callable[[str, bytes, Mapping[str, str]], Awaitable[object]]
 """Stores a message (subject, body, headers) in its stream. Raises if the message may not have been stored."""
@@ -150,7 +155,9 @@ class Outbox:
     async def relay_once(self, table: Table) -> int:
         """Send messages that were left behind in one table. Returns the number of items whose messages were sent."""
         limit = asyncio.Semaphore(_RELAY_CONCURRENCY)
-        before = _moment(self._clock() - RELAY_AFTER_SECONDS)
+        now = self._clock()
+        before = _moment(now - RELAY_AFTER_SECONDS)
+        left: list[str] = []
 
         async def send(key: Key) -> bool:
             async with limit:
@@ -159,6 +166,7 @@ class Outbox:
                 left_at = None if item is None else item.attributes.get(OUTBOX.sort)
                 if item is None or not isinstance(left_at, str) or left_at > before:
                     return False
+                left.append(left_at)
                 return await self._send(table, item, "relay")
 
         keys = [
@@ -166,7 +174,11 @@ class Outbox:
             for shard in range(SHARDS)
             for key in await self._store.query_index(table, OUTBOX, str(shard), sort=Between("0", before))
         ]
-        return sum(await asyncio.gather(*(send(key) for key in keys)))
+        sent = sum(await asyncio.gather(*(send(key) for key in keys)))
+        LEFT.labels(table.name).set(len(left) - sent)
+        oldest = 0.0 if sent == len(left) else now - datetime.fromisoformat(min(left)).timestamp()
+        LEFT_SECONDS.labels(table.name).set(oldest)
+        return sent
 
     async def _send(self, table: Table, item: Item, sender: str) -> bool:
         """Send all messages of an item in order, including unsent messages of earlier writes."""

@@ -13,10 +13,15 @@ from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.tracing import SpanKind
+from prometheus_client import Counter
 
 from clusterra_gateway.http.errors import RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.parameters import MAX_BODY_BYTES
 from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
+
+REQUESTS = Counter(
+    "clusterra_http_requests_total", "Requests by route and status; a stream counts at its end", ("route", "code")
+)
 
 log = structlog.get_logger()
 
@@ -47,6 +52,7 @@ async def problems(
         structlog.contextvars.bound_contextvars(request_id=request_id(request)),
     ):
         response = await _answer(request, handler)
+        REQUESTS.labels(request.match_info.route.name or "unknown", str(response.status)).inc()
         span.set_attribute("http.response.status_code", response.status)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             tracing.failed(span, str(response.status))

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 
 import structlog
+from prometheus_client import Counter
 
 from clusterra_proxy.admission.placeholders import PlaceholderGroup, diff, is_current, sentinels
 from clusterra_proxy.slurmrestd.error_codes import NODE_TABLE_FULL
@@ -40,6 +41,10 @@ RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
 MAX_UNAVAILABLE_RETRY_SECONDS = 4.0
 """Longest pause while Slurm does not respond. Shorter, because a restarted slurmctld has forgotten all GPU types."""
+
+FAILURES = Counter(
+    "clusterra_placeholder_failures_total", "Failed attempts to keep a cluster's placeholders, by kind", ("kind",)
+)
 
 
 class PlaceholderKeeper:
@@ -67,6 +72,7 @@ class PlaceholderKeeper:
                     log.info("placeholders_kept_again")
                 logged_reason, retry_seconds = "", RETRY_SECONDS
             except SlurmFailed as error:
+                FAILURES.labels(error.error.kind).inc()
                 if str(error) != logged_reason:
                     log.warning("placeholders_not_kept", reason=str(error), hint=_hint(error))
                 logged_reason, full_check_at = str(error), 0.0
