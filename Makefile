@@ -125,6 +125,7 @@ docs: $(VENV)/.installed ## Regenerate the generated documents
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi > docs/asyncapi.json
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
+	@$(BIN)/python tools/monitoring_files.py
 
 record-contracts: $(VENV)/.installed ## At a release: record the schemas of all messages, with which later changes are compared
 	@$(BIN)/python libs/contracts/tests/record_contracts.py

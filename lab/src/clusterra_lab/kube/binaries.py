@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from clusterra_lab.kube.build_step import BinariesNotBuilt
-from clusterra_lab.kube.debian_package import RUNC
-from clusterra_lab.kube.go_build import COREDNS, ETCD, KUBERNETES, KWOK, NODE
+from clusterra_lab.kube.debian_package import PROMETHEUS, RUNC
+from clusterra_lab.kube.go_build import COREDNS, ETCD, KUBERNETES, KWOK, NODE, OTELCOL
 from clusterra_lab.machine.cache import cache_dir
 from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.progress import Progress, silent
@@ -19,11 +19,14 @@ __all__ = [
     "BINARIES",
     "CONTROL_PLANE",
     "GIVEN",
+    "MONITORING_BINARIES",
     "NETWORK_BINARIES",
     "NODE_BINARIES",
     "BinariesNotBuilt",
     "can_have_binaries",
+    "can_have_monitoring_binaries",
     "ensure_binaries",
+    "ensure_monitoring_binaries",
     "ensure_node_binaries",
 ]
 
@@ -41,6 +44,9 @@ NODE_BINARIES = ("kubelet", "runc", *NODE.programs)
 
 NETWORK_BINARIES = ("kube-proxy", "coredns")
 """Further programs of a real node with a network of its own."""
+
+MONITORING_BINARIES = ("prometheus", "promtool", "otelcol")
+"""Prometheus, and a receiver of traces."""
 
 _WAIT_SECONDS = 2400.0
 
@@ -61,6 +67,7 @@ class _Source(Protocol):
 
 _SOURCES: tuple[_Source, ...] = (ETCD, KUBERNETES, KWOK)
 _NODE_SOURCES: tuple[_Source, ...] = (KUBERNETES, RUNC, NODE, COREDNS)
+_MONITORING_SOURCES: tuple[_Source, ...] = (PROMETHEUS, OTELCOL)
 
 
 async def ensure_binaries(progress: Progress = silent, *, names: Collection[str] = BINARIES) -> Path:
@@ -81,6 +88,24 @@ async def ensure_node_binaries(progress: Progress = silent, *, network: bool = F
     """
     names = (*NODE_BINARIES, *NETWORK_BINARIES) if network else NODE_BINARIES
     return _given(names) or await _ensure(_NODE_SOURCES, names, progress)
+
+
+async def ensure_monitoring_binaries(progress: Progress = silent, *, names: Collection[str]) -> Path:
+    """Return a folder that has at least the programs `names`, each one of MONITORING_BINARIES.
+
+    Prometheus and promtool come from a Debian package. Building the Collector takes three minutes on two cores. Raises
+    BinariesNotBuilt.
+    """
+    return _given(names) or await _ensure(_MONITORING_SOURCES, names, progress)
+
+
+def can_have_monitoring_binaries(names: Collection[str]) -> bool:
+    """Whether `ensure_monitoring_binaries` can return these programs."""
+    return _given(names) is not None or all(
+        _is_program(_folder(source) / name) or source.possible
+        for name in names
+        for source in (_source(_MONITORING_SOURCES, name),)
+    )
 
 
 def can_have_binaries(names: Collection[str] = BINARIES) -> bool:

@@ -56,3 +56,4 @@ async def _run(argv: list[str], workshop: Path, log: Path) -> None:
 
 
 RUNC = DebianPackage("runc", {"runc": "usr/sbin/runc"})
+PROMETHEUS = DebianPackage("prometheus", {"prometheus": "usr/bin/prometheus", "promtool": "usr/bin/promtool"})

@@ -85,3 +85,5 @@ NODE = GoModule(
     },
 )
 """containerd, the CNI plugins, and the lab's own first process for pod sandboxes."""
+OTELCOL = GoModule("otelcol", {"otelcol": "."})
+"""The OpenTelemetry Collector with an OTLP receiver and an exporter into a file."""
