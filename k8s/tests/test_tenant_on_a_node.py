@@ -62,7 +62,7 @@ class Tenant:
         return Rest(self.address, self.keys.token(name, uid))
 
     async def kubectl(self, *argv: str) -> str:
-        return await self.plane.kubectl(*argv, f"--namespace={NAMESPACE}")
+        return await self.plane.kubectl(f"--namespace={NAMESPACE}", *argv)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,171 @@
+"""The examples of k8s/central/README.md are complete, and a release's images cannot change under their names."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from central_manifests import CENTRAL, Manifest, build, kubectl_path, named, pod_spec
+
+ROOT = CENTRAL.parents[1]
+PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
+DIGEST = re.compile(r"[^@:]+(:\d+/[^@:]+)?@sha256:[0-9a-f]{64}")
+KEYS = {"gateway-oidc", "gateway-slurm-keys", "proxy-jwt-keys", "admin-agent-keys"}
+"""Secrets that a pod also starts without."""
+
+
+@pytest.fixture(scope="module")
+async def kubectl() -> Path:
+    return await kubectl_path()
+
+
+def example(number: int, folder: Path) -> Path:
+    """Writes an overlay of the README into a folder beside a copy of k8s and of what it refers to."""
+    texts = re.findall(r"```yaml\n(.+?)```", (CENTRAL / "README.md").read_text(), flags=re.DOTALL)
+    copy = folder / "clusterra"
+    shutil.copytree(CENTRAL, copy / "k8s" / "central", ignore=shutil.ignore_patterns("secrets"))
+    shutil.copytree(ROOT / "images" / "slurm", copy / "images" / "slurm")
+    site = folder / "site"
+    site.mkdir()
+    (site / "kustomization.yaml").write_text(texts[number])
+    return site
+
+
+def release(folder: Path) -> None:
+    """Fills the component with digests, as a release does."""
+    component = folder / "clusterra" / "k8s" / "central" / "components" / "digests" / "kustomization.yaml"
+    names = [image["name"] for image in yaml.safe_load(component.read_text())["images"]]
+    pushed = {
+        name.removeprefix("clusterra-"): {
+            "containerimage.digest": f"sha256:{number:064x}",
+            "image.name": f"registry.example.com/{name}:1.2.0",
+        }
+        for number, name in enumerate(names, start=1)
+    }
+    metadata = folder / "images.json"
+    metadata.write_text(json.dumps(pushed))
+    write = [sys.executable, str(ROOT / "tools" / "image_digests.py"), str(metadata), str(component)]
+    subprocess.run(write, check=True, capture_output=True, timeout=60)
+
+
+def images(manifests: list[Manifest]) -> set[str]:
+    return {
+        container["image"]
+        for manifest in manifests
+        if (spec := pod_spec(manifest)) is not None
+        for container in (*spec.get("initContainers", ()), *spec["containers"])
+    }
+
+
+def mutable(found: set[str]) -> set[str]:
+    return {image for image in found if not DIGEST.fullmatch(image) or image.endswith(64 * "0")}
+
+
+def test_the_readmes_site_is_complete_and_its_images_are_digests(kubectl: Path, tmp_path: Path) -> None:
+    site = example(0, tmp_path)
+    unfilled = build(kubectl, site)
+    release(tmp_path)
+
+    built = build(kubectl, site)
+
+    assert mutable(images(unfilled)) == images(unfilled), "a component that no release has filled is found"
+    assert mutable(images(built)) == set()
+    text = json.dumps(built)
+    assert not [placeholder for placeholder in PLACEHOLDERS if placeholder in text]
+
+
+def test_the_readmes_tenant_is_complete(kubectl: Path, tmp_path: Path) -> None:
+    site = example(1, tmp_path)
+    (site / "secrets").mkdir()
+    for name in ("slurm.key", "jwt_hs256.key", "slurmdbd-password"):
+        (site / "secrets" / name).write_text("secret")
+    (site / "cluster.conf").write_text(
+        re.findall(r"```\n(ClusterName.+?)```", (CENTRAL / "README.md").read_text(), flags=re.DOTALL)[0]
+    )
+
+    built = build(kubectl, site)
+
+    assert {each["metadata"]["namespace"] for each in built if each["kind"] != "Namespace"} == {"tenant-acme"}
+    assert named(built, "Namespace", "tenant-acme")["metadata"]["labels"]["clusterra.io/tenant"] == "acme"
+    text = json.dumps(built)
+    assert "slurmctld.acme.example.com" in text
+    assert not [placeholder for placeholder in PLACEHOLDERS if placeholder in text]
+
+
+def test_the_secrets_of_the_command_are_all_that_the_pods_mount(kubectl: Path, tmp_path: Path) -> None:
+    component = tmp_path / "plain-secrets"
+    shutil.copytree(CENTRAL / "components" / "plain-secrets", component, ignore=shutil.ignore_patterns("secrets"))
+    init = [sys.executable, "-m", "clusterra_admin", "secrets", "init", str(component / "secrets")]
+    subprocess.run(init, check=True, capture_output=True, timeout=60)
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(CENTRAL / "overlays" / "dev", tmp_path)],
+        "components": ["plain-secrets"],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+
+    built = build(kubectl, tmp_path)
+
+    made = {each["metadata"]["name"] for each in built if each["kind"] == "Secret"}
+    mounted = {
+        volume["secret"]["secretName"]: volume["secret"].get("optional", False)
+        for each in built
+        if (spec := pod_spec(each)) is not None
+        for volume in spec["volumes"]
+        if "secret" in volume
+    }
+    assert {name for name, optional in mounted.items() if optional} == KEYS
+    assert made == mounted.keys() - KEYS
+
+
+def test_external_secrets_make_the_same_secrets(kubectl: Path, tmp_path: Path) -> None:
+    plain = yaml.safe_load((CENTRAL / "components" / "plain-secrets" / "kustomization.yaml").read_text())
+    external = list(yaml.safe_load_all((CENTRAL / "components" / "external-secrets" / "secrets.yaml").read_text()))
+
+    files = {each["name"]: each["files"] for each in plain["secretGenerator"]}
+    keys = {
+        each["metadata"]["name"]: [
+            f"secrets/{entry['remoteRef']['key'].removeprefix('clusterra/')}" for entry in each["spec"]["data"]
+        ]
+        for each in external
+        if "data" in each["spec"]
+    }
+
+    assert keys == files
+    assert {each["metadata"]["name"] for each in external} - keys.keys() == {
+        "proxy-jwt-keys",
+        "gateway-slurm-keys",
+        "admin-agent-keys",
+    }
+
+
+def test_slurm_is_configured_as_in_the_lab(tmp_path: Path) -> None:
+    from clusterra_lab.slurm.config import ClusterOptions, SlurmConfig, slurm_conf
+
+    def settings(text: str) -> set[str]:
+        return {line for line in text.splitlines() if line and not line.startswith("#")}
+
+    options = ClusterOptions(name="main", one_host=False, max_nodes=100)
+    lab = settings(slurm_conf(SlurmConfig(options, slurmctld_port=6817, slurmdbd_port=6819)))
+    tenant = settings(
+        (CENTRAL / "tenant" / "slurm.conf").read_text() + (CENTRAL / "tenant" / "cluster.conf").read_text()
+    )
+
+    def names(lines: set[str]) -> set[str]:
+        return {line.partition("=")[0] for line in lines}
+
+    # Addresses; a machine of the lab is smaller than it says; a worker at the edge may be away for longer.
+    assert names(tenant - lab) == {"include cluster.conf", "SlurmctldHost", "AccountingStorageHost", "SlurmdTimeout"}
+    assert names(lab - tenant) == {
+        "SlurmctldHost",
+        "AccountingStorageHost",
+        "SlurmdTimeout",
+        "CommunicationParameters",
+        "SlurmdParameters",
+    }
