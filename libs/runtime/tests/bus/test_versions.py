@@ -183,6 +183,25 @@ async def test_a_killed_service_is_forgotten_when_its_announcement_ends(
             await newcomer.works()
 
 
+async def test_a_mistake_in_the_check_does_not_end_the_service(
+    own_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replica(own_client, "proxy", OLD) as old:
+        await old.works()
+        failures = 0
+
+        async def mistaken(_client: Client) -> None:
+            nonlocal failures
+            failures += 1
+            raise KeyError("a mistake")
+
+        monkeypatch.setattr(versions, "announcements", mistaken)
+        await until(lambda: failures >= 2, seconds=30, what="two mistakes")
+
+        assert not old.service._failed
+        assert old.problem == ""
+
+
 def test_the_software_version_is_the_given_one_or_the_packages() -> None:
     assert software_version("runtime", "1.2-g3d9ceee") == "1.2-g3d9ceee"
     assert software_version("runtime") == "0.1.0"

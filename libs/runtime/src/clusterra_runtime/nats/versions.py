@@ -108,8 +108,12 @@ class VersionCheck:
         """Renew the announcement and look at the others, forever. Never raises."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            await self._announce()
-            await self._look()
+            try:
+                await self._announce()
+                await self._look()
+            except Exception:
+                # A mistake in the check must not end a service that works.
+                log.exception("version_check_failed")
 
     async def leave(self) -> None:
         """Remove the announcement, so that nobody waits for the end of its life."""

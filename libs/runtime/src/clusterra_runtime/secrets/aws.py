@@ -5,10 +5,6 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
-
 from clusterra_runtime.secrets.reference import AwsSecret, SecretUnavailable, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -46,6 +42,9 @@ class SecretsManager:
             client.close()
 
     def _read(self, secret: AwsSecret) -> bytes:
+        # Imported here, so that a process without such a secret does not load the AWS SDK.
+        from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+
         what = f"aws-secretsmanager:{secret.id}"
         try:
             client = self._clients.get(secret.region)
@@ -74,6 +73,9 @@ class SecretsManager:
 
 
 def _connect(region: str | None) -> "SecretsManagerClient":
+    import boto3
+    from botocore.config import Config
+
     client: SecretsManagerClient = boto3.client(
         "secretsmanager",
         region_name=region,
