@@ -9,6 +9,7 @@ from clusterra_admin import topology, versions
 from clusterra_admin.backup.command import backup, restore
 from clusterra_admin.doctor.command import doctor
 from clusterra_admin.migrations.command import command as migrate
+from clusterra_admin.provision.command import command as provision
 from clusterra_admin.secrets.command import command as secrets
 from clusterra_admin.tables.command import command as tables
 
@@ -23,6 +24,7 @@ command = typer.Typer(
 command.add_typer(topology.command, name="topology")
 command.add_typer(tables, name="tables")
 command.add_typer(migrate, name="migrate")
+command.add_typer(provision, name="provision")
 command.add_typer(secrets, name="secrets")
 command.command()(versions.versions)
 command.command()(doctor)

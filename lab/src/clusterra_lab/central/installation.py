@@ -77,7 +77,7 @@ class Installation:
             "CLUSTERRA_NATS_CREDENTIALS_FILE": str(self._admin),
             "CLUSTERRA_CATALOGUE_FILE": str(CATALOGUE),
         }
-        apply = Command("tenants and clusters", "clusterra_gateway.provision", environment, ["apply", str(file)])
+        apply = Command("tenants and clusters", "clusterra_admin", environment, ["provision", "apply", str(file)])
         await run_setup([apply], self.home.logs, self.progress)
 
     async def deploy_edge(self) -> None:

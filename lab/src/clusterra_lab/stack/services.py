@@ -66,7 +66,7 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
     }
     return [
         Command("tables", "clusterra_admin", environment, ["tables", "apply"]),
-        Command("tenants and clusters", "clusterra_gateway.provision", environment, ["apply", str(file)]),
+        Command("tenants and clusters", "clusterra_admin", environment, ["provision", "apply", str(file)]),
     ]
 
 

@@ -49,6 +49,11 @@ class Directory:
         page = await self.store.query(ACCOUNTS, CLUSTERS)
         return {ClusterRef.from_key(item.key.sk): _binding_of(item) for item in page.items}
 
+    async def cluster(self, ref: ClusterRef) -> ClusterBinding | None:
+        """A cluster; None when there is none."""
+        item = await self.store.get(ACCOUNTS, cluster_key(ref))
+        return None if item is None else _binding_of(item)
+
     async def put_cluster(
         self, ref: ClusterRef, binding: ClusterBinding, messages: Sequence[OutboxMessage]
     ) -> int | None:

@@ -80,7 +80,7 @@ async def put_agent_key(directory: Directory, owner: AgentKeyOwner, key_hash: st
         if known is not None:
             raise Conflict(
                 f"the agent key of {owner.ref} is already that of {AgentKeyOwner.of(known).ref}",
-                hint="make one for each cluster: `python -m clusterra_gateway.provision agent-key`",
+                hint="make one for each cluster: `clusterra-admin secrets agent-key`",
             )
         writes.append(Put(ACCOUNTS, agent_key_owner_key(key_hash), owner.attributes(), Absent()))
         unchanged = Absent() if item is None else VersionIs(item.version)

@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 import yaml
+from admin_command import admin
 from aiohttp.test_utils import make_mocked_request
+from clusterra_admin.provision.given import Given, read
+from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
-from clusterra_gateway.provision import Given, Provisioning, command, read
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, provisioned
-from typer.testing import CliRunner
 
 MAIN = ClusterRef(tenant="acme", cluster="main")
 
@@ -211,10 +212,7 @@ async def test_invalid_agent_keys_are_rejected(directory: Directory, tmp_path: P
 
 
 async def test_a_generated_agent_key_is_accepted(directory: Directory, tmp_path: Path) -> None:
-    made = CliRunner().invoke(command, ["agent-key"])
-
-    assert made.exit_code == 0
-    key = made.output.strip()
+    key = (await admin("secrets", "agent-key")).out.strip()
     await apply(directory, with_cluster(provisioned("acme", "main"), **with_agent_key(tmp_path, "agent.key", key)))
 
     assert (await owner_of(directory, key)).ref == MAIN

@@ -1,0 +1,61 @@
+"""A draft of the record: reads come from the real one, writes stay in memory. So a plan runs the code of `apply`."""
+
+from collections.abc import Sequence
+from typing import override
+
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import without_messages
+from clusterra_runtime.store.store import Put, Store, Table, Update, Write
+
+_BOOKKEEPING = "transaction#"
+"""Items that remember transactions."""
+
+
+class Draft(MemoryStore):
+    """One table of a real store, as it would be after the writes that were made here."""
+
+    def __init__(self, record: Store, table: Table) -> None:
+        super().__init__()
+        self._record = record
+        self._table_drafted = table
+        self._before: dict[Key, Item | None] = {}
+
+    async def changes(self) -> list[tuple[Key, Item | None, Item | None]]:
+        """The items that would change, each before and after; None where there is no item."""
+        found = []
+        for key, before in self._before.items():
+            after = await super().get(self._table_drafted, key)
+            if not key.pk.startswith(_BOOKKEEPING) and _content(before) != _content(after):
+                found.append((key, before, after))
+        return found
+
+    @override
+    async def get(self, table: Table, key: Key) -> Item | None:
+        await self._load(key)
+        return await super().get(table, key)
+
+    @override
+    async def write(self, write: Put | Update) -> Item:
+        await self._load(write.key)
+        return await super().write(write)
+
+    @override
+    async def transact(self, writes: Sequence[Write], *, token: str) -> None:
+        for write in writes:
+            await self._load(write.key)
+        await super().transact(writes, token=token)
+
+    async def _load(self, key: Key) -> None:
+        if key in self._before:
+            return
+        item = await self._record.get(self._table_drafted, key)
+        self._before[key] = item
+        if item is not None:
+            # Its version begins anew here: only conditions of this draft refer to it.
+            await super().write(Put(self._table_drafted, key, item.attributes, Absent(), item.expires_at))
+
+
+def _content(item: Item | None) -> object:
+    return None if item is None else without_messages(item.attributes)

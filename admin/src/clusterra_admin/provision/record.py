@@ -1,0 +1,169 @@
+"""The record of an installation, opened for the commands of `provision`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import HB, JOB
+from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.bus.connection import connected, followed_registry
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.settings import RecordSettings
+from clusterra_runtime import catalogue
+from clusterra_runtime.nats import bus, direct
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.registry import Registry, delete_binding
+from clusterra_runtime.store.condition import Present
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import Delete, TableMissing
+
+from clusterra_admin.provision.changes import Change, change_of
+from clusterra_admin.provision.draft import Draft
+from clusterra_admin.provision.given import Given, read
+from clusterra_admin.provision.provisioning import ACTOR, Provisioning
+
+OLD_SECONDS = 60.0
+"""A heartbeat that is older than this no longer proves that an edge works."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cluster and what is known of it now. `workers` and the counts of jobs are None where nobody reports them."""
+
+    ref: ClusterRef
+    binding: ClusterBinding
+    heartbeat_seconds: float | None
+    workers: int | None
+    pending: int | None
+    running: int | None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no worker and no job is reported."""
+        return not (self.workers or self.pending or self.running)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record and the bus, as the commands use them."""
+
+    directory: Directory
+    client: Client
+    registry: Registry
+    settings: RecordSettings
+
+    async def plan(self, file: Path) -> list[Change]:
+        """What `apply` would change. Writes nothing. Raises RequestError, CatalogueInvalid, StoreError."""
+        given = read(file)
+        draft = Draft(self.directory.store, ACCOUNTS)
+        await draft.create_tables(ACCOUNTS)
+        async with Outbox(draft, _unpublished) as outbox:
+            await self._provision(Directory(draft, outbox), given)
+        return [change_of(*change) for change in await draft.changes()]
+
+    async def apply(self, file: Path) -> list[Change]:
+        """Write what differs, and return it. A file with a mistake is rejected before anything is written.
+
+        Raises as `plan` does, and BusUnavailable.
+        """
+        changes = await self.plan(file)
+        if changes:
+            await self._provision(self.directory, read(file))
+        await self.project()
+        return changes
+
+    async def project(self) -> list[ClusterRef]:
+        """Tell the services about clusters that they know in an older version, or not at all."""
+        return await Projection(self.directory, self.client, self.registry).project()
+
+    async def rows(self) -> list[Row]:
+        """Every cluster, in the order of their names."""
+        clusters = await self.directory.clusters()
+        return list(await asyncio.gather(*(self._row(ref, clusters[ref]) for ref in sorted(clusters, key=str))))
+
+    async def set_state(self, ref: ClusterRef, state: Literal["active", "paused"]) -> bool:
+        """Pause or resume a cluster. Returns whether that changed anything. Raises NotFound."""
+        binding = await self._binding(ref)
+        version = await self.directory.put_cluster(ref, binding.model_copy(update={"state": state}), [])
+        await self.project()
+        return version is not None
+
+    async def remove(self, ref: ClusterRef, *, force: bool) -> Row:
+        """Remove a cluster, its agent key, and what the services know of it. Returns its last state.
+
+        Raises NotFound, and Conflict while workers or jobs are reported. An edge that is silent for 5 min reports none.
+        """
+        row = await self._row(ref, await self._binding(ref))
+        if not force and not row.idle:
+            raise Conflict(
+                f"cluster {ref} has {row.workers or 0} workers, {row.pending or 0} waiting and"
+                f" {row.running or 0} running jobs",
+                hint="pause it, let its jobs end or cancel them, and wait for its workers to go; or give --force,"
+                " which leaves them behind",
+            )
+        await put_agent_key(self.directory, AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster), None)
+        await self.directory.store.delete(Delete(ACCOUNTS, cluster_key(ref), Present()))
+        await delete_binding(self.client, ref)
+        return row
+
+    async def _provision(self, directory: Directory, given: Given) -> None:
+        file = self.settings.catalogue_file
+        await Provisioning(directory, None if file is None else catalogue.load(file)).apply(given)
+
+    async def _binding(self, ref: ClusterRef) -> ClusterBinding:
+        binding = await self.directory.cluster(ref)
+        if binding is None:
+            raise NotFound(f"there is no cluster {ref}", hint="see `clusterra-admin provision list`")
+        return binding
+
+    async def _row(self, ref: ClusterRef, binding: ClusterBinding) -> Row:
+        try:
+            beat = await direct.last(self.client, HB.name, subjects.heartbeat(ref), Heartbeat)
+            queue = await direct.last(self.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+        except InvalidMessage as error:
+            raise InvalidRequest(f"the last message about {ref} cannot be read: {error}") from error
+        heartbeat = None if beat is None else beat[0]
+        snapshot = None if queue is None else queue[0]
+        return Row(
+            ref,
+            binding,
+            None if heartbeat is None else (now() - heartbeat.sent_at).total_seconds(),
+            None if heartbeat is None or heartbeat.workers is None else len(heartbeat.workers),
+            None
+            if snapshot is None or snapshot.pending is None
+            else sum(len(each.job_ids) for each in snapshot.pending),
+            None if snapshot is None or snapshot.running is None else len(snapshot.running),
+        )
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Record]:
+    """The record that the environment leads to, until the block ends. Raises TableMissing without its table."""
+    settings = RecordSettings()
+    async with (
+        DynamoDBStore(table_prefix=settings.table_prefix) as store,
+        connected(settings, ACTOR) as client,
+        followed_registry(client) as registry,
+        Outbox(store, partial(bus.store, client)) as outbox,
+    ):
+        if missing := await store.missing_tables(ACCOUNTS):
+            raise TableMissing(f"the table {missing[0]} does not exist: run `clusterra-admin tables apply`")
+        yield Record(Directory(store, outbox), client, registry, settings)
+
+
+async def _unpublished(*_message: object) -> None:
+    """Publishes nothing: a plan has no messages."""

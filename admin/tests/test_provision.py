@@ -1,0 +1,227 @@
+"""`clusterra-admin provision` on a real record and a real NATS."""
+
+import json
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from admin_command import Answer, admin
+from clusterra_contracts.agent_http import new_key
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import REGISTRY
+from clusterra_contracts.heartbeat import Heartbeat, Worker
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.declared_tables import declare_tables
+from clusterra_lab.parts.nats import NatsServer
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.direct import last
+from gateway_world import CATALOGUE, provisioned
+
+DOCUMENTS = Path(__file__).parents[2] / "docs" / "operations"
+MAIN = ClusterRef(tenant="acme", cluster="main")
+
+
+@pytest.fixture(scope="module")
+async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
+    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
+        yield running
+
+
+@pytest.fixture
+async def nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with declared_nats(tmp_path / "nats") as server:
+        yield server
+
+
+class Operator:
+    """Someone who runs the commands of one installation."""
+
+    def __init__(self, directory: Path, environment: dict[str, str], client: Client) -> None:
+        self._directory = directory
+        self._environment = environment
+        self.client = client
+
+    async def run(self, *arguments: str, code: int = 0) -> Answer:
+        return await admin("provision", *arguments, environment=self._environment, code=code)
+
+    def file(self, *tenants: dict[str, Any]) -> str:
+        file = self._directory / "tenants.yaml"
+        file.write_text(yaml.safe_dump({"tenants": list(tenants)}))
+        return str(file)
+
+    async def projected(self, ref: ClusterRef = MAIN) -> ClusterBinding | None:
+        """What the services know of a cluster."""
+        subject = f"$KV.{REGISTRY.name}.{ref.key}"
+        answer = await self.client.request(f"$JS.API.DIRECT.GET.KV_{REGISTRY.name}.{subject}", timeout=5)
+        if (answer.headers or {}).get("Status") == "404" or "KV-Operation" in (answer.headers or {}):
+            return None
+        found = await last(self.client, f"KV_{REGISTRY.name}", subject, ClusterBinding)
+        return None if found is None else found[0]
+
+    async def beat(self, *workers: str) -> None:
+        """A heartbeat of the cluster's edge with these workers."""
+        running = tuple(Worker(name=name, shape="compute-xs", phase="running", started_at=now()) for name in workers)
+        heartbeat = Heartbeat(generation=1, sent_at=now(), agent_version="1", substrate="process", workers=running)
+        await bus.publish_durable(
+            self.client, subjects.heartbeat(MAIN), heartbeat, message_id=f"beat-{secrets.token_hex(4)}"
+        )
+
+
+@pytest.fixture
+async def operator(nats: NatsServer, aws: Aws, tmp_path: Path) -> AsyncIterator[Operator]:
+    (tmp_path / "shapes.yaml").write_text(yaml.safe_dump(CATALOGUE.model_dump(mode="json")))
+    environment = {
+        **nats.environment(),
+        **aws.environment(),
+        "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-",
+        "CLUSTERRA_CATALOGUE_FILE": str(tmp_path / "shapes.yaml"),
+    }
+    await declare_tables(environment, tmp_path)
+    client = await bus.connect(nats.settings(), "test")
+    yield Operator(tmp_path, environment, client)
+    await bus.close(client)
+
+
+async def test_a_plan_shows_what_apply_does_and_changes_nothing(operator: Operator) -> None:
+    file = operator.file(provisioned("acme", "main", admins=("boss@acme.example",)))
+
+    planned = await operator.run("plan", file, code=2)
+
+    assert "+ tenant acme\n" in planned.out
+    assert '+ domain acme.example\n    tenant: "acme"\n' in planned.out
+    assert '+ cluster acme/main\n    name: "main of acme"\n' in planned.out
+    assert "\x1b[" not in planned.out
+    assert await operator.projected() is None
+    assert (await operator.run("plan", file, code=2)).out == planned.out
+
+    applied = await operator.run("apply", file)
+
+    assert applied.out == planned.out
+    binding = await operator.projected()
+    assert binding is not None
+    assert binding.catalogue == CATALOGUE
+    assert (await operator.run("plan", file)).out == "nothing would change\n"
+    assert (await operator.run("apply", file)).out == "nothing to change\n"
+
+
+async def test_a_changed_field_is_shown_with_its_old_value(operator: Operator, tmp_path: Path) -> None:
+    acme: dict[str, Any] = provisioned("acme", "main")
+    await operator.run("apply", operator.file(acme))
+    (tmp_path / "agent-key").write_text(key := new_key())
+    changed = acme["clusters"][0] | {"policy": {"max_workers": 7}, "agent_key": f"file:{tmp_path / 'agent-key'}"}
+
+    planned = await operator.run("plan", operator.file(acme | {"clusters": [changed]}), "--json", code=2)
+
+    by_name = {change["what"]: change for change in planned.json["changes"]}
+    assert by_name["cluster acme/main"]["fields"] == {"policy.max_workers": {"old": 100, "new": 7}}
+    assert by_name["agent key of acme/main"]["action"] == "create"
+    assert by_name["current agent key of acme/main"]["fields"] == {"hash": {"old": None, "new": "(hidden)"}}
+    assert key not in planned.out
+
+
+async def test_a_mistake_anywhere_in_the_file_prevents_all_of_it(operator: Operator) -> None:
+    await operator.run("apply", operator.file(provisioned("acme", "main")))
+    thief = provisioned("thief", "main") | {"domains": ["thief.example", "acme.example"]}
+
+    answer = await operator.run("apply", operator.file(provisioned("innocent", "main"), thief), code=1)
+
+    assert "domain acme.example belongs to tenant acme" in answer.err
+    listed = await operator.run("list", "--json")
+    assert [cluster["tenant"] for cluster in listed.json["clusters"]] == ["acme"]
+
+
+async def test_a_paused_cluster_stays_paused_when_the_file_is_applied_again(operator: Operator) -> None:
+    acme = provisioned("acme", "main")
+    await operator.run("apply", operator.file(acme))
+
+    assert (await operator.run("pause", "acme/main")).out == "cluster acme/main: now paused\n"
+    assert (await operator.run("pause", "acme/main")).out == "cluster acme/main: already paused\n"
+
+    assert (await operator.run("apply", operator.file(acme))).out == "nothing to change\n"
+    binding = await operator.projected()
+    assert binding is not None
+    assert (binding.state, binding.version) == ("paused", 2)
+    listed = await operator.run("list")
+    assert "paused" in listed.out
+
+    assert (await operator.run("resume", "acme/main")).out == "cluster acme/main: now active\n"
+    binding = await operator.projected()
+    assert binding is not None
+    assert binding.state == "active"
+
+
+async def test_a_cluster_with_workers_is_removed_only_by_force(operator: Operator) -> None:
+    await operator.run("apply", operator.file(provisioned("acme", "main"), provisioned("rival", "main")))
+    await operator.beat("compute-xs-a", "compute-xs-b")
+
+    listed = await operator.run("list", "--json")
+
+    assert {cluster["tenant"]: cluster["workers"] for cluster in listed.json["clusters"]} == {"acme": 2, "rival": None}
+
+    refused = await operator.run("remove", "acme/main", code=1)
+
+    assert "cluster acme/main has 2 workers" in refused.err
+    assert await operator.projected() is not None
+
+    await operator.beat()
+    removed = await operator.run("remove", "acme/main")
+
+    assert "cluster acme/main: removed" in removed.out
+    assert "secrets revoke DIRECTORY --tenant acme --cluster main" in removed.out
+    assert await operator.projected() is None
+    listed = await operator.run("list", "--json")
+    assert [cluster["tenant"] for cluster in listed.json["clusters"]] == ["rival"]
+
+    assert "there is no cluster acme/main" in (await operator.run("remove", "acme/main", code=1)).err
+    assert "there is no cluster acme/main" in (await operator.run("pause", "acme/main", code=1)).err
+
+    await operator.run("apply", operator.file(provisioned("acme", "main")))
+    await operator.beat("compute-xs-c")
+    forced = await operator.run("remove", "acme/main", "--force")
+
+    assert "1 workers and 0 jobs, on their own" in forced.out
+    assert await operator.projected() is None
+
+
+async def test_the_example_of_the_documents_is_applied(operator: Operator, tmp_path: Path) -> None:
+    example = yaml.safe_load((DOCUMENTS / "provision.example.yaml").read_text())
+    jsonschema.validate(example, json.loads((DOCUMENTS / "provision.schema.json").read_text()))
+    text = (DOCUMENTS / "provision.example.yaml").read_text().replace("/etc/clusterra", str(tmp_path / "secrets"))
+    (tmp_path / "example.yaml").write_text(text)
+    await admin("secrets", "init", str(tmp_path / "secrets"), "--tenant", "acme", "--cluster", "main")
+
+    await operator.run("apply", str(tmp_path / "example.yaml"))
+
+    binding = await operator.projected()
+    assert binding is not None
+    assert (binding.policy.max_workers, binding.policy.usd_per_hour) == (200, 40)
+    assert (await operator.run("apply", str(tmp_path / "example.yaml"))).out == "nothing to change\n"
+
+
+async def test_the_published_schema_is_that_of_the_command(operator: Operator) -> None:
+    printed = await operator.run("schema")
+
+    assert printed.out == (DOCUMENTS / "provision.schema.json").read_text()
+    bad_id = {"tenants": [{"id": "Bad_Id", "name": "x"}]}
+    mistakes: tuple[Any, ...] = ({}, {"tenants": []}, bad_id, {"tenants": [], "x": 1})
+    for wrong in mistakes:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, printed.json)
+
+
+async def test_an_unreadable_file_and_a_missing_table_are_named(operator: Operator, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("tenants: [{id: Bad_Id, name: x}]")
+
+    assert "bad.yaml" in (await operator.run("plan", str(tmp_path / "bad.yaml"), code=1)).err
+
+    operator._environment["CLUSTERRA_TABLE_PREFIX"] = "nowhere-"
+
+    assert "run `clusterra-admin tables apply`" in (await operator.run("list", code=1)).err
