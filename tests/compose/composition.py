@@ -71,10 +71,14 @@ class Composition:
         """The names of a service's containers that run."""
         return (await self.compose("ps", "--format={{.Name}}", service)).split()
 
-    async def up(self, *argv: str, scale: Mapping[str, int] | None = None) -> None:
+    async def up(self, *argv: str) -> None:
         """Start what does not run, and wait until everything is healthy."""
-        scales = [f"--scale={service}={count}" for service, count in (scale or {}).items()]
-        await self.compose("up", "--detach", "--wait", *scales, *argv, seconds=UP_SECONDS)
+        await self.compose("up", "--detach", "--wait", *argv, seconds=UP_SECONDS)
+
+    async def scale(self, **replicas: int) -> None:
+        """Start or remove containers of these services, and wait until they are healthy; leave all others alone."""
+        scales = [f"--scale={service}={count}" for service, count in replicas.items()]
+        await self.up("--no-build", "--no-recreate", "--no-deps", *scales, *replicas)
 
     async def demo(self) -> str:
         """Run the demo; returns its output. Raises CommandFailed when one of its checks fails."""

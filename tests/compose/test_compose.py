@@ -10,7 +10,7 @@ from connections import ALLOWED, reached
 
 pytestmark = pytest.mark.containers
 
-TWO_OF_EACH = {"gateway": 2, "proxy": 2, "scaler": 2, "events": 2, "edge": 2}
+REPLICATED = ("gateway", "proxy", "scaler", "events", "edge")
 SECRETS = {
     "nats": {"/etc/nats/nats-server.conf", "/etc/nats/resolver.conf"},
     "oidc": {"/etc/oidc/settings.yaml", "/etc/oidc/users.yaml"},
@@ -88,7 +88,7 @@ async def test_a_person_runs_sbatch_on_the_login_node(composed: Composition) -> 
 
 
 async def test_a_second_edge_waits_and_takes_over_when_the_first_one_dies(composed: Composition) -> None:
-    await composed.up("--no-build", "--no-recreate", scale={"edge": 2})
+    await composed.scale(edge=2)
     acting = "test -e /run/clusterra/active && echo active || echo waits"
     states = {
         name: (await composed.docker("exec", name, "sh", "-c", acting)).strip()
@@ -107,7 +107,7 @@ async def test_a_second_edge_waits_and_takes_over_when_the_first_one_dies(compos
         await composed.healthy(second)
     finally:
         await composed.docker("start", first)
-        await composed.up("--no-build", "--no-recreate")
+        await composed.scale(edge=1)
 
 
 @pytest.mark.parametrize("source", ALLOWED)
@@ -133,18 +133,18 @@ async def test_slurmctld_reaches_the_workers(composed: Composition) -> None:
 
 
 async def test_the_demo_passes_with_two_of_each_service_while_one_of_each_is_killed(composed: Composition) -> None:
-    await composed.up("--no-build", "--no-recreate", scale=TWO_OF_EACH)
+    await composed.scale(**dict.fromkeys(REPLICATED, 2))
     try:
-        first = [(await composed.containers(service))[0] for service in TWO_OF_EACH if service != "edge"]
+        first = [(await composed.containers(service))[0] for service in REPLICATED if service != "edge"]
 
         async with running_demo(composed):
             await composed.docker("kill", *first)
 
-        for service in TWO_OF_EACH:
+        for service in REPLICATED:
             for container in await composed.containers(service):
                 await composed.healthy(container)
     finally:
-        await composed.up("--no-build", "--no-recreate")
+        await composed.scale(**dict.fromkeys(REPLICATED, 1))
 
 
 def test_every_setting_is_explained() -> None:

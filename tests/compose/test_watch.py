@@ -45,7 +45,7 @@ async def edited(composed: Composition, tmp_path: Path) -> AsyncIterator[Path]:
         if watch.returncode is None:
             watch.terminate()
         await watch.communicate()
-        await composed.up("--build", "gateway")
+        await composed.up("--build", "--no-deps", "gateway")
 
 
 async def test_an_edit_of_the_gateway_is_live_within_seconds(composed: Composition, edited: Path) -> None:
