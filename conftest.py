@@ -13,6 +13,8 @@ from hypothesis import settings
 FIRST = (
     "tests/test_central_kubernetes.py",
     "tests/test_mixed_queue.py",
+    "admin/tests/test_doctor.py",
+    "admin/tests/test_restore.py",
     "services/edge-agent/tests/test_lease.py",
     "tests/test_kubernetes_edge.py",
     "services/scaler/tests/test_head_reservation_histories.py",

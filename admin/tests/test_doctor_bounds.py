@@ -6,8 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from admin_command import admin
 from certificate import write_certificate
 from clusterra_admin.doctor.connection import DoctorClient
+from clusterra_admin.doctor.credentials import check_credentials
 from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Finding
 from clusterra_admin.doctor.nats_server import check_server
@@ -102,6 +104,19 @@ async def test_records_of_a_newer_release_are_named(tmp_path: Path, aws: Aws) ->
     (found,) = [each for each in of(report.findings, "record.level") if each.status == "failure"]
     assert found.about == "clusterra-accounts"
     assert "run a newer release" in found.seen
+
+
+async def test_the_expiry_of_credentials_is_read(tmp_path: Path) -> None:
+    await admin("secrets", "init", str(tmp_path / "secrets"), "--tenant", "acme", "--cluster", "main")
+    folder = tmp_path / "secrets"
+
+    lasting = check_credentials(folder / "nats" / "admin.creds")
+    ending = check_credentials(folder / "clusters" / "acme" / "main" / "agent.creds")
+    missing = check_credentials(folder / "nothing.creds")
+
+    assert (lasting.status, missing.status) == ("ok", "failure")
+    assert "do not expire" in lasting.seen
+    assert "more days" in ending.seen
 
 
 async def test_the_certificate_of_nats_is_read(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ class DoctorClient(Client):
 
     @property
     def denied(self) -> list[tuple[str, str]]:
-        """What the server denied: `publish` or `subscription`, and the subject."""
+        """What the server denied: `publish` or `subscription`, and the subject in lower case, as nats-py reports it."""
         found = (_DENIED.search(error) for error in self.errors)
-        return sorted({(match[1].lower(), match[2]) for match in found if match})
+        return sorted({(match[1].lower(), match[2].lower()) for match in found if match})
 
     @property
     def server_info(self) -> Answer:

@@ -21,6 +21,7 @@ from clusterra_admin.doctor.certificates import CHECK as CERTIFICATE
 from clusterra_admin.doctor.certificates import check_certificate
 from clusterra_admin.doctor.clusters import Bindings, check_slurm, compare_with_record, read_registry
 from clusterra_admin.doctor.connection import DoctorClient, NotConnected
+from clusterra_admin.doctor.credentials import check_credentials
 from clusterra_admin.doctor.edges import CHECK as HEARTBEAT
 from clusterra_admin.doctor.edges import check_edges
 from clusterra_admin.doctor.finding import Finding, Report, failure, ok, skipped, summary_of
@@ -136,7 +137,10 @@ class Examination:
             await self._client.open_within(self._settings, min(CONNECT_SECONDS, self._schedule.seconds))
         except NotConnected as error:
             return [failure("nats.connection", str(error), NATS_DOWN), *_not_asked("there is no connection to NATS")]
-        found = [ok("nats.connection", f"connected to {self._settings.nats_url}")]
+        found = [
+            ok("nats.connection", f"connected to {self._settings.nats_url}"),
+            check_credentials(self._settings.nats_credentials_file),
+        ]
         client = self._client
         found += await self._schedule.run(
             [

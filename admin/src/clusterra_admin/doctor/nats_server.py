@@ -82,7 +82,8 @@ async def check_rights(client: DoctorClient) -> list[Finding]:
         with suppress(nats.errors.Error):
             await subscription.unsubscribe()
     if client.denied:
-        seen = "denied: " + ", ".join(f"{what} {subject}" for what, subject in client.denied)
+        written = {subject.lower(): subject for subject in (*PUBLISHED, *SUBSCRIBED)}
+        seen = "denied: " + ", ".join(f"{what} {written.get(subject, subject)}" for what, subject in client.denied)
         advice = "use the operators' credentials: CLUSTERRA_NATS_CREDENTIALS_FILE=<secrets>/nats/admin.creds"
         return [failure("nats.rights", seen, advice)]
     if not arrived.is_set():
