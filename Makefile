@@ -72,7 +72,7 @@ test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (
 record-jobs: prepare ## Record Slurm's answers for each kind of waiting job into tests/recorded/jobs.json (2 minutes)
 	@$(BIN)/python tests/record_jobs.py
 
-test-upgrade: prepare ## Run jobs while services of an earlier release and of this one work together (FROM=<git ref>, 4 minutes)
+test-upgrade: prepare ## Run jobs while services of an earlier release and of this one work together (FROM=<git ref>, 5 minutes)
 	@$(if $(FROM),,echo "FROM is required: make test-upgrade FROM=<git ref of the earlier release>"; exit 1;) \
 	  CLUSTERRA_UPGRADE_FROM=$(FROM) $(BIN)/pytest -q -s tests/upgrade/mixed_releases.py
 
