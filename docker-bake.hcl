@@ -30,7 +30,7 @@ variable "UV_VERSION" {
   description = "The tag of uv's image."
 }
 
-variable "IMAGES" {
+variable "RELEASED" {
   default = [
     "gateway", "proxy", "scaler", "edge-agent", "events", "admin", "slurmctld", "slurmdbd", "slurmrestd", "login", "slurmd",
   ]
@@ -88,7 +88,7 @@ target "edge" {
 # builder of the driver docker-container, kubernetes or remote, or an engine with containerd's image store.
 target "release" {
   name     = "release-${image}"
-  matrix   = { image = IMAGES }
+  matrix   = { image = RELEASED }
   inherits = [image]
   attest   = ["type=provenance,mode=max", "type=sbom"]
 }

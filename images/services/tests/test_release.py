@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from clusterra_lab.machine.process import until
-from container_engine import container, docker, done
+from container_engine import container, docker, done, inspect
 from image_sboms import Bom
 from pydantic import BaseModel, ConfigDict
 from service_containers import ROOT, VERSION, locked
@@ -76,6 +77,26 @@ def _digest(registry: str, image: str) -> str:
     request.add_header("Accept", ", ".join(MANIFESTS))
     with urlopen(request, timeout=5) as answer:
         return str(answer.headers["Docker-Content-Digest"])
+
+
+async def _make(*argv: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        "make", *argv, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()[-2000:]
+    return output.decode()
+
+
+async def test_make_builds_the_named_images_from_the_commit() -> None:
+    version = f"{VERSION}-make"
+
+    await _make("images", "IMAGES=events", f"IMAGES_VERSION={version}")
+
+    labels = (await inspect(f"clusterra-events:{version}"))["Config"]["Labels"]
+    await done("rmi", f"clusterra-events:{version}")
+    assert labels["org.opencontainers.image.version"] == version
+    assert re.fullmatch("[0-9a-f]{40}", labels["org.opencontainers.image.revision"])
 
 
 async def test_the_component_names_what_the_registry_has(registry: str, tmp_path: Path) -> None:
