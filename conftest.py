@@ -11,6 +11,7 @@ import structlog
 from hypothesis import settings
 
 FIRST = (
+    "k8s/tests/test_tenant_on_a_node.py",
     "tests/test_central_kubernetes.py",
     "tests/test_mixed_queue.py",
     "admin/tests/test_doctor.py",
