@@ -80,21 +80,19 @@ class Making:
         """Whether a missing key signs something that is to be made. If not, it is kept offline."""
         return any(self._wanted(secret) for secret in every if key.name in secret.made_from)
 
-    def _check_keys(self, secret: Declared, every: tuple[Declared, ...]) -> None:
+    def _check_keys(self, key: Declared, every: tuple[Declared, ...]) -> None:
         """A new key would make everything worthless that the old one has signed, so both are made together or none."""
-        signed = [each for each in every if secret.name in each.made_from]
+        signed = [each for each in every if key.name in each.made_from]
         stays = [each.name for each in signed if not self._wanted(each)]
-        missing = not self._directory.has(secret.name) and self._needed(secret, every)
-        if signed and stays and (self._replaced(secret) or missing or secret.name in self._brought):
-            if missing and not self._replaced(secret) and secret.name not in self._brought:
-                raise SecretsProblem(
-                    f"{self._directory.path / secret.name} is missing, and {stays[0]} was made with it",
-                    nats_operator.BRING_BACK,
-                )
-            if self._replaced(secret):
-                raise SecretsProblem(
-                    f"a new {secret.name} makes {', '.join(stays)} worthless", "name them with --replace too"
-                )
+        if not stays:
+            return
+        if self._replaced(key):
+            raise SecretsProblem(f"a new {key.name} makes {', '.join(stays)} worthless", "name them with --replace too")
+        if not self._directory.has(key.name) and key.name not in self._brought and self._needed(key, every):
+            raise SecretsProblem(
+                f"{self._directory.path / key.name} is missing, and {stays[0]} was made with it",
+                nats_operator.BRING_BACK,
+            )
 
     def _read_brought(self, known: Mapping[str, Declared]) -> dict[str, bytes]:
         contents = {}
