@@ -20,11 +20,25 @@ from clusterra_runtime.nats.direct import replay
 JOB = {"name": "traced", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
 SCRIPT = "#!/bin/bash\nsleep 2\n"
 
-LAST = {
+EVENT_SUBJECT = "event.{tenant}.{cluster}."
+JOB_SPANS = {
     ("gateway", "POST /v1/clusters/{cluster_id}/jobs/submit"),
-    ("scaler", "workers decided"),
+    ("gateway", "request slurm.{tenant}.{cluster}.submit"),
+    ("proxy", "process slurm.{tenant}.{cluster}.submit"),
+    ("proxy", "job queued"),
     ("proxy", "job running"),
-    ("events", "process event.{tenant}.{cluster}.job.completed"),
+    ("scaler", "workers decided"),
+    *(
+        (service, f"{verb} {EVENT_SUBJECT}{kind}")
+        for kind in ("job.submitted", "job.running", "job.completed")
+        for service, verb in (("proxy", "publish"), ("events", "process"))
+    ),
+}
+DECISION_SPANS = {
+    ("scaler", "decide"),
+    ("edge-agent", "apply"),
+    ("edge-agent", "worker starting"),
+    ("events", f"process {EVENT_SUBJECT}worker.started"),
 }
 
 
@@ -50,18 +64,29 @@ def named(spans: list[ReceivedSpan], service: str, name: str) -> ReceivedSpan:
     return found[0]
 
 
+async def complete(receiver: OtlpReceiver, trace_id: str, wanted: set[tuple[str, str]]) -> list[ReceivedSpan]:
+    """A trace, once all these spans have arrived: each service exports its own, in no common order."""
+
+    def missing() -> set[tuple[str, str]]:
+        return wanted - {(span.service, span.name) for span in receiver.trace(trace_id)}
+
+    try:
+        await until(lambda: not missing(), seconds=30, what="all spans of the trace")
+    except TimeoutError:
+        pytest.fail(f"spans that did not arrive: {sorted(missing())}")
+    return receiver.trace(trace_id)
+
+
 async def test_one_trace_leads_from_the_request_to_the_end_of_the_job(traced: Stack, receiver: OtlpReceiver) -> None:
     async with observe(traced.bus, traced.cluster) as observer, traced.user("ada@acme.example") as ada:
         job = await ada.submit(SCRIPT, JOB)
         await until(lambda: (job.job_id, "job.completed") in observer.job_events, seconds=120, what="the job's end")
 
-    def of_the_job() -> list[ReceivedSpan] | None:
-        """The trace of the submit, once every service has exported its last span of the job."""
-        submits = [span for span in receiver.spans if span.name == "POST /v1/clusters/{cluster_id}/jobs/submit"]
-        spans = receiver.trace(submits[0].trace_id) if submits else []
-        return spans if {(span.service, span.name) for span in spans} >= LAST else None
+    def submits() -> set[str]:
+        return {span.trace_id for span in receiver.spans if span.name == "POST /v1/clusters/{cluster_id}/jobs/submit"}
 
-    spans = await until(of_the_job, seconds=30, what="the trace of the job")
+    [trace_id] = await until(submits, seconds=30, what="the span of the submit")
+    spans = await complete(receiver, trace_id, JOB_SPANS)
     submit = named(spans, "gateway", "POST /v1/clusters/{cluster_id}/jobs/submit")
     sent = named(spans, "gateway", "request slurm.{tenant}.{cluster}.submit")
     answered = named(spans, "proxy", "process slurm.{tenant}.{cluster}.submit")
@@ -82,7 +107,7 @@ async def test_one_trace_leads_from_the_request_to_the_end_of_the_job(traced: St
         assert named(spans, "events", f"process {event}").parent_id == named(spans, "proxy", f"publish {event}").span_id
 
     # The decision serves many jobs: it has a trace of its own, and both link to each other.
-    decision = receiver.trace(next(iter(decided.linked_traces)))
+    decision = await complete(receiver, next(iter(decided.linked_traces)), DECISION_SPANS)
     assert named(decision, "scaler", "decide").linked_traces == {submit.trace_id}
     started = named(decision, "edge-agent", "worker starting")
     assert named(decision, "edge-agent", "apply").start <= started.end
