@@ -43,5 +43,5 @@ async def surroundings(images: None, tmp_path_factory: pytest.TempPathFactory) -
                     ran = await docker("run", "--rm", *servers.options("admin"), image("admin"), group, "apply")
                     return ran.returncode == 0
 
-                await until(applied, seconds=120, what=f"clusterra-admin {group} apply")
+                await until(applied, seconds=300, what=f"clusterra-admin {group} apply")
             yield servers

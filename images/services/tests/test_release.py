@@ -59,7 +59,7 @@ async def registry(tmp_path: Path) -> AsyncIterator[str]:
             except OSError:
                 return False
 
-        await until(lambda: asyncio.to_thread(answers), seconds=30, what="the registry")
+        await until(lambda: asyncio.to_thread(answers), seconds=120, what="the registry")
         yield address
 
 

@@ -10,7 +10,7 @@ from service_containers import CONFINED, SERVICES, Surroundings, image
 
 pytestmark = pytest.mark.containers
 
-HEALTHY_SECONDS = 60
+HEALTHY_SECONDS = 180
 GRACE_SECONDS = 20
 """CLUSTERRA_STOP_GRACE_SECONDS."""
 PROBE = ("python", "-I", "-m", "clusterra_runtime.probe")
