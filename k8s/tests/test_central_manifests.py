@@ -14,11 +14,13 @@ from central_manifests import (
     is_core,
     kubectl_path,
     named,
+    overlay,
     pod_of,
     pod_spec,
 )
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from kube_account import VERBS, account
+from kube_definitions import define, definitions
 from kube_plane import plane_or_skip
 
 OVERLAYS = ("dev", "prod")
@@ -72,6 +74,25 @@ async def test_each_folder_can_be_applied_alone(central: ControlPlane, kubectl: 
         for source in (pod_spec(manifest) or {"containers": []})["containers"]:
             for reference in source.get("envFrom", []):
                 assert ("ConfigMap", reference["configMapRef"]["name"].rpartition("-")[0]) in objects
+
+
+@pytest.mark.parametrize(
+    ("project", "group", "count"),
+    [("external-secrets", "external-secrets.io", 10), ("gateway-api", "gateway.networking.k8s.io", 2)],
+)
+async def test_the_api_server_accepts_objects_of_other_projects(
+    central: ControlPlane, kubectl: Path, tmp_path: Path, project: str, group: str, count: int
+) -> None:
+    """Where their definitions are given (CLUSTERRA_CRDS), they are checked as strictly."""
+    await define(central, definitions(project))
+    site = overlay(
+        tmp_path, resources=[CENTRAL / "overlays" / "prod"], components=[CENTRAL / "components" / "external-secrets"]
+    )
+    wanted = [each for each in build(kubectl, site) if each["apiVersion"].startswith(f"{group}/")]
+
+    accepted = await apply(central, wanted, "--dry-run=server", "--warnings-as-errors")
+
+    assert len(accepted.splitlines()) == len(wanted) == count
 
 
 async def test_a_misspelt_field_is_an_error(central: ControlPlane, kubectl: Path) -> None:
