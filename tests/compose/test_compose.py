@@ -148,8 +148,8 @@ async def test_the_demo_passes_with_two_of_each_service_while_one_of_each_is_kil
 
 
 def test_every_setting_is_explained() -> None:
-    used = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "compose.yaml").read_text()))
-    explained = set(re.findall(r"^#([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    used = set(re.findall(r"\$\{([A-Z0-9_]+)", (ROOT / "compose.yaml").read_text()))
+    explained = set(re.findall(r"^#([A-Z0-9_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
 
     assert used == explained
 

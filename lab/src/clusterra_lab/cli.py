@@ -101,6 +101,7 @@ def demo(
     passwords: Annotated[
         Path, typer.Option(help="With --gateway: folder with the passwords of ada and grace, a file for each.")
     ] = Path("people"),
+    within: Annotated[float, typer.Option(min=1, help="Seconds that the jobs may take together.")] = 120.0,
 ) -> None:
     """Submit real jobs of two users over HTTP, start workers for them, and wait until the fleet is empty again.
 
@@ -125,7 +126,7 @@ def demo(
             with console_progress(err) as progress:
                 running = await opened.enter_async_context(site(progress))
             with view(out) as shown:
-                result = await run_demo(running, shown.show, began=began)
+                result = await run_demo(running, shown.show, began=began, jobs_seconds=within)
             result.write(report)
             out.print(summary(result))
             if picture is not None:

@@ -91,10 +91,13 @@ class Report:
         file.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-async def run_demo(site: DemoSite, show: Callable[[Board], None], *, began: datetime) -> Report:
+async def run_demo(
+    site: DemoSite, show: Callable[[Board], None], *, began: datetime, jobs_seconds: float = JOBS_SECONDS
+) -> Report:
     """Submit all jobs together, wait until they have ended and the fleet is empty, and report.
 
-    `show` is called after every change of the board. `began` is the time at which the user started the demo.
+    The jobs may take `jobs_seconds`. `show` is called after every change of the board. `began` is the time at which the
+    user started the demo.
     """
     async with AsyncExitStack() as opened:
         observer = await opened.enter_async_context(observe(site.bus, site.cluster))
@@ -114,7 +117,7 @@ async def run_demo(site: DemoSite, show: Callable[[Board], None], *, began: date
 
         board.phase = "running the jobs"
         problems = await _follow(
-            board, show, lambda: all(run.ended for run in board.runs), JOBS_SECONDS, "the end of all jobs"
+            board, show, lambda: all(run.ended for run in board.runs), jobs_seconds, "the end of all jobs"
         )
         for run in board.runs:
             run.output = read_output(await patiently(_output_of(run))) if run.state == "COMPLETED" else None
