@@ -125,6 +125,16 @@ CASES: Sequence[Case] = (
         _gauge("clusterra_ready", 'job="proxy",instance="1"', 1),
     ),
     Case(
+        "ClusterraIncompatibleServices",
+        _gauge("clusterra_incompatible_services", 'job="proxy",instance="1"', 1),
+        _gauge("clusterra_incompatible_services", 'job="proxy",instance="1"', 0),
+    ),
+    Case(
+        "ClusterraIncompatibleEdges",
+        _gauge("clusterra_incompatible_edges", 'job="scaler",instance="1"', 1),
+        _gauge("clusterra_incompatible_edges", 'job="scaler",instance="1"', 0),
+    ),
+    Case(
         "ClusterraServiceRestarts",
         {'process_start_time_seconds{job="proxy",instance="1"}': "0+100x60"},
         {'process_start_time_seconds{job="proxy",instance="1"}': "100x60"},
