@@ -70,6 +70,16 @@ async def test_the_demo_passes_on_the_overlays_own_deployments(lab: KubernetesSt
     assert report.ok, report.problems
 
 
+async def test_the_doctor_finds_nothing_wrong_from_inside(lab: KubernetesStack) -> None:
+    """As operators call it: in the pod of the Deployment `admin`. It exits with an error when a check fails."""
+    await lab.kubectl("scale", "--replicas=1", "deployment/admin", "--namespace=clusterra")
+    await lab.kubectl("rollout", "status", "deployment/admin", "--namespace=clusterra", "--timeout=120s")
+
+    found = await lab.kubectl("exec", "deployment/admin", "--namespace=clusterra", "--", "clusterra-admin", "doctor")
+
+    assert "0 failures" in found
+
+
 async def test_each_service_is_replaced_under_load_without_a_trace_for_clients(
     lab: KubernetesStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
