@@ -8,6 +8,8 @@ from typing import Any
 _HEAD = '#!/bin/bash\necho "started=$(date +%s.%N) uid=$(id -u) gid=$(id -g) node=$SLURMD_NODENAME"\n'
 _TAIL = 'echo "ended=$(date +%s.%N)"\n'
 _STARTED = re.compile(r"started=(?P<at>[\d.]+) uid=(?P<uid>\d+) gid=(?P<gid>\d+) node=(?P<node>[a-z0-9-]+)")
+_OF_SLURM = re.compile(r"\[[\dT:.-]+\] (error|fatal|warning): ")
+"""A line of slurmstepd itself, which writes to the job's standard error while slurmctld or a node is away."""
 _ENDED = re.compile(r"ended=(?P<at>[\d.]+)")
 
 
@@ -52,8 +54,8 @@ class Output:
 
 
 def read_output(text: str) -> Output | None:
-    """Parse the output of a finished run; None when head or tail is missing."""
-    lines = text.splitlines()
+    """Parse the output of a finished run, without the lines of Slurm itself; None when head or tail is missing."""
+    lines = [line for line in text.splitlines() if not _OF_SLURM.match(line)]
     head = _STARTED.fullmatch(lines[0]) if lines else None
     tail = _ENDED.fullmatch(lines[-1]) if lines else None
     if head is None or tail is None:
