@@ -80,7 +80,7 @@ target "edge" {
   inherits   = ["_common"]
   dockerfile = "images/edge/Dockerfile"
   contexts   = { slurmd = "target:slurmd" }
-  args       = { UV_VERSION = UV_VERSION }
+  args       = { UV_VERSION = UV_VERSION, VERSION = VERSION }
   tags       = ["${REGISTRY}clusterra-edge:${VERSION}"]
 }
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 
 import structlog
 from clusterra_contracts.bus import permissions, subjects
 from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.events import EventPublisher
+from clusterra_runtime.nats.versions import software_version
 from clusterra_runtime.service import Service, run
 
 from clusterra_edge_agent.control.desired import LatestDesired, follow
@@ -51,7 +51,7 @@ async def app(service: Service) -> AsyncIterator[None]:
             builder = HeartbeatBuilder(
                 substrate,
                 lambda: control_loop.applied,
-                version("clusterra-edge-agent"),
+                software_version(NAME, settings.software_version),
                 edge_status=source.status if source else EdgeStatus,
             )
             heartbeats = Heartbeats(client, ref, builder.build, lambda: leadership.may_report)
