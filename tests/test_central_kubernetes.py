@@ -11,8 +11,8 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.central.stack import KubernetesStack, kubernetes_stack
 from clusterra_lab.demo.demo import run_demo
-from clusterra_lab.kube.binaries import BINARIES, can_have_binaries
 from clusterra_lab.kube.node import NodeNotPossible
+from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.debian_root import RootNotBuilt
 from clusterra_lab.machine.process import until

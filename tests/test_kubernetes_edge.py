@@ -10,10 +10,10 @@ import pytest
 from clusterra_contracts.events import MisclassifiedFact
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer
-from clusterra_lab.kube.binaries import BINARIES, can_have_binaries
 from clusterra_lab.kube.edge import NAMESPACE, KubernetesEdge
 from clusterra_lab.kube.kubernetes import KubectlFailed
 from clusterra_lab.kube.node import NodeNotPossible
+from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries
 from clusterra_lab.machine.debian_root import RootNotBuilt
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
-from clusterra_lab.kube.binaries import can_have_monitoring_binaries, ensure_monitoring_binaries
+from clusterra_lab.kube.programs.binaries import can_have_monitoring_binaries, ensure_monitoring_binaries
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.user import User

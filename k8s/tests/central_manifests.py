@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from clusterra_lab.kube.binaries import BinariesNotBuilt, ensure_binaries
 from clusterra_lab.kube.kubernetes import Kubernetes
+from clusterra_lab.kube.programs.binaries import BinariesNotBuilt, ensure_binaries
 
 CENTRAL = Path(__file__).parents[1] / "central"
 SERVICES = ("gateway", "proxy", "scaler", "events")

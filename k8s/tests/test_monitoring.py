@@ -15,7 +15,7 @@ import yaml
 from alert_cases import CASES
 from central_manifests import CENTRAL, build, kubectl_path
 from clusterra_gateway.jobs.routes import routes
-from clusterra_lab.kube.binaries import can_have_monitoring_binaries, ensure_monitoring_binaries
+from clusterra_lab.kube.programs.binaries import can_have_monitoring_binaries, ensure_monitoring_binaries
 from clusterra_lab.machine.process import run
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from dashboards import BOARDS, grafana, queries

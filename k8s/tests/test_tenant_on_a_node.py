@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 from central_manifests import CENTRAL, apply, build, kubectl_path
 from clusterra_lab.kube.access import KubectlFailed
-from clusterra_lab.kube.binaries import BINARIES, can_have_binaries
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
 from clusterra_lab.kube.node import NodeNotPossible, real_node
 from clusterra_lab.kube.node_number import reserved_node_number
+from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries
 from clusterra_lab.machine.process import until
 from tenant_site import (
     API,

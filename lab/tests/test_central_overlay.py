@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from clusterra_lab.central.overlay import MANIFESTS, CentralSite, write_overlay
-from clusterra_lab.kube.binaries import can_have_binaries, ensure_binaries
+from clusterra_lab.kube.programs.binaries import can_have_binaries, ensure_binaries
 
 pytestmark = pytest.mark.skipif(
     not can_have_binaries(["kubectl"]), reason="kubectl is not in KUBEBUILDER_ASSETS, and there is no 'go' to build it"

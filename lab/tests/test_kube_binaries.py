@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from clusterra_lab.kube import binaries as kube_binaries
-from clusterra_lab.kube.binaries import (
+from clusterra_lab.kube.programs import binaries as kube_binaries
+from clusterra_lab.kube.programs.binaries import (
     BINARIES,
     CONTROL_PLANE,
     GIVEN,
@@ -16,12 +16,12 @@ from clusterra_lab.kube.binaries import (
     can_have_binaries,
     ensure_binaries,
 )
-from clusterra_lab.kube.go_build import ETCD, KUBERNETES, KWOK
+from clusterra_lab.kube.programs.go_build import ETCD, KUBERNETES, KWOK
 from clusterra_lab.machine.process import until
 
 BUILD = """
 import asyncio
-from clusterra_lab.kube.binaries import ensure_binaries
+from clusterra_lab.kube.programs.binaries import ensure_binaries
 asyncio.run(ensure_binaries(names=["kubectl"]))
 """
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.kube.binaries import CONTROL_PLANE, can_have_binaries
 from clusterra_lab.kube.certificates import Authority
 from clusterra_lab.kube.kubeconfig import certificate_user, write_kubeconfig
 from clusterra_lab.kube.kubernetes import GIVEN, ControlPlane, KubectlFailed, NoKubeconfig, control_plane, kubernetes
+from clusterra_lab.kube.programs.binaries import CONTROL_PLANE, can_have_binaries
 from clusterra_lab.machine.process import until
 
 pytestmark = [

@@ -13,11 +13,11 @@ import aiohttp
 import psutil
 import pytest
 from clusterra_lab.kube.access import KubectlFailed
-from clusterra_lab.kube.binaries import BINARIES, can_have_binaries
 from clusterra_lab.kube.image import write_image
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
 from clusterra_lab.kube.node import NodeNotPossible, RealNode, real_node, remove_node_leftovers
 from clusterra_lab.kube.node_number import reserved_node_number
+from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries
 from clusterra_lab.machine.process import until
 
 pytestmark = [

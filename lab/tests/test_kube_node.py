@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusterra_lab.kube.binaries import BINARIES, can_have_binaries, ensure_node_binaries
 from clusterra_lab.kube.image import write_image
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
 from clusterra_lab.kube.node import PAUSE_IMAGE, NodeNotPossible, RealNode, real_node, remove_node_leftovers
+from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries, ensure_node_binaries
 from clusterra_lab.machine.process import ProcessDied, until
 
 pytestmark = [

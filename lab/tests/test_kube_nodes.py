@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import psutil
 import pytest
-from clusterra_lab.kube.binaries import BINARIES, can_have_binaries
 from clusterra_lab.kube.fake_nodes import PrefixTaken, kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries
 from clusterra_lab.machine.process import until
 
 pytestmark = [

@@ -144,7 +144,7 @@ def prepare(
     kubernetes: Annotated[bool, typer.Option(help="Also build the Kubernetes programs (about 16 minutes).")] = False,
 ) -> None:
     """Download and build the lab's dependencies into the cache, unless they are already there."""
-    from clusterra_lab.kube.binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
+    from clusterra_lab.kube.programs.binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
     from clusterra_lab.stack.stack import prepared
 
     async def build() -> None:

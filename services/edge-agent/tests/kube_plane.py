@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from clusterra_lab.kube.binaries import BinariesNotBuilt
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kube.programs.binaries import BinariesNotBuilt
 
 RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import aiohttp
 
 from clusterra_lab.kube.access import KubectlFailed, Kubernetes
-from clusterra_lab.kube.binaries import CONTROL_PLANE, ensure_binaries
 from clusterra_lab.kube.certificates import Authority
 from clusterra_lab.kube.components import HOST, LOOPBACK, Components, Ports, Site
+from clusterra_lab.kube.programs.binaries import CONTROL_PLANE, ensure_binaries
 from clusterra_lab.machine.ports import reserved_ports
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.machine.progress import Progress, silent

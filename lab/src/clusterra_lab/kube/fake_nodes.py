@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from clusterra_lab.kube.binaries import ensure_binaries
 from clusterra_lab.kube.control_plane import ControlPlane
 from clusterra_lab.kube.node_removal import remove_nodes
+from clusterra_lab.kube.programs.binaries import ensure_binaries
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import Process, start, until
 

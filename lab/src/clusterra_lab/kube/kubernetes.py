@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusterra_lab.kube.access import KubectlFailed, Kubernetes
-from clusterra_lab.kube.binaries import CONTROL_PLANE, can_have_binaries, ensure_binaries
 from clusterra_lab.kube.container import kube_container
 from clusterra_lab.kube.control_plane import ControlPlane, control_plane
+from clusterra_lab.kube.programs.binaries import CONTROL_PLANE, can_have_binaries, ensure_binaries
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.progress import Progress, silent

@@ -16,13 +16,13 @@ from types import MappingProxyType
 
 import psutil
 
-from clusterra_lab.kube.binaries import ensure_node_binaries
 from clusterra_lab.kube.control_plane import ControlPlane
 from clusterra_lab.kube.image import write_image
 from clusterra_lab.kube.node_config import INSIDE, PAUSE_IMAGE, write_config
 from clusterra_lab.kube.node_network import NETWORK_PROGRAMS, connect, dns_rights
 from clusterra_lab.kube.node_number import NodeNotPossible, NodeNumber, remove_node_leftovers, reserved_node_number
 from clusterra_lab.kube.node_removal import remove_nodes
+from clusterra_lab.kube.programs.binaries import ensure_node_binaries
 from clusterra_lab.machine.debian_root import PRIVATE
 from clusterra_lab.machine.process import Process, run, start, until
 from clusterra_lab.machine.progress import Progress, silent

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from clusterra_lab.kube.binaries import BinariesNotBuilt
 from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kube.programs.binaries import BinariesNotBuilt
 from clusterra_runtime.secrets import kubernetes
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterra_lab.kube.build_step import BinariesNotBuilt, step
+from clusterra_lab.kube.programs.build_step import BinariesNotBuilt, step
 
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 

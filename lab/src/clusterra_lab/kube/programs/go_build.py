@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusterra_lab.kube.build_step import BinariesNotBuilt, step
+from clusterra_lab.kube.programs.build_step import BinariesNotBuilt, step
 
-_MODULES = Path(__file__).parents[3] / "kube"
+_MODULES = Path(__file__).parents[4] / "kube"
 _ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false", "GOWORK": "off"}
 
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from clusterra_lab.kube.build_step import BinariesNotBuilt
-from clusterra_lab.kube.debian_package import PROMETHEUS, RUNC
-from clusterra_lab.kube.go_build import COREDNS, ETCD, KUBERNETES, KWOK, NODE, OTELCOL
+from clusterra_lab.kube.programs.build_step import BinariesNotBuilt
+from clusterra_lab.kube.programs.debian_package import PROMETHEUS, RUNC
+from clusterra_lab.kube.programs.go_build import COREDNS, ETCD, KUBERNETES, KWOK, NODE, OTELCOL
 from clusterra_lab.machine.cache import cache_dir
 from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.progress import Progress, silent
@@ -99,21 +99,21 @@ async def ensure_monitoring_binaries(progress: Progress = silent, *, names: Coll
     return _given(names) or await _ensure(_MONITORING_SOURCES, names, progress)
 
 
+def can_have_binaries(names: Collection[str] = BINARIES) -> bool:
+    """Whether `ensure_binaries` can return these programs: they exist, or this machine can make them."""
+    return _possible(_SOURCES, names)
+
+
 def can_have_monitoring_binaries(names: Collection[str]) -> bool:
     """Whether `ensure_monitoring_binaries` can return these programs."""
-    return _given(names) is not None or all(
-        _is_program(_folder(source) / name) or source.possible
-        for name in names
-        for source in (_source(_MONITORING_SOURCES, name),)
-    )
+    return _possible(_MONITORING_SOURCES, names)
 
 
-def can_have_binaries(names: Collection[str] = BINARIES) -> bool:
-    """Whether `ensure_binaries` can return these programs: they exist, or this machine can build them."""
+def _possible(sources: Collection[_Source], names: Collection[str]) -> bool:
     if _given(names) is not None:
         return True
-    sources = {name: _source(_SOURCES, name) for name in names}
-    return all(_is_program(_folder(source) / name) or source.possible for name, source in sources.items())
+    made_by = {name: _source(sources, name) for name in names}
+    return all(_is_program(_folder(source) / name) or source.possible for name, source in made_by.items())
 
 
 def _given(names: Collection[str]) -> Path | None:

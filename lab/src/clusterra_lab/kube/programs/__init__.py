@@ -1,0 +1,1 @@
+"""The programs of Kubernetes and of its monitoring: built from Go modules, or taken out of Debian packages."""
