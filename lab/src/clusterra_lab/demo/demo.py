@@ -22,7 +22,6 @@ from clusterra_lab.parts.user import SubmittedJob, User
 
 EMAILS = ("ada@acme.example", "grace@acme.example")
 JOBS_SECONDS = 120.0
-ZERO_SECONDS = 60.0
 ASK_SECONDS = 10.0
 STAGES = ("accepted", "snapshot", "decided", "published", "applied", "registered", "running", "ended")
 
@@ -96,8 +95,8 @@ async def run_demo(
 ) -> Report:
     """Submit all jobs together, wait until they have ended and the fleet is empty, and report.
 
-    The jobs may take `jobs_seconds`. `show` is called after every change of the board. `began` is the time at which the
-    user started the demo.
+    The jobs may take `jobs_seconds`, and the removal of the workers half as long. `show` is called after every change
+    of the board. `began` is the time at which the user started the demo.
     """
     async with AsyncExitStack() as opened:
         observer = await opened.enter_async_context(observe(site.bus, site.cluster))
@@ -123,7 +122,7 @@ async def run_demo(
             run.output = read_output(await patiently(_output_of(run))) if run.state == "COMPLETED" else None
             run.stages = _stages(run, observer, site)
         board.phase = "waiting for an empty fleet"
-        problems += await _follow(board, show, lambda: observer.workers == {}, ZERO_SECONDS, "an empty fleet")
+        problems += await _follow(board, show, lambda: observer.workers == {}, jobs_seconds / 2, "an empty fleet")
         board.phase = "done"
         show(board)
         return _report(board, before, problems)
