@@ -7,6 +7,7 @@ from composition import Composition
 PORTS = {
     "nats": (4222, 8222),
     "dynamodb": (8000,),
+    "s3": (4566,),
     "mariadb": (3306,),
     "slurmdbd": (6819,),
     "slurmctld": (6817,),
