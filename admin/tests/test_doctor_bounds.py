@@ -95,6 +95,21 @@ async def test_missing_rights_in_dynamodb_are_named(tmp_path: Path, aws: Aws, mo
     assert all("tables policy" in each.advice for each in failures.values())
 
 
+async def test_a_missing_region_is_a_finding_and_ends_no_other_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "nothing"))
+
+    report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 10.0)
+
+    (found,) = of(report.findings, "record.connection")
+    assert found.status == "failure"
+    assert "AWS_REGION" in found.seen
+    assert of(report.findings, "nats.connection")
+
+
 async def test_records_of_a_newer_release_are_named(tmp_path: Path, aws: Aws) -> None:
     async with DynamoDBStore(table_prefix="clusterra-") as store:
         await store.write(Put(ACCOUNTS, LEVEL, {"level": 99, "readable_from": 99}, Absent()))

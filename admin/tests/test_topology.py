@@ -65,3 +65,12 @@ async def test_a_wrong_setting_is_named() -> None:
     answer = await admin("topology", "check", environment={"CLUSTERRA_NATS_URL": "nats://u:p@h:1"}, code=1)
 
     assert "nats_url must not contain a user or password" in answer.err
+
+
+async def test_a_wrong_setting_is_named_without_its_value() -> None:
+    number = await admin("topology", "check", environment={"CLUSTERRA_HEALTH_PORT": "none"}, code=1)
+    address = await admin("topology", "check", environment={"CLUSTERRA_NATS_URL": "nats://ada:secret@nats"}, code=1)
+
+    assert "CLUSTERRA_HEALTH_PORT: " in number.err
+    assert "nats_url must not contain a user or password" in address.err
+    assert "secret" not in address.err

@@ -4,9 +4,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 FAILED = 1
 """The exit code of a command that could not do its work."""
@@ -25,11 +28,27 @@ def fail(problem: object, hint: str = "") -> NoReturn:
 
 @contextmanager
 def failing_on(*errors: type[Exception]) -> Iterator[None]:
-    """End the command with exit code 1 when one of these errors is raised; its `hint` is printed where it has one."""
+    """End the command with exit code 1 when one of these errors is raised; its `hint` is printed where it has one.
+
+    An error of pydantic names the wrong fields, those of settings as environment variables, and not their values.
+    """
     try:
         yield
     except errors as error:
-        fail(error, getattr(error, "hint", ""))
+        # Imported here, because `--help` needs no models.
+        from pydantic import ValidationError
+
+        fail(wrong_fields(error) if isinstance(error, ValidationError) else error, getattr(error, "hint", ""))
+
+
+def wrong_fields(error: "ValidationError") -> str:
+    """Each wrong field and why it is wrong, without its value; a field of settings as its environment variable."""
+    found = []
+    for problem in error.errors(include_url=False, include_input=False, include_context=False):
+        field = ".".join(map(str, problem["loc"]))
+        name = f"CLUSTERRA_{field.upper()}" if field and error.title.endswith("Settings") else field
+        found.append(f"{name}: {problem['msg']}" if name else problem["msg"])
+    return "; ".join(found)
 
 
 def print_json(content: Any) -> None:

@@ -25,7 +25,7 @@ def doctor(
     """Check NATS, the tables, the issuer, the services, each cluster's Slurm and each edge, and say what to do.
 
     It runs inside an installation, with the environment of a service and NATS credentials of an operator, and changes
-    nothing. Exit codes: 0 all is ok, 1 there are warnings, 2 there are failures.
+    nothing. Exit codes: 0 all is ok, 1 there are warnings or the settings are wrong, 2 there are failures.
     """
     from pydantic import ValidationError
 

@@ -14,6 +14,7 @@ from clusterra_gateway.tables import FORMS as GATEWAY
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
+from clusterra_runtime.store.store import StoreError
 from clusterra_scaler.fleets import FORMS as SCALER
 
 from clusterra_admin.doctor import nats_server, record, services, streams
@@ -45,7 +46,6 @@ async def examine(settings: DoctorSettings, total_seconds: float) -> Report:
     began, started_at = now(), time.monotonic()
     schedule = Schedule(total_seconds, EACH_SECONDS, CONCURRENCY)
     client, dynamodb = DoctorClient(), DynamoDBClient()
-    await dynamodb.open()
     try:
         # aiohttp's own context is older than this process' SSL_CERT_FILE may be.
         connector = aiohttp.TCPConnector(ssl=ssl.create_default_context())
@@ -112,13 +112,15 @@ class Examination:
         """DynamoDB and its tables."""
         names = {table: f"{self._settings.table_prefix}{table.name}" for table in TABLES}
         first = names[TABLES[0]]
+        not_looked_at = [skipped("record.table", "DynamoDB does not answer", about=each) for each in names.values()]
+        try:
+            await self._dynamodb.open()
+        except StoreError as error:
+            return [failure(record.CONNECTION, str(error), record.REACH), *not_looked_at]
         reach = Probe(record.CONNECTION, partial(record.check_store, self._dynamodb, first), record.REACH)
         found = await self._schedule.run([reach])
         if any(finding.status == "failure" and finding.check == record.CONNECTION for finding in found):
-            return [
-                *found,
-                *(skipped("record.table", "DynamoDB does not answer", about=each) for each in names.values()),
-            ]
+            return [*found, *not_looked_at]
         probes = [
             Probe("record.table", partial(record.check_table, self._dynamodb, table, name), record.REACH, name)
             for table, name in names.items()

@@ -12,6 +12,8 @@ from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_runtime.secrets.reference import CheckedReference
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from clusterra_admin.terminal import wrong_fields
+
 
 def _lower(given: object) -> object:
     return given.lower() if isinstance(given, str) else given
@@ -86,7 +88,9 @@ def read(file: Path) -> Given:
     """Reads a file in YAML or JSON. Raises InvalidRequest, which names the mistake."""
     try:
         return Given.model_validate(yaml.safe_load(file.read_text()))
-    except (OSError, yaml.YAMLError, ValidationError) as error:
+    except ValidationError as error:
+        raise InvalidRequest(f"{file}: {wrong_fields(error)}") from error
+    except (OSError, yaml.YAMLError) as error:
         raise InvalidRequest(f"{file}: {error}") from error
 
 

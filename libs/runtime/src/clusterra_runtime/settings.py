@@ -16,7 +16,8 @@ def _instance() -> str:
 class ServiceSettings(BaseSettings):
     """The settings that all services share. Secrets are named by file, so that no environment or log holds them."""
 
-    model_config = SettingsConfigDict(env_prefix="CLUSTERRA_", frozen=True, extra="ignore")
+    # A password may stand in a wrong value, such as that of `nats_url`, so errors do not repeat the values.
+    model_config = SettingsConfigDict(env_prefix="CLUSTERRA_", frozen=True, extra="ignore", hide_input_in_errors=True)
 
     nats_url: str = "nats://127.0.0.1:4222"
     """One address, or several addresses of one NATS cluster joined by commas; without user or password."""

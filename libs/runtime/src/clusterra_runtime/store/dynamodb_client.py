@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import stamina
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, NoRegionError
 from botocore.exceptions import ConnectionError as NotConnected
 
 from clusterra_runtime.store.store import ItemTooLarge, StoreError, StoreUnavailable, TableMissing
@@ -95,6 +95,11 @@ class Client:
                 except (NotConnected, HTTPClientError) as error:
                     raise StoreUnavailable(
                         f"no answer from DynamoDB ({type(error).__name__}): check AWS_ENDPOINT_URL and the network"
+                    ) from error
+                except NoCredentialsError as error:
+                    raise StoreError(
+                        "there are no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
+                        " process an IAM role"
                     ) from error
                 except BotoCoreError as error:
                     raise StoreError(f"the request to DynamoDB failed: {error}") from error
