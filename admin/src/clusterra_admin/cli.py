@@ -19,7 +19,8 @@ command = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Settings come from the environment, as those of the services do: CLUSTERRA_NATS_URL, AWS_REGION and so on."
-    " Exit codes: 0 done, or as declared; 1 failed; 2 something differs or would change, or the command line is wrong.",
+    " Exit codes: 0 done, or as declared; 1 failed; 2 something differs or would change, or the command line is wrong."
+    " `doctor` and `restore` say in their own --help what 1 and 2 mean there.",
 )
 command.add_typer(topology.command, name="topology")
 command.add_typer(tables, name="tables")

@@ -17,7 +17,10 @@ CONNECT_SECONDS = 30.0
 UID_GAP = 1000
 
 Target = Annotated[
-    Path, typer.Argument(metavar="FOLDER|FILE.tar", help="It holds personal data, so only its owner may read it.")
+    Path,
+    typer.Argument(
+        metavar="FOLDER|FILE.tar", help="The backup. It holds personal data, so only its owner may read it."
+    ),
 ]
 Force = Annotated[
     bool,
@@ -59,7 +62,7 @@ def restore(target: Target, force: Force = False, uid_gap: UidGap = UID_GAP, jso
     """Restore a backup into an installation with empty tables and a new NATS store, whose services do not run yet.
 
     Run it again after an interruption: it continues. Exit codes: 0 done, 1 failed, 2 done except for items that could
-    not be restored, each of which is told.
+    not be restored, each of which is named.
     """
     from clusterra_admin.backup.progress import Progress
     from clusterra_admin.backup.restore import Restore

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 command = typer.Typer(no_args_is_help=True, help="Tenants, people and clusters.")
 
-File = Annotated[Path, typer.Argument(help="A YAML or JSON file with a list `tenants`; `schema` prints its schema.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A YAML or JSON file with a list `tenants`; `schema` prints its schema.")
+]
 Ref = Annotated[str, typer.Argument(metavar="TENANT/CLUSTER", help="The cluster.")]
 
 TIMEOUT_SECONDS = 120.0

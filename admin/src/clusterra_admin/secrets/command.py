@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 command = typer.Typer(no_args_is_help=True, help="Secrets of an installation, in one directory.")
 
-Place = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where the secrets are; it is made if it is missing.")]
+Place = Annotated[
+    Path, typer.Argument(metavar="DIRECTORY", help="The directory of secrets; `init` makes it if it is missing.")
+]
 Tenant = Annotated[str, typer.Option(help="Id of the cluster's tenant.")]
 Cluster = Annotated[str, typer.Option(help="Id of the cluster.")]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="Days until the edge-agent's login at NATS expires.")]
@@ -25,8 +27,12 @@ def init(
     directory: Place,
     tenant: Annotated[str | None, typer.Option(help="Id of a tenant; together with --cluster.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Id of a cluster, whose secrets are made too.")] = None,
-    bring: Annotated[list[str] | None, typer.Option(metavar="NAME=FILE", help="Use the secret in FILE.")] = None,
-    replace: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Make this one again.")] = None,
+    bring: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="Use your own secret, in FILE, as the secret NAME.")
+    ] = None,
+    replace: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Make the secret NAME again, although it exists.")
+    ] = None,
     days: Days = AGENT_DAYS,
     json: Json = False,
 ) -> None:
@@ -55,7 +61,7 @@ def list_secrets(
     cluster: Annotated[str | None, typer.Option(help="Id of a cluster, whose secrets are listed too.")] = None,
     json: Json = False,
 ) -> None:
-    """Print every secret: whether it is there, what it is for, and whether it may be brought. Makes nothing."""
+    """Print every secret: whether it exists, what it is for, and whether `init --bring` accepts it. Makes nothing."""
     from clusterra_admin.secrets.declared import INSTALLATION, of_cluster
     from clusterra_admin.secrets.directory import Directory
 

@@ -57,7 +57,7 @@ INSTALLATION: tuple[Declared, ...] = (
         made_from=(OPERATOR, SYSTEM, ACCOUNT, EDGE_SIGNING),
     ),
     *(
-        Declared(f"nats/{service}.creds", f"the {service}'s login at NATS", made_from=(ACCOUNT,))
+        Declared(f"nats/{service}.creds", f"the login of the service {service} at NATS", made_from=(ACCOUNT,))
         for service in CENTRAL_SERVICES
     ),
     Declared(ADMIN_CREDENTIALS, "the login of clusterra-admin at NATS, without limits", made_from=(ACCOUNT,)),
