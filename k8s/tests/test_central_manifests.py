@@ -18,6 +18,7 @@ from central_manifests import (
     pod_of,
     pod_spec,
 )
+from clusterra_contracts.bus.subjects import JOB_PARTITIONS
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from kube_account import VERBS, account
 from kube_definitions import define, definitions
@@ -171,3 +172,9 @@ async def test_the_gateways_account_may_do_nothing_anywhere(central: ControlPlan
         ("create", "authorization.k8s.io"),
         ("create", "authentication.k8s.io"),
     }
+
+
+def test_there_are_no_more_scalers_than_partitions(kubectl: Path) -> None:
+    scaler = named(build(kubectl, CENTRAL / "overlays" / "prod"), "HorizontalPodAutoscaler", "scaler")
+
+    assert scaler["spec"]["maxReplicas"] == JOB_PARTITIONS
