@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 from central_manifests import CENTRAL, Manifest, build, overlay
+from clusterra_lab.kube.objects import host_volume
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
@@ -130,18 +131,7 @@ def volume(claim: str, folder: Path, uid: int, gid: int) -> Manifest:
     """A volume on a folder of this machine, for one claim of the tenant."""
     folder.mkdir()
     os.chown(folder, uid, gid)
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": claim},
-        "spec": {
-            "capacity": {"storage": "1Ti"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "",
-            "claimRef": {"namespace": NAMESPACE, "name": claim},
-            "hostPath": {"path": str(folder), "type": "Directory"},
-        },
-    }
+    return host_volume(NAMESPACE, claim, folder, "ReadWriteOnce")
 
 
 def worker(kubectl: Path, keys: Keys) -> list[Manifest]:
