@@ -15,7 +15,7 @@ def test_lines_of_slurm_itself_are_left_out() -> None:
     assert output.lines == ("task 3: 9",)
 
 
-def test_other_lines_count() -> None:
+def test_a_jobs_own_lines_are_kept() -> None:
     output = read_output(HEAD + "[error] mine\ntask 3: 9\n" + TAIL)
 
     assert output is not None

@@ -42,7 +42,7 @@ async def test_a_service_that_is_not_ready_fails_and_says_why(health: _Health) -
     assert json.loads(answer)["failing"] == ["connected to NATS"]
 
 
-def test_no_service_fails() -> None:
+def test_without_a_service_the_probe_fails() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
