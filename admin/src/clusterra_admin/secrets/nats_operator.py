@@ -106,7 +106,8 @@ def revoked(directory: Directory, ref: ClusterRef) -> str:
 
 
 def _user(directory: Directory, name: str) -> Key:
-    seeds = [line for line in directory.read(name).splitlines() if line.startswith("SU")]
+    hint = "check --tenant and --cluster, or bring the file back: it names the user of the login"
+    seeds = [line for line in directory.read(name, hint).splitlines() if line.startswith("SU")]
     if len(seeds) != 1:
         raise SecretsProblem(f"{name} holds no seed of a user", "remove it, and make it again")
     return Key.read(seeds[0], "U", name)
