@@ -13,6 +13,7 @@ from hypothesis import settings
 FIRST = (
     "k8s/tests/test_tenant_on_a_node.py",
     "tests/test_central_kubernetes.py",
+    "tests/compose/test_compose.py",
     "tests/test_mixed_queue.py",
     "admin/tests/test_doctor.py",
     "admin/tests/test_restore.py",

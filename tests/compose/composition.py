@@ -54,6 +54,11 @@ class Composition:
     project: str
     environment: Mapping[str, str]
 
+    @property
+    def gateway_url(self) -> str:
+        """The gateway's address in the network of the containers, and on this machine."""
+        return f"http://clusterra.localhost:{self.environment['CLUSTERRA_PORT']}"
+
     async def compose(self, *argv: str, seconds: float = COMMAND_SECONDS) -> str:
         """`docker compose ARGV`."""
         return await run(["docker", "compose", *argv], environment=self.environment, seconds=seconds)
@@ -138,6 +143,30 @@ async def composition() -> AsyncIterator[Composition]:
         await composed.compose("--profile=*", "down", "--volumes", "--timeout=5", seconds=UP_SECONDS)
     left = await composed.left()
     assert not left, f"docker compose down --volumes left {left}"
+
+
+async def kill_and_start(composed: Composition, service: str) -> list[str]:
+    """Kill all containers of a service and start them again; returns their names.
+
+    slurmctld is killed when it has written the jobs that it has confirmed. It writes within 5 s after the confirmation,
+    and a SIGKILL before that loses them.
+    """
+    if service == "slurmctld":
+        await _saved_by_slurmctld(composed)
+    killed = await composed.containers(service)
+    await composed.docker("kill", *killed)
+    await composed.docker("start", *killed)
+    return killed
+
+
+async def _saved_by_slurmctld(composed: Composition) -> None:
+    state = ("sh", "-c", "stat --format=%Y /var/spool/slurmctld/job_state; date +%s")
+    began = int((await composed.exec("slurmctld", *state)).split()[1])
+
+    async def saved() -> bool:
+        return int((await composed.exec("slurmctld", *state)).split()[0]) > began
+
+    await until(saved, seconds=30, what="slurmctld to save its jobs", every=0.1)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from clusterra_lab.machine.process import until
-from composition import ROOT, Composition, running_demo
+from composition import ROOT, Composition, kill_and_start, running_demo
 from connections import ALLOWED, reached
 
 pytestmark = pytest.mark.containers
@@ -145,6 +145,54 @@ async def test_the_demo_passes_with_two_of_each_service_while_one_of_each_is_kil
                 await composed.healthy(container)
     finally:
         await composed.scale(**dict.fromkeys(REPLICATED, 1))
+
+
+async def test_the_demo_passes_while_slurmctld_and_nats_are_killed_and_started_again(composed: Composition) -> None:
+    async with running_demo(composed):
+        killed = await kill_and_start(composed, "slurmctld")
+        killed += await kill_and_start(composed, "nats")
+
+    for container in killed:
+        await composed.healthy(container)
+
+
+async def test_output_arrives_as_it_is_printed(composed: Composition) -> None:
+    pause_seconds = 4.0
+    script = f"#!/bin/sh\necho first; sleep {pause_seconds}; echo second"
+
+    shown = await composed.compose(
+        *("--progress=quiet", "run", "--rm", "--no-deps", "--no-TTY", "--entrypoint=python"),
+        *(f"--volume={ROOT}/tests/compose/follow_output.py:/follow_output:ro", "demo", "/follow_output"),
+        *(composed.gateway_url, script),
+    )
+
+    arrived = json.loads(shown)
+    assert [line for line, _ in arrived] == ["first", "second"]
+    assert arrived[1][1] - arrived[0][1] > pause_seconds / 2
+
+
+async def requests(composed: Composition, gateway: str) -> float:
+    """How many requests for the current user this container of the gateway has answered."""
+    metrics = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8081/metrics').read().decode())"
+    shown = await composed.docker("exec", gateway, "python", "-c", metrics)
+    counted = re.findall(r'^clusterra_http_requests_total\{[^}]*route="users_me"[^}]*\} (\S+)', shown, re.MULTILINE)
+    return sum(map(float, counted))
+
+
+async def test_both_replicas_of_the_gateway_answer(composed: Composition) -> None:
+    await composed.scale(gateway=2)
+    try:
+        replicas = await composed.containers("gateway")
+
+        async def both_answered() -> bool:
+            await composed.exec(
+                "dynamodb", "curl", "--silent", f"http://web:{composed.environment['CLUSTERRA_PORT']}/v1/users/me"
+            )
+            return all([await requests(composed, replica) > 0 for replica in replicas])
+
+        await until(both_answered, seconds=60, what="both replicas to have answered", every=0.2)
+    finally:
+        await composed.scale(gateway=1)
 
 
 def test_every_setting_is_explained() -> None:
