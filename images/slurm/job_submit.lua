@@ -14,7 +14,9 @@
 -- - Jobs of several nodes and jobs with generic resources. For a job with an expression, Slurm does not report at submit
 --   that it has too few such nodes, too few GPUs on a node, or no GPUs of that type: it lets the job wait.
 --
--- This script rejects no job, and an error in it leaves the job unchanged. slurmctld rereads a changed file by itself.
+-- It rejects a job whose user has no name: the user has no token, and slurmctld knows no such uid. Slurm would accept the
+-- job and then hold it for ever. It rejects no other job, and an error in it leaves the job unchanged. slurmctld rereads a
+-- changed file by itself.
 
 -- The value, or nil if the user gave none.
 local function value_or_nil(value)
@@ -124,6 +126,10 @@ local function try(change, ...)
 end
 
 function slurm_job_submit(job, partitions, submit_uid)
+  if not job.user_name then
+    slurm.log_user("Slurm knows no user with the uid %d: set SLURM_JWT to a token of the user", job.user_id)
+    return slurm.ERROR
+  end
   return try(classify, job)
 end
 

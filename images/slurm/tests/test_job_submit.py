@@ -154,3 +154,14 @@ async def test_an_error_in_the_script_leaves_a_job_unchanged(cluster: OwnedSlurm
     assert "a job is left without a class" in log
     assert "attempt to perform arithmetic on a nil value" in log
     await until(lambda: has(script, MINE), seconds=SECONDS, what="jobs with a class", every=0.2)
+
+
+async def test_a_user_without_a_name_is_told_that_a_token_is_missing(cluster: OwnedSlurmCluster) -> None:
+    as_nobody_known = ("setpriv", "--reuid=5999", "--regid=5999", "--clear-groups")
+
+    submitted = await cluster.run(
+        *("env", f"--chdir={cluster.shared_path}", *as_nobody_known, "sbatch", "--wrap=true"), input=""
+    )
+
+    assert submitted.returncode != 0
+    assert "no user with the uid 5999: set SLURM_JWT" in submitted.stderr
