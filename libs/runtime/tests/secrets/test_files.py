@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from clusterra_runtime.secrets import files
 from clusterra_runtime.secrets.files import MAX_BYTES, read_binary_secret, read_secret
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -33,7 +34,7 @@ def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
     key = tmp_path / "key"
     key.write_bytes(b"first")
     read_secret(f"file:{key}")
-    monkeypatch.setattr(Path, "read_bytes", lambda _path: pytest.fail("it was read again"))
+    monkeypatch.setattr(files, "_content", lambda _path: pytest.fail("it was read again"))
     assert read_secret(f"file:{key}") == b"first"
 
 
@@ -50,6 +51,22 @@ def test_a_file_that_is_too_large_for_a_secret_is_not_read(tmp_path: Path) -> No
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(SecretUnavailable, match="no secret is larger"):
         read_secret(f"file:{tmp_path}/disk")
+
+
+def test_a_file_whose_stated_size_is_not_true_is_read_only_up_to_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MAX_BYTES", 8)
+    (tmp_path / "key").symlink_to("/proc/self/status")
+    with pytest.raises(SecretUnavailable, match="goes on after 8 bytes"):
+        read_secret(f"file:{tmp_path}/key")
+
+
+def test_only_a_regular_file_is_read_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path):
+        with pytest.raises(SecretUnavailable, match="not a regular file"):
+            read_secret(f"file:{path}")
 
 
 @pytest.mark.parametrize("reference", ["kubernetes:slurm/keys/jwt", "aws-secretsmanager:name"])

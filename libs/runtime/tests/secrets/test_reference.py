@@ -41,6 +41,7 @@ def test_a_reference_names_its_source(reference: str, source: Source) -> None:
     ("reference", "form"),
     [
         ("file:relative", "file:/absolute/path"),
+        ("file:/run/x\0y", "file:/absolute/path"),
         ("kubernetes:slurm/jwt", "kubernetes:<namespace>/<secret>/<key>"),
         ("kubernetes:../x/y", "kubernetes:<namespace>/<secret>/<key>"),
         ("kubernetes:a/b/c/d", "kubernetes:<namespace>/<secret>/<key>"),

@@ -1,6 +1,7 @@
 """Secrets in files. A changed file is read again."""
 
 import os
+import stat
 from pathlib import Path
 
 from clusterra_contracts.registry import SecretReference
@@ -32,12 +33,11 @@ def read_file(path: Path) -> bytes:
     """Returns the content of a file, from memory while the file is unchanged. Raises SecretUnavailable."""
     try:
         status = path.stat()
-        if status.st_size > MAX_BYTES:
-            raise SecretUnavailable(f"file:{path} has {status.st_size} bytes: no secret is larger than {MAX_BYTES}")
+        _check(path, status)
         version = (status.st_mtime_ns, status.st_size, status.st_ino)
         known = _read.get(path)
         if known is None or known[0] != version:
-            known = version, path.read_bytes()
+            known = version, _content(path)
             if len(_read) >= _MAX_KEPT:
                 _read.clear()
             _read[path] = known
@@ -48,3 +48,21 @@ def read_file(path: Path) -> bytes:
     if not known[1]:
         raise SecretUnavailable(f"file:{path} is empty: write the secret into the file")
     return known[1]
+
+
+def _check(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SecretUnavailable(f"file:{path} is not a regular file: write the secret into one")
+    if status.st_size > MAX_BYTES:
+        raise SecretUnavailable(f"file:{path} has {status.st_size} bytes: no secret is larger than {MAX_BYTES}")
+
+
+def _content(path: Path) -> bytes:
+    # Without waiting for a writer, should the file have become a pipe since it was looked at.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        _check(path, os.fstat(file.fileno()))
+        # The size that the system states need not be true: files of /proc have 0 bytes, and a file may grow.
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise SecretUnavailable(f"file:{path} goes on after {MAX_BYTES} bytes: no secret is larger")
+    return content

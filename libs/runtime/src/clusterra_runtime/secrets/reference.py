@@ -71,7 +71,8 @@ def parse(reference: SecretReference) -> Source:
     match scheme:
         case "file":
             path = Path(location)
-            if location and path.is_absolute():
+            # No path of an operating system has a NUL or a lone surrogate in it, and no sane one a line break.
+            if location.isprintable() and path.is_absolute():
                 return FileSecret(path)
         case "kubernetes":
             if found := _KUBERNETES.fullmatch(location):
