@@ -4,8 +4,12 @@ import asyncio
 import json
 import secrets as random
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import override
 
 import boto3
 import pytest
@@ -120,3 +124,87 @@ async def test_an_outage_is_told_apart_from_an_answer(emulator: Aws, monkeypatch
         await without_region.read(source)  # type: ignore[arg-type]
     for each in (manager, without_region):
         await each.close()
+
+
+@pytest.mark.parametrize("content", ["[" * 60_000, '{"jwt": ' * 60_000, '{"jwt": "\\ud800"}'])
+async def test_a_secret_that_no_parser_accepts_is_not_a_json_object(reader: Secrets, content: str) -> None:
+    name = new_name()
+    await asyncio.to_thread(stored, name, SecretString=content)
+
+    with pytest.raises(SecretUnavailable, match="not a JSON object"):
+        await reader.read(f"aws-secretsmanager:{name}#jwt")
+
+
+class Hanging(BaseHTTPRequestHandler):
+    """Answers for `healthy`, and for no other secret before the test ends."""
+
+    protocol_version = "HTTP/1.1"
+    ended = threading.Event()
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not request["SecretId"].startswith("healthy"):
+            self.ended.wait(60)
+        body = json.dumps({"Name": request["SecretId"], "SecretString": KEY}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(body)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the test's output short."""
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server at which all secrets hang but the healthy ones."""
+    Hanging.ended.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hanging) as server:
+        server.daemon_threads = True
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        yield
+        Hanging.ended.set()
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.usefixtures("hanging")
+async def test_secrets_that_hang_do_not_delay_a_healthy_one(reader: Secrets) -> None:
+    await reader.read("aws-secretsmanager:healthy")
+    following = [asyncio.create_task(reader.follow(f"aws-secretsmanager:hung-{number}")) for number in range(12)]
+    longest = 0.0
+    ends = time.monotonic() + 9
+
+    # Long enough that they hang a second time, which is when they wait for each other.
+    while time.monotonic() < ends:
+        began = time.monotonic()
+        await reader.read("aws-secretsmanager:healthy")
+        longest = max(longest, time.monotonic() - began)
+        await asyncio.sleep(0.05)
+
+    assert longest < 1.5
+    for task in following:
+        task.cancel()
+    await asyncio.gather(*following, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("hanging")
+async def test_secrets_that_hung_before_leave_the_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aws, "_READ_SECONDS", 0.3)
+    manager = SecretsManager()
+    hung = [parse(f"aws-secretsmanager:hung-{number}") for number in range(3 * aws._THREADS)]
+    again = [asyncio.create_task(manager.read(source, failed_before=True)) for source in hung]  # type: ignore[arg-type]
+    await asyncio.sleep(0.2)
+    began = time.monotonic()
+
+    assert await manager.read(parse("aws-secretsmanager:healthy")) == KEY.encode()  # type: ignore[arg-type]
+
+    assert time.monotonic() - began < 1.5
+    outcomes = await asyncio.gather(*again, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {SourceUnavailable}
+    assert any("other requests to it hang" in str(outcome) for outcome in outcomes)
+    await manager.close()

@@ -150,6 +150,68 @@ async def test_the_number_of_kept_values_is_bounded(
     assert server.requests == 4
 
 
+async def test_a_followed_value_is_kept_beyond_the_bound_and_until_nobody_follows_it(
+    server: Server, secrets: Secrets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_KEPT", 2)
+    references = [f"kubernetes:slurm/followed-{number}/jwt" for number in range(20)]
+    server.released.clear()
+    following = [asyncio.create_task(secrets.follow(reference)) for reference in references]
+    await until(lambda: server.requests == 20, seconds=30, what="all requests")
+    server.released.set()
+    for number in range(5):
+        await secrets.read(f"kubernetes:slurm/other-{number}/jwt")
+
+    assert {secrets.last(reference) for reference in references} == {b"first"}
+    assert not any(task.done() for task in following)
+
+    for task in following:
+        task.cancel()
+    await asyncio.gather(*following, return_exceptions=True)
+    for number in range(2):
+        await secrets.read(f"kubernetes:slurm/other-{number}/jwt")
+
+    assert len(secrets._kept) == 2
+
+
+async def test_an_unexpected_error_is_an_outage_that_ends_no_follower_and_shows_no_value(
+    server: Server, eager: Secrets
+) -> None:
+    assert await eager.read(REFERENCE) == b"first"
+    server.answer = failing(ValueError("hunter2"))
+    following = asyncio.create_task(eager.follow(REFERENCE))
+    await until(lambda: server.requests >= 3, seconds=30, what="two failures")
+
+    assert eager.last(REFERENCE) == b"first"
+    assert not following.done()
+
+    with pytest.raises(SecretUnavailable, match=r"unexpected ValueError$"):
+        await eager.read("kubernetes:slurm/other/jwt")
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_the_pauses_after_failures_grow_up_to_the_time_between_refreshes(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("clusterra_runtime.secrets.reader.time.monotonic", lambda: now)
+    server.answer = failing(SourceUnavailable("away"))
+    async with Secrets() as secrets:
+        pauses = []
+        for _ in range(6):
+            with pytest.raises(SecretUnavailable, match="away"):
+                await secrets.read(REFERENCE)
+            pauses.append(secrets._kept[REFERENCE].current_until - now)
+            now = secrets._kept[REFERENCE].current_until
+
+        assert pauses == [5, 10, 20, 40, 60, 60]
+
+        server.answer = lambda: b"first"
+        assert await secrets.read(REFERENCE) == b"first"
+        assert secrets._kept[REFERENCE].failures == 0
+
+
 async def test_a_file_is_always_the_present_one(secrets: Secrets, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_bytes(b"one\n")

@@ -1,19 +1,28 @@
 """Secrets of AWS Secrets Manager, read with the process' own AWS identity."""
 
 import asyncio
-import json
+import threading
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+import orjson
 
 from clusterra_runtime.secrets.reference import AwsSecret, SecretUnavailable, SourceUnavailable
 
 if TYPE_CHECKING:
     from types_boto3_secretsmanager import SecretsManagerClient
 
-_CONNECT_SECONDS = 2.0
-_READ_SECONDS = 4.0
+_CONNECT_SECONDS = 1.0
+_READ_SECONDS = 2.0
 _ATTEMPTS = 2
-_THREADS = 4
+_THREADS = 32
+_PER_REGION = 16
+"""Requests to one region at a time: a region that does not answer leaves threads to the others."""
+_FAILED_BEFORE = 4
+"""Requests at a time for secrets that could not be read the last time: they leave threads to the others."""
+_TURN_SECONDS = 2.0
+"""How long such a request waits for its turn before it fails again."""
 _ACTIONS = {
     "ResourceNotFoundException": "there is no such secret, or it has no current version",
     "AccessDeniedException": "the process' AWS identity may not read it: allow secretsmanager:GetSecretValue on it"
@@ -25,15 +34,41 @@ _ACTIONS = {
 
 
 class SecretsManager:
-    """One boto3 client per region, in a few threads of their own: a slow answer blocks neither the loop nor others."""
+    """One boto3 client per region, in threads of their own: a slow answer does not block the event loop.
+
+    It hardly delays other secrets either: one that was not answered has few threads the next time. Only more hanging
+    secrets at once than there are threads delay others, once, by the longest time of a request (6 s).
+    """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="secrets-manager")
         self._clients: dict[str | None, SecretsManagerClient] = {}
+        self._connecting = threading.Lock()
+        self._regions: defaultdict[str | None, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_PER_REGION))
+        self._failed_before = asyncio.Semaphore(_FAILED_BEFORE)
 
-    async def read(self, secret: AwsSecret) -> bytes:
-        """Returns a value. Raises SecretUnavailable, and SourceUnavailable while AWS does not answer."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, secret)
+    async def read(self, secret: AwsSecret, *, failed_before: bool = False) -> bytes:
+        """Returns a value. Raises SecretUnavailable, and SourceUnavailable while AWS does not answer.
+
+        A secret that `failed_before` waits for one of a few turns, so that it cannot delay the others.
+        """
+        if not failed_before:
+            return await self._in_thread(secret)
+        try:
+            async with asyncio.timeout(_TURN_SECONDS):
+                await self._failed_before.acquire()
+        except TimeoutError:
+            raise SourceUnavailable(
+                f"aws-secretsmanager:{secret.id}: AWS Secrets Manager does not answer (other requests to it hang)"
+            ) from None
+        try:
+            return await self._in_thread(secret)
+        finally:
+            self._failed_before.release()
+
+    async def _in_thread(self, secret: AwsSecret) -> bytes:
+        async with self._regions[secret.region]:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, secret)
 
     async def close(self) -> None:
         """Wait for running requests and close the connections."""
@@ -47,10 +82,7 @@ class SecretsManager:
 
         what = f"aws-secretsmanager:{secret.id}"
         try:
-            client = self._clients.get(secret.region)
-            if client is None:
-                client = self._clients[secret.region] = _connect(secret.region)
-            answer = client.get_secret_value(SecretId=secret.id)
+            answer = self._client(secret.region).get_secret_value(SecretId=secret.id)
         except ClientError as error:
             code = error.response["Error"].get("Code", "")
             if code in _ACTIONS:
@@ -64,12 +96,20 @@ class SecretsManager:
                 " process' AWS credentials"
             ) from None
         text = answer.get("SecretString")
-        value = text.encode() if text is not None else answer.get("SecretBinary", b"")
+        value = text.encode(errors="surrogatepass") if text is not None else answer.get("SecretBinary", b"")
         if secret.json_key is not None:
             value = _json_value(value, secret.json_key, what)
         if not value:
             raise SecretUnavailable(f"{what} is empty: store the secret in it")
         return value
+
+    def _client(self, region: str | None) -> "SecretsManagerClient":
+        # boto3 does not make clients in several threads at once.
+        with self._connecting:
+            client = self._clients.get(region)
+            if client is None:
+                client = self._clients[region] = _connect(region)
+            return client
 
 
 def _connect(region: str | None) -> "SecretsManagerClient":
@@ -82,7 +122,7 @@ def _connect(region: str | None) -> "SecretsManagerClient":
         config=Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
-            max_pool_connections=_THREADS,
+            max_pool_connections=_PER_REGION,
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         ),
     )
@@ -91,7 +131,8 @@ def _connect(region: str | None) -> "SecretsManagerClient":
 
 def _json_value(value: bytes, key: str, what: str) -> bytes:
     try:
-        content = json.loads(value)
+        # It states too deep a nesting as a ValueError, and knows no lone surrogates, which no UTF-8 can hold.
+        content = orjson.loads(value)
     except ValueError:
         content = None
     if not isinstance(content, dict):

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections import OrderedDict
-from contextlib import suppress
+import traceback
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Self
 
@@ -28,9 +28,9 @@ log = structlog.get_logger(__name__)
 REFRESH_SECONDS = 60.0
 """How long a value counts as current: a replaced secret is used at the latest after this time."""
 RETRY_SECONDS = 5.0
-"""How long after a failure the source is asked again."""
+"""How long after a first failure the source is asked again; after each further one, twice as long, up to a minute."""
 MAX_KEPT = 1024
-"""The values kept at once; beyond them, the one that was used longest ago is read again when it is needed."""
+"""The values kept at once that nobody follows; the one that was used longest ago is read again when it is needed."""
 
 
 @dataclass(slots=True)
@@ -40,6 +40,8 @@ class _Kept:
     value: bytes | None = None
     error: SecretUnavailable | None = None
     current_until: float = 0.0
+    failures: int = 0
+    """How often in a row it could not be read."""
 
     def content(self) -> bytes:
         if self.value is None:
@@ -52,14 +54,17 @@ class Secrets:
     """The secrets of one process. All methods that read raise SecretUnavailable.
 
     While a source does not answer, the last value stays. What a source says does hold: a secret that was deleted, or
-    that may no longer be read, is not used any more.
+    that may no longer be read, is not used any more. A followed secret is kept as long as somebody follows it.
     """
 
     def __init__(self, *, refresh_seconds: float = REFRESH_SECONDS, retry_seconds: float = RETRY_SECONDS) -> None:
         self._refresh_seconds = refresh_seconds
         self._retry_seconds = retry_seconds
-        self._kept: OrderedDict[SecretReference, _Kept] = OrderedDict()
-        self._reading: dict[SecretReference, asyncio.Task[None]] = {}
+        self._kept: dict[SecretReference, _Kept] = {}
+        self._followers: Counter[SecretReference] = Counter()
+        self._unfollowed: OrderedDict[SecretReference, None] = OrderedDict()
+        """The kept references that nobody follows; the one that was used longest ago is the first."""
+        self._reading: dict[SecretReference, asyncio.Task[_Kept]] = {}
         self._aws = SecretsManager()
 
     async def __aenter__(self) -> Self:
@@ -79,14 +84,8 @@ class Secrets:
         """Returns the value unstripped, for secrets in which every byte counts."""
         source = parse(reference)
         if isinstance(source, FileSecret):
-            return await asyncio.to_thread(read_file, source.path)
-        kept = self._kept.get(reference)
-        if kept is None or time.monotonic() >= kept.current_until:
-            # Callers that are cancelled do not end the request that others wait for.
-            await asyncio.shield(self._refresh(reference, source))
-            kept = self._kept[reference]
-        self._kept.move_to_end(reference)
-        return kept.content()
+            return await self._value(reference, source)
+        return (await self._current(reference, source)).content()
 
     def last(self, reference: SecretReference) -> bytes:
         """Returns the last value that was read, stripped, without asking its source; of a file, the present content."""
@@ -96,50 +95,95 @@ class Secrets:
         return _stripped(reference, self._kept.get(reference, _Kept()).content())
 
     async def follow(self, reference: SecretReference) -> None:
-        """Keep the value that `last` returns current, until cancelled."""
-        if isinstance(parse(reference), FileSecret):
+        """Keep the value that `last` returns current, until cancelled. Raises InvalidReference; failures to read do not
+        end it.
+        """
+        source = parse(reference)
+        if isinstance(source, FileSecret):
             return
-        while True:
-            with suppress(SecretUnavailable):
-                await self.read_binary(reference)
-            kept = self._kept.get(reference)
-            await asyncio.sleep(max(0.0, kept.current_until - time.monotonic()) if kept else self._retry_seconds)
+        self._followers[reference] += 1
+        self._unfollowed.pop(reference, None)
+        try:
+            while True:
+                kept = await self._current(reference, source)
+                await asyncio.sleep(max(0.0, kept.current_until - time.monotonic()))
+        finally:
+            self._followers[reference] -= 1
+            if not self._followers[reference]:
+                del self._followers[reference]
+            self._used(reference)
 
-    def _refresh(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> asyncio.Task[None]:
-        """The one running request for a reference, which ends with an answer in `_kept`."""
+    async def _current(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> _Kept:
+        kept = self._kept.get(reference)
+        if kept is None or time.monotonic() >= kept.current_until:
+            # Callers that are cancelled do not end the request that others wait for.
+            kept = await asyncio.shield(self._refresh(reference, source))
+        self._used(reference)
+        return kept
+
+    def _used(self, reference: SecretReference) -> None:
+        """Mark a reference as the last one that was used, and forget those beyond the bound."""
+        if reference in self._followers or reference not in self._kept:
+            return
+        self._unfollowed[reference] = None
+        self._unfollowed.move_to_end(reference)
+        while len(self._unfollowed) > MAX_KEPT:
+            forgotten, _ = self._unfollowed.popitem(last=False)
+            del self._kept[forgotten]
+
+    def _refresh(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> asyncio.Task[_Kept]:
+        """The one running request for a reference, which ends with an answer that is kept too."""
         task = self._reading.get(reference)
         if task is None:
             task = self._reading[reference] = asyncio.create_task(self._read(reference, source))
             task.add_done_callback(lambda _: self._reading.pop(reference))
         return task
 
-    async def _read(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> None:
+    async def _read(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> _Kept:
         before = self._kept.get(reference, _Kept())
         try:
-            value = await self._value(source)
+            value = await self._value(reference, source, failed_before=before.failures > 0)
             kept = _Kept(value, None, time.monotonic() + self._refresh_seconds)
         except SecretUnavailable as error:
             outage = isinstance(error, SourceUnavailable)
             keeps = before.value if outage else None
-            kept = _Kept(keeps, error, time.monotonic() + self._retry_seconds)
+            pause = self._pause_after(before.failures)
+            kept = _Kept(keeps, error, time.monotonic() + pause, before.failures + 1)
             if before.error is None or str(before.error) != str(error):
                 log.warning("secret_not_read", reason=str(error), last_value_is_used=keeps is not None)
         else:
             if before.error is not None:
                 log.info("secret_read_again", reference=reference)
         self._kept[reference] = kept
-        self._kept.move_to_end(reference)
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._used(reference)
+        return kept
 
-    async def _value(self, source: Source) -> bytes:
-        match source:
-            case KubernetesSecret():
-                return await kubernetes.read(source)
-            case AwsSecret():
-                return await self._aws.read(source)
-            case FileSecret():
-                return await asyncio.to_thread(read_file, source.path)
+    def _pause_after(self, failures: int) -> float:
+        longest = max(self._retry_seconds, self._refresh_seconds)
+        return float(min(self._retry_seconds * 2 ** min(failures, 16), longest))
+
+    async def _value(self, reference: SecretReference, source: Source, *, failed_before: bool = False) -> bytes:
+        """Asks a source. Raises only SecretUnavailable: no secret, whatever is in it, may end who reads it."""
+        try:
+            match source:
+                case KubernetesSecret():
+                    return await kubernetes.read(source)
+                case AwsSecret():
+                    return await self._aws.read(source, failed_before=failed_before)
+                case FileSecret():
+                    return await asyncio.to_thread(read_file, source.path)
+        except SecretUnavailable:
+            raise
+        except Exception as error:
+            # Its place is logged but not its text, in which there may be the secret.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            log.error(  # noqa: TRY400 - the traceback ends with the text
+                "secret_read_failed",
+                reference=reference,
+                error=type(error).__name__,
+                place=f"{place.filename}:{place.lineno}",
+            )
+            raise SourceUnavailable(f"{reference} cannot be read: unexpected {type(error).__name__}") from None
 
 
 def _stripped(reference: SecretReference, value: bytes) -> bytes:

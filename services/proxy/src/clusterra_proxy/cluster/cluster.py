@@ -184,11 +184,12 @@ def _recent(moment: datetime | None) -> bool:
 @asynccontextmanager
 async def _followed_key(secrets: Secrets, binding: ClusterBinding) -> AsyncIterator[None]:
     """Keep the JWT key current, so that minting a token never waits for its source."""
-    with suppress(SecretUnavailable, TimeoutError):
-        async with asyncio.timeout(FIRST_KEY_SECONDS):
-            await secrets.read(binding.jwt_key)
+    # It follows from the start, so that the first value is not forgotten before somebody follows it.
     following = asyncio.create_task(_follow_key(secrets, binding))
     try:
+        with suppress(SecretUnavailable, TimeoutError):
+            async with asyncio.timeout(FIRST_KEY_SECONDS):
+                await secrets.read(binding.jwt_key)
         yield
     finally:
         following.cancel()
