@@ -20,11 +20,13 @@ from .conftest import connected
 OLD = Contracts(generation=1, oldest=1)
 NEXT = Contracts(generation=2, oldest=1)
 LATER = Contracts(generation=3, oldest=2)
+LIFE_SECONDS = 3
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(versions, "LIFE_SECONDS", LIFE_SECONDS)
 
 
 @pytest.fixture
@@ -172,15 +174,82 @@ async def test_without_the_bucket_or_a_server_services_work(
             assert one.problem == ""
 
 
-async def test_a_killed_service_is_forgotten_when_its_announcement_ends(
-    own_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(versions, "LIFE_SECONDS", 1)
+async def test_a_killed_service_is_forgotten_when_its_announcement_ends(own_client: Client) -> None:
     async with replica(own_client, "proxy", OLD) as old:
         await old.works()
         await old.service._cancel_background()
         async with replica(own_client, "scaler", LATER) as newcomer:
             await newcomer.works()
+
+
+async def test_a_newcomer_that_waits_does_not_begin_because_announcements_ended_in_an_outage(
+    server: NatsServer,
+) -> None:
+    async with (
+        connected(server.settings()) as slow,
+        connected(server.settings()) as fast,
+        replica(slow, "proxy", OLD) as old,
+    ):
+        await old.works()
+        async with replica(fast, "scaler", LATER) as newcomer:
+            await until(lambda: newcomer.problem, seconds=30, what="its problem")
+            assert not newcomer.working.is_set()
+            # The newcomer is the first to look after the outage.
+            slow.options["reconnect_time_wait"] = 2.0
+            fast.options["reconnect_time_wait"] = 0.01
+            await server.kill()
+            # The outage is as long as the life of an announcement.
+            await asyncio.sleep(LIFE_SECONDS + 1)
+            await server.restart()
+            await slow.wait_connected(30)
+
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(newcomer.working.wait(), LIFE_SECONDS + 1)
+            assert "proxy 1 (version 1.0" in newcomer.problem
+            assert old.problem == ""
+
+
+async def test_a_service_announces_itself_as_soon_as_it_is_connected_again(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "RENEW_SECONDS", 600.0)
+    async with connected(server.settings()) as client, replica(client, "proxy", OLD) as old:
+        await old.works()
+        await client.jetstream().purge_stream("KV_versions")
+        await server.kill()
+        await server.restart()
+
+        async def announced_again() -> list[Announcement]:
+            return (await announcements(client))[0]
+
+        await client.wait_connected(30)
+        (found,) = await until(announced_again, seconds=30, what="its announcement")
+        assert found.working
+
+
+async def test_a_service_that_waited_joins_after_those_that_began_to_work_meanwhile(own_client: Client) -> None:
+    js = own_client.jetstream()
+    body, headers = encode(Announcement(service="proxy", instance="old", software="1", contracts=OLD, working=True))
+    await js.publish("$KV.versions.proxy.old", body, headers=headers)
+    async with replica(own_client, "scaler", LATER) as waited:
+        await until(lambda: waited.problem, seconds=30, what="its problem")
+        async with replica(own_client, "gateway", NEXT) as meanwhile:
+            await meanwhile.works()
+            await js.purge_stream("KV_versions", subject="$KV.versions.proxy.old")
+            await waited.works()
+
+            joined = {one.service: one.joined for one in (await announcements(own_client))[0]}
+            assert joined["gateway"] < joined["scaler"]
+
+
+async def test_a_sequence_of_joining_above_the_announcements_own_is_not_believed(own_client: Client) -> None:
+    late = Announcement(service="proxy", instance="1", software="1", contracts=OLD, working=True, joined=10**12)
+    body, headers = encode(late)
+    stored = await own_client.jetstream().publish(f"$KV.versions.{late.key}", body, headers=headers)
+
+    (found,) = (await announcements(own_client))[0]
+
+    assert found.joined == stored.seq
 
 
 async def test_a_mistake_in_the_check_does_not_end_the_service(
