@@ -11,6 +11,8 @@ READY_SECONDS = 600.0
 EXPIRY_ATTRIBUTE = "expires_at"
 _POLL_SECONDS = 0.1
 _LONGEST_POLL_SECONDS = 5.0
+_USABLE = frozenset({"ACTIVE", "UPDATING"})
+"""DynamoDB serves a table, or an index, also while it changes it: its capacity, or another index of the table."""
 
 
 async def create_table(client: Client, table: Table, name: str) -> None:
@@ -35,9 +37,12 @@ async def create_table(client: Client, table: Table, name: str) -> None:
 
 
 async def is_usable(client: Client, table: Table, name: str) -> bool:
-    """Whether a table exists with its indexes, and all of them are active."""
+    """Whether a table exists and serves requests, and so do the indexes that it declares.
+
+    An index that another release declares does not matter: it may be in the making for hours.
+    """
     description = await _description(client, name)
-    return description is not None and _is_active(description) and not _missing_indexes(table, description)
+    return description is not None and not _missing_indexes(table, description) and _serves(table, description)
 
 
 async def table_differences(client: Client, table: Table, name: str) -> list[str]:
@@ -48,7 +53,7 @@ async def table_differences(client: Client, table: Table, name: str) -> list[str
     found = []
     if description["KeySchema"] != _keys("pk", "sk"):
         found.append("has other keys than pk and sk")
-    if not _is_active(description):
+    if not _serves(table, description):
         found.append("is not active yet")
     found += [f"lacks the index {index.name}" for index in _missing_indexes(table, description)]
     if not await _expires(client, name):
@@ -125,6 +130,13 @@ async def _active_description(client: Client, name: str) -> dict[str, Any]:
                 pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
     except TimeoutError:
         raise StoreError(f"table {name} is not active after {READY_SECONDS:g} s: look at it in AWS") from None
+
+
+def _serves(table: Table, description: dict[str, Any]) -> bool:
+    """Whether the table and those of its declared indexes that exist serve requests."""
+    declared = {index.name for index in table.indexes}
+    indexes = [each for each in description.get("GlobalSecondaryIndexes") or [] if each["IndexName"] in declared]
+    return {description["TableStatus"], *(index["IndexStatus"] for index in indexes)} <= _USABLE
 
 
 def _is_active(description: dict[str, Any]) -> bool:
