@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from clusterra_lab.machine.process import until
-from composition import ROOT, Composition, run
+from composition import ROOT, CommandFailed, Composition, run
 
 pytestmark = [
     pytest.mark.containers,
@@ -59,8 +59,12 @@ async def test_an_edit_of_the_gateway_is_live_within_seconds(composed: Compositi
         if len(running) != 1:
             return False
         format_ = "{{.State.Health.Status}}"
-        if (await composed.docker("inspect", f"--format={format_}", running[0])).strip() != "healthy":
+        try:
+            if (await composed.docker("inspect", f"--format={format_}", running[0])).strip() != "healthy":
+                return False
+            return mark in await composed.docker("exec", running[0], "python", "-c", show)
+        except CommandFailed:
+            # The container was replaced meanwhile.
             return False
-        return mark in await composed.docker("exec", running[0], "python", "-c", show)
 
     await until(is_live, seconds=LIVE_SECONDS, what="the edited gateway to be healthy", every=0.5)
