@@ -1,7 +1,8 @@
 """The level of a table's records: the number of the last migration that was applied to them.
 
 A table keeps its level in an item of its own. `clusterra-admin migrate apply` raises it. A service states the lowest
-level whose records it reads, and the last migration that it knows; it waits, not ready, while the level does not fit.
+level whose records it reads, and the last migration that it knows; it waits, not ready, while the level does not fit,
+and stops if the level ceases to fit while it runs.
 """
 
 import asyncio
@@ -58,6 +59,10 @@ class RecordForms:
         return ""
 
 
+class RecordsDoNotFit(Exception):
+    """The records of a running service have been migrated to a form that it cannot read."""
+
+
 class RecordLevels:
     """Compares the levels of a service's tables with what it can read. `problem` is a condition of its readiness."""
 
@@ -74,10 +79,16 @@ class RecordLevels:
             await asyncio.sleep(POLL_SECONDS)
 
     async def watch(self) -> None:
-        """Look again from time to time, forever: a newer release may migrate the records meanwhile. Never raises."""
+        """Look again from time to time: a newer release may migrate the records meanwhile.
+
+        Raises RecordsDoNotFit as soon as they do not fit any more, so that the service stops. Otherwise it would write
+        records in a form that the newer release has just migrated away from. Started again, it waits, not ready.
+        """
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             await self._look()
+            if self.problem:
+                raise RecordsDoNotFit(self.problem)
 
     async def _look(self) -> bool:
         """Whether the levels could be read; otherwise nothing is known of them, and the last problem stays."""
