@@ -1,5 +1,6 @@
 """Metrics of one cluster, exported by the replica that decides for it, and by no other."""
 
+from contextlib import suppress
 from datetime import datetime
 
 from clusterra_contracts.heartbeat import Heartbeat
@@ -73,5 +74,10 @@ class ClusterMetrics:
 
     def remove(self) -> None:
         """Stop exporting the metrics of this cluster."""
-        for gauge in (SNAPSHOT_AT, HEARTBEAT_AT, DESIRED, APPLIED, PENDING, WORKERS, BREAKERS, UNREADABLE):
-            gauge.remove_by_labels({"tenant": self._labels[0], "cluster": self._labels[1]})
+        # Not `remove_by_labels`, which walks through the series of all clusters.
+        for gauge in (SNAPSHOT_AT, HEARTBEAT_AT, DESIRED, APPLIED, PENDING, BREAKERS, UNREADABLE):
+            with suppress(KeyError):
+                gauge.remove(*self._labels)
+        for phase in _PHASES:
+            with suppress(KeyError):
+                WORKERS.remove(*self._labels, phase)

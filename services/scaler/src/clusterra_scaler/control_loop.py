@@ -142,8 +142,11 @@ class ControlLoop:
                     while True:
                         await self._decide_in_mode(shadow=self._shadow)
             finally:
-                self._metrics.remove()
                 await self._requests.close()
+
+    def remove_metrics(self) -> None:
+        """Stop exporting the metrics of this cluster: no snapshot or heartbeat is passed on any more."""
+        self._metrics.remove()
 
     @property
     def _shadow(self) -> bool:

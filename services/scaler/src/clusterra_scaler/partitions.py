@@ -145,6 +145,8 @@ class Partitions:
                 await asyncio.sleep(RESTART_SECONDS)
             finally:
                 del self._control_loops[ref]
+                # Here and not in `run`: the replay has exported metrics before, and may be cancelled.
+                control_loop.remove_metrics()
 
     async def _replay_last(self, ref: ClusterRef, control_loop: ControlLoop) -> None:
         """Pass the last messages that were published before the control loop was there to receive them."""

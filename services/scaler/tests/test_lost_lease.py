@@ -1,0 +1,43 @@
+"""What is left of a cluster when its partition's lease is lost."""
+
+import asyncio
+from unittest.mock import Mock
+
+import clusterra_scaler.partitions
+import pytest
+from clusterra_contracts.bus.topology import JOB
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_runtime.metrics import exposition
+from clusterra_runtime.nats.lease import Lease
+from clusterra_scaler.partitions import Partitions
+
+REF = ClusterRef(tenant="lost-lease", cluster="main")
+SNAPSHOT = QueueSnapshot(generation=1, taken_at=now(), pending=(), running=(), nodes=())
+
+
+def exported() -> bool:
+    return REF.tenant.encode() in exposition()[0]
+
+
+async def test_metrics_end_with_a_lease_that_is_lost_during_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = asyncio.Event()
+
+    async def last(_client: object, stream: str, *_: object) -> tuple[QueueSnapshot, int]:
+        if stream != JOB.name:
+            replayed.set()
+            await asyncio.Event().wait()  # the last heartbeat's answer does not arrive
+        return SNAPSHOT, 1
+
+    monkeypatch.setattr(clusterra_scaler.partitions, "last", last)
+    registry = Mock(get=Mock(return_value=Mock(spec=ClusterBinding, policy=ScalingPolicy())))
+    partitions = Partitions(Mock(), Mock(), registry, Mock(), "test")
+    working = asyncio.create_task(partitions._run_control_loop(REF, Mock(spec=Lease, partition=0, fence=1)))
+    await asyncio.wait_for(replayed.wait(), 10)
+    assert exported()
+
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+    assert not exported()
