@@ -143,8 +143,6 @@ def test_links_leave_out_what_is_no_traceparent() -> None:
     [link] = tracing.links_to([valid, "", "forged", valid.replace("0af7", "zzzz")])
 
     assert f"{link.context.trace_id:032x}" in valid
-    assert tracing.is_recorded(valid)
-    assert not tracing.is_recorded(valid.removesuffix("1") + "0")
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,17 @@ from clusterra_proxy.slurmrestd.comment import Comment
 from hypothesis import given
 from hypothesis import strategies as st
 
+ASCII = st.characters(codec="ascii")
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]))
+TRACES = st.one_of(st.just(""), st.from_regex("00-[1-9a-f]{32}-[1-9a-f]{16}-0[01]", fullmatch=True, alphabet=ASCII))
 
 
-@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS, trace=WORDS))
+@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS, trace=TRACES))
 def test_a_comment_parses_to_the_same_values(comment: Comment) -> None:
     assert Comment.parse(str(comment)) == comment
 
 
-@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS, trace=WORDS))
+@given(st.builds(Comment, user=WORDS, uid=WORDS, user_email=WORDS, key=WORDS, trace=TRACES))
 def test_a_comment_is_one_line_of_plain_ascii(comment: Comment) -> None:
     text = str(comment)
     assert text.isascii()

@@ -167,12 +167,6 @@ def links_to(traceparents: Sequence[str]) -> list[Link]:
     return [Link(context) for context in contexts if context is not None]
 
 
-def is_recorded(traceparent: str) -> bool:
-    """Whether a `traceparent` is valid and says that its trace is recorded."""
-    context = trace.context_of(traceparent)
-    return context is not None and context.trace_flags.sampled
-
-
 def failed(made: Span, kind: str) -> None:
     """Mark a span as failed, with the kind of error. The kind has few values; texts of errors stay in the logs."""
     made.set_attribute("error.type", kind)
