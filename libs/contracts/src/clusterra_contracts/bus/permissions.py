@@ -1,12 +1,13 @@
 """The NATS permissions of each party, for static users (local) and for scoped signing keys (production) alike."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
-from clusterra_contracts.bus.topology import LEASES, REGISTRY, VERSIONS
+from clusterra_contracts.bus.topology import CONSUMERS, EVENT, EVENTS_ARCHIVE, JOB, LEASES, REGISTRY, VERSIONS, Consumer
 from clusterra_contracts.identity import ClusterRef
 
 CentralService = Literal["gateway", "proxy", "scaler", "events"]
@@ -18,10 +19,22 @@ _JETSTREAM = (
     "$JS.API.STREAM.INFO.*",
     "$JS.API.STREAM.MSG.GET.*",
     "$JS.API.DIRECT.GET.>",
-    "$JS.API.CONSUMER.>",
-    "$JS.ACK.>",
 )
-"""Reading of streams, and consumers. Streams themselves are made and changed by `clusterra-admin topology` alone."""
+"""Reading of streams. Streams and durable consumers are made and changed by `clusterra-admin topology` alone."""
+_DURABLES: Mapping[CentralService, tuple[Consumer, ...]] = {
+    "scaler": tuple(each for each in CONSUMERS if each.stream == JOB.name),
+    "events": tuple(each for each in CONSUMERS if each.name == EVENTS_ARCHIVE),
+}
+"""The durable consumers that each service pulls from and nobody else."""
+_FEED = (
+    f"$JS.API.CONSUMER.CREATE.{EVENT.name}.*.{EVENT.subjects[0]}",
+    f"$JS.API.CONSUMER.MSG.NEXT.{EVENT.name}.*",
+)
+"""The gateway's live feed: a pull consumer of its own with a random name.
+
+The server checks the subject of `CREATE` alone, not the `deliver_subject` in its body: a party that may create a
+consumer can make it push the stream's messages to any subject, as if it might publish there. Only the gateway may.
+"""
 _LEASED = frozenset({"proxy", "scaler"})
 """The services that share work by leases."""
 
@@ -55,6 +68,11 @@ def central_service(service: CentralService) -> Permissions:
     if service in _LEASED:
         publish += [f"$KV.{LEASES.name}.{service}.>", f"$JS.API.STREAM.PURGE.KV_{LEASES.name}"]
     publish += [f"$JS.API.STREAM.PURGE.KV_{VERSIONS.name}", subjects.dead_letter(">"), *_JETSTREAM]
+    for consumer in _DURABLES.get(service, ()):
+        path = f"{consumer.stream}.{consumer.name}"
+        publish += [f"$JS.API.CONSUMER.INFO.{path}", f"$JS.API.CONSUMER.MSG.NEXT.{path}", f"$JS.ACK.{path}.>"]
+    if service == "gateway":
+        publish += _FEED
     subscribe = [_pattern(each.address, service) for each in PUBLICATIONS if service in each.receivers]
     subscribe += [_pattern(each.address, service) for each in REQUESTS if each.server == service]
     if service != "events":

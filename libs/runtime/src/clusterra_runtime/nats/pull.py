@@ -40,12 +40,15 @@ class Pull(JetStreamContext.PullSubscription):
     here while handlers are busy, so no other replica must wait `ack_wait` for messages of a process that ends.
     """
 
-    def __init__(self, js: "JetStream", sub: Subscription, stream: str, consumer: str) -> None:
+    def __init__(
+        self, js: "JetStream", sub: Subscription, stream: str, consumer: str, *, acknowledged: bool = True
+    ) -> None:
         super().__init__(js, sub, stream, consumer, sub.subject.removesuffix(".*").encode())
         self.consumer = f"{stream}/{consumer}"
         self.served = True
         """Whether the last request was answered. False means that the consumer does not exist at the moment."""
         self._connection = js.connection
+        self._acknowledged = acknowledged
         self._requests = 0
         self._more = True
         self._pause = FIRST_PAUSE_SECONDS
@@ -78,7 +81,8 @@ class Pull(JetStreamContext.PullSubscription):
         # Without a connection the server delivers them again after `ack_wait`.
         with suppress(nats.errors.Error):
             for message in self._arrived(self._sub.pending_msgs):
-                await message.nak()
+                if self._acknowledged:
+                    await message.nak()
             await super().unsubscribe()
 
     def _arrived(self, limit: int) -> list[Msg]:
@@ -166,11 +170,11 @@ class JetStream(JetStreamContext):
             raise ValueError("name the stream and the durable consumer, as the topology declares them")
         return await self.pull(stream, durable)
 
-    async def pull(self, stream: str, consumer: str) -> Pull:
-        """Bind to a pull consumer of a stream, durable or ephemeral."""
+    async def pull(self, stream: str, consumer: str, *, acknowledged: bool = True) -> Pull:
+        """Bind to a pull consumer of a stream, durable or ephemeral; `acknowledged` unless its policy is none."""
         inbox = self.connection.new_inbox()
         sub = await self.connection.subscribe(f"{inbox}.*")
-        return Pull(self, sub, stream, consumer)
+        return Pull(self, sub, stream, consumer, acknowledged=acknowledged)
 
 
 def _status(message: Msg) -> str | None:

@@ -106,7 +106,7 @@ class EventFeed:
 
     async def _read(self) -> None:
         name = await self._add_consumer()
-        pull = self._pull = await self._js.pull(EVENT.name, name)
+        pull = self._pull = await self._js.pull(EVENT.name, name, acknowledged=False)
         try:
             while pull.served:
                 for message in await pull.fetch(BATCH, timeout=PULL_SECONDS):
