@@ -9,7 +9,7 @@ from typing import Literal
 
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Key
-from clusterra_runtime.store.record_level import LEVEL, Level, read_level
+from clusterra_runtime.store.record_level import LEVEL, WATCH_SECONDS, Level, read_level
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Table, Update
 
 from clusterra_admin.migrations.migration import Migration, UnreadableRecord
@@ -19,6 +19,8 @@ BATCH = 50
 CONCURRENCY = 8
 ATTEMPTS = 10
 """How often one record is tried that a service changes at the same moment."""
+STOP_SECONDS = WATCH_SECONDS + 5.0
+"""How long a migration waits for running releases that cannot read its form: they look at the level and stop."""
 MAX_NAMED = 100
 """The most unreadable records that a report names."""
 
@@ -72,6 +74,8 @@ async def _run(
     if writes:
         # First, so that a release that could not read the new form stops before there is any.
         await _raise_level(store, migration.table, before.level, migration.readable_from)
+        if migration.readable_from:
+            await asyncio.sleep(STOP_SECONDS)
     contended = 0
     async for keys in _batches(migration.keys(store)):
         started = asyncio.get_running_loop().time()
