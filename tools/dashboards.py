@@ -84,9 +84,9 @@ _LEASES = Panel("Leases", "The scaler has 8 partitions, the proxy one leader.", 
                 {"{{service}} {{instance}}": "clusterra_leases_held"})  # fmt: skip
 _OUTBOX = Panel("Outbox", "Age of messages that a writer left to the relay. It should be 0.", "s",
                 {"{{job}} {{table}}": "max by (job, table) (clusterra_outbox_oldest_seconds)"})  # fmt: skip
-_CONSUMERS = Panel("Lag of durable consumers", "Age of the last delivered message.", "s",
+_CONSUMERS = Panel("Lag of durable consumers", "How long messages wait; 0 when none does.", "s",
                    {"{{consumer}}": "max by (consumer) (clusterra_consumer_lag_seconds)"})  # fmt: skip
-_PENDING = Panel("Messages waiting", "Behind the last delivered one.", "short",
+_PENDING = Panel("Messages waiting", "For their first delivery.", "short",
                  {"{{consumer}}": "max by (consumer) (clusterra_consumer_pending_messages)"})  # fmt: skip
 
 BOARDS = (

@@ -16,11 +16,13 @@ NATS_CONNECTED = Gauge("clusterra_nats_connected", "1 while there is a connectio
 LEASES_HELD = Gauge("clusterra_leases_held", "Leases that this replica holds", ("service",))
 CONSUMER_PENDING = Gauge(
     "clusterra_consumer_pending_messages",
-    "Messages that waited behind the last delivered one of a durable consumer",
+    "Messages of a durable consumer that wait for their first delivery",
     ("consumer",),
 )
 CONSUMER_LAG_SECONDS = Gauge(
-    "clusterra_consumer_lag_seconds", "Age of the last delivered message of a durable consumer", ("consumer",)
+    "clusterra_consumer_lag_seconds",
+    "How long messages of a durable consumer wait; 0 when none does",
+    ("consumer",),
 )
 RECONNECTS = Counter("clusterra_nats_reconnects_total", "Renewals of the connection to NATS")
 UNSERVED_PULLS = Counter(

@@ -1,7 +1,6 @@
 """Durable consumers: FastStream over our client. Only services with a durable consumer import this module."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import NoReturn
 
@@ -18,10 +17,11 @@ from nats.aio.msg import Msg
 from pydantic import BaseModel
 
 from clusterra_runtime import tracing
-from clusterra_runtime.metrics import CONSUMER_LAG_SECONDS, CONSUMER_PENDING, HANDLED, family
+from clusterra_runtime.metrics import HANDLED, family
 from clusterra_runtime.nats import bus, spans
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected, dead_letter
 from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.lag import Lag
 from clusterra_runtime.nats.pull import Pull
 from clusterra_runtime.settings import ServiceSettings
 
@@ -101,6 +101,7 @@ class Durable[M: BaseModel]:
         self._handler = handler
         self._batch_size = batch_size
         self._subscriber: PullStreamSubscriber | None = None
+        self._lag = Lag(consumer)
 
     @property
     def working(self) -> bool:
@@ -124,20 +125,21 @@ class Durable[M: BaseModel]:
         subscriber(self._receive)
         self._subscriber = subscriber
         await subscriber.start()
+        self._lag.start(self._broker.client)
 
     async def stop(self) -> None:
         """Stop pulling and wait for running handlers."""
         subscriber, self._subscriber = self._subscriber, None
         if subscriber is not None:
-            await subscriber.stop()
+            try:
+                await subscriber.stop()
+            finally:
+                await self._lag.stop()
 
     async def _receive(self, message: NatsMessage) -> None:
         raw = message.raw_message
-        metadata = raw.metadata
-        deliveries = metadata.num_delivered
-        CONSUMER_PENDING.labels(self._consumer.name).set(metadata.num_pending)
-        lag = datetime.now(UTC) - metadata.timestamp
-        CONSUMER_LAG_SECONDS.labels(self._consumer.name).set(max(lag.total_seconds(), 0.0))
+        deliveries = raw.metadata.num_delivered
+        self._lag.delivered(raw)
         with (
             spans.processing(raw.subject, raw.headers, self._consumer.name) as span,
             structlog.contextvars.bound_contextvars(consumer=self._consumer.name),
@@ -153,6 +155,7 @@ class Durable[M: BaseModel]:
                     await self._bury(raw, f"failed {deliveries} times, last: {type(error).__name__}", "given_up")
                 HANDLED.labels(family(raw.subject), "failed").inc()
                 raise NackMessage(delay=pause_seconds(deliveries)) from None
+        self._lag.handled(raw)
         HANDLED.labels(family(raw.subject), "done").inc()
 
     async def _handle(self, raw: Msg) -> None:
@@ -169,6 +172,7 @@ class Durable[M: BaseModel]:
             log.error("dead_letter_lost", subject=raw.subject, reason=str(error))  # noqa: TRY400
             raise NackMessage(delay=LONGEST_PAUSE_SECONDS) from error
         HANDLED.labels(family(raw.subject), outcome).inc()
+        self._lag.handled(raw)
         raise RejectMessage
 
 
