@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from admin_command import Answer, admin
+from clusterra_admin.secrets import nats_jwt
 from clusterra_admin.secrets.nkey import Key
 from clusterra_contracts.agent_http import is_key, new_key
 
@@ -12,10 +13,13 @@ CLUSTER = ("--tenant", "acme", "--cluster", "main")
 PLACE = "clusters/acme/main"
 EVERYTHING = {
     "session-key",
-    *(f"nats/{name}.nk" for name in ("operator", "system", "account", "edge-signing")),
+    *(f"nats/{name}.nk" for name in ("operator", "system", "account")),
     "nats/resolver.conf",
     *(f"nats/{name}.creds" for name in ("gateway", "proxy", "scaler", "events", "admin")),
-    *(f"{PLACE}/{name}" for name in ("slurm.key", "jwt_hs256.key", "slurmdbd-password", "agent-key", "agent.creds")),
+    *(
+        f"{PLACE}/{name}"
+        for name in ("slurm.key", "jwt_hs256.key", "slurmdbd-password", "agent-key", "account.nk", "agent.creds")
+    ),
 }
 
 
@@ -59,18 +63,79 @@ async def test_a_second_run_completes_what_is_missing(tmp_path: Path) -> None:
     assert changed == {"nats/proxy.creds", f"{PLACE}/slurm.key"}
 
 
-async def test_a_second_cluster_needs_no_key_of_the_operator(tmp_path: Path) -> None:
+async def test_a_second_cluster_needs_only_the_key_of_the_operator(tmp_path: Path) -> None:
     await init(tmp_path)
-    before = contents(tmp_path)
-    for offline in ("operator", "system", "account"):
+    gpu = ("--tenant", "acme", "--cluster", "gpu")
+    for offline in ("system", "account"):
         (tmp_path / f"nats/{offline}.nk").unlink()
+    operator = (tmp_path / "nats/operator.nk").rename(tmp_path / "kept")
+    before = contents(tmp_path)
 
-    second = await admin("secrets", "init", str(tmp_path), "--tenant", "acme", "--cluster", "gpu", "--json")
+    refused = await admin("secrets", "init", str(tmp_path), *gpu, code=1)
+
+    assert "operator.nk is missing, and signs the accounts in nats/resolver.conf" in refused.err
+    assert contents(tmp_path) == before
+
+    operator.rename(tmp_path / "nats/operator.nk")
+    second = await admin("secrets", "init", str(tmp_path), *gpu, "--json")
 
     outcomes = {each["name"]: each["outcome"] for each in second.json["secrets"]}
-    assert outcomes["nats/operator.nk"] == outcomes["nats/account.nk"] == "not needed"
-    assert outcomes["clusters/acme/gpu/agent.creds"] == "made"
-    assert contents(tmp_path)["nats/resolver.conf"] == before["nats/resolver.conf"]
+    assert outcomes["nats/system.nk"] == outcomes["nats/account.nk"] == "not needed"
+    assert outcomes["clusters/acme/gpu/agent.creds"] == outcomes["clusters/acme/gpu/account.nk"] == "made"
+    assert outcomes["nats/resolver.conf"] == "updated"
+
+
+async def test_keys_may_stay_offline_when_nothing_is_to_be_made(tmp_path: Path) -> None:
+    await init(tmp_path)
+    for key in tmp_path.rglob("*.nk"):
+        key.unlink()
+    before = contents(tmp_path)
+
+    again = await init(tmp_path, "--json")
+
+    assert {each["outcome"] for each in again.json["secrets"]} == {"there", "not needed"}
+    assert contents(tmp_path) == before
+
+
+async def test_the_account_of_a_cluster_is_not_made_anew_while_servers_know_it(tmp_path: Path) -> None:
+    await init(tmp_path)
+    (tmp_path / PLACE / "account.nk").unlink()
+    (tmp_path / PLACE / "agent.creds").unlink()
+    before = contents(tmp_path)
+
+    answer = await init(tmp_path, code=1)
+
+    assert "account.nk is missing, and nats/resolver.conf was made with it" in answer.err
+    assert contents(tmp_path) == before
+
+
+async def test_a_login_of_an_earlier_release_is_replaced_by_one_of_the_clusters_account(tmp_path: Path) -> None:
+    await init(tmp_path)
+    account = Key((tmp_path / "nats/account.nk").read_text().strip())
+    operator = Key((tmp_path / "nats/operator.nk").read_text().strip())
+    resolver, login = tmp_path / "nats/resolver.conf", tmp_path / PLACE / "agent.creds"
+    signing = Key.new("A")
+    (tmp_path / PLACE / "account.nk").unlink()
+    central = nats_jwt.account_claims("control-plane", account.public, {}, signing_keys=[signing.public])
+    kept = [jwt for jwt in nats_jwt.jwts_in(resolver.read_text()) if nats_jwt.claims_of(jwt)["name"][:5] != "edge "]
+    jwts = [jwt for jwt in kept if nats_jwt.claims_of(jwt)["sub"] != account.public]
+    resolver.write_text("\n".join([*jwts, nats_jwt.signed(central, operator)]))
+    old = nats_jwt.jwts_in(login.read_text())[0]
+    login.write_text(login.read_text().replace(old, nats_jwt.signed(nats_jwt.claims_of(old), signing)))
+
+    upgraded = await init(tmp_path, "--json")
+
+    outcomes = {each["name"]: each["outcome"] for each in upgraded.json["secrets"] if each["outcome"] != "there"}
+    assert outcomes == {
+        f"{PLACE}/account.nk": "made",
+        "nats/resolver.conf": "updated",
+        f"{PLACE}/agent.creds": "replaced",
+    }
+    claims = {each["name"]: each for each in map(nats_jwt.claims_of, nats_jwt.jwts_in(resolver.read_text()))}
+    assert "signing_keys" not in claims["control-plane"]["nats"]
+    (new,) = nats_jwt.jwts_in(login.read_text())
+    assert nats_jwt.claims_of(new)["iss"] == claims["edge acme/main"]["sub"]
+    assert set(jwts) <= set(nats_jwt.jwts_in(resolver.read_text()))
 
 
 async def test_a_missing_key_is_not_made_anew_while_its_work_is_in_use(tmp_path: Path) -> None:
@@ -89,15 +154,16 @@ async def test_a_missing_key_is_not_made_anew_while_its_work_is_in_use(tmp_path:
 async def test_a_replaced_key_needs_what_it_signed_replaced_too(tmp_path: Path) -> None:
     await init(tmp_path)
 
-    alone = await init(tmp_path, "--replace", "nats/edge-signing.nk", code=1)
+    alone = await init(tmp_path, "--replace", f"{PLACE}/account.nk", code=1)
 
     assert "name them with --replace too" in alone.err
 
-    together = ("nats/edge-signing.nk", "nats/resolver.conf", f"{PLACE}/agent.creds")
+    together = (f"{PLACE}/account.nk", f"{PLACE}/agent.creds")
     replaced = await init(tmp_path, *(each for name in together for each in ("--replace", name)), "--json")
 
     outcomes = {each["name"] for each in replaced.json["secrets"] if each["outcome"] == "replaced"}
     assert outcomes == set(together)
+    assert {each["name"] for each in replaced.json["secrets"] if each["outcome"] == "updated"} == {"nats/resolver.conf"}
 
 
 async def test_secrets_may_be_brought(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ Cluster = Annotated[str, typer.Option(help="Id of the cluster.")]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="Days until the edge-agent's login at NATS expires.")]
 
 AGENT_DAYS = 90
+_RELOAD = "give it to every nats-server, and reload (nats-server --signal reload)"
 
 
 @command.command()
@@ -40,6 +41,7 @@ def init(
 
     The seeds `nats/*.nk` make other secrets and are mounted nowhere: keep them offline.
     """
+    from clusterra_admin.secrets.declared import RESOLVER
     from clusterra_admin.secrets.directory import Directory
     from clusterra_admin.secrets.making import Making
     from clusterra_admin.secrets.problem import SecretsProblem
@@ -52,6 +54,8 @@ def init(
         return
     for each in made:
         typer.echo(f"{each.outcome:10} {each.name}: {each.purpose}")
+    if any(each.name == RESOLVER and each.outcome in ("replaced", "updated") for each in made):
+        typer.echo(f"{directory / RESOLVER}: {_RELOAD}")
 
 
 @command.command("list")
@@ -116,9 +120,7 @@ def revoke(directory: Place, tenant: Tenant, cluster: Cluster) -> None:
         text = nats_operator.revoked(place, ref)
         place.write(declared.RESOLVER, text.encode(), declared.MOUNTED, replace=True)
         place.remove(declared.agent_credentials(ref))
-    typer.echo(
-        f"{directory / declared.RESOLVER}: give it to every nats-server, and reload (nats-server --signal reload)"
-    )
+    typer.echo(f"{directory / declared.RESOLVER}: {_RELOAD}")
 
 
 @command.command("agent-key")

@@ -12,12 +12,7 @@ OFFLINE = 0o600
 MOUNTED = 0o640
 """For secrets that services read, which may run as another user of the file's group."""
 
-OPERATOR, SYSTEM, ACCOUNT, EDGE_SIGNING = (
-    "nats/operator.nk",
-    "nats/system.nk",
-    "nats/account.nk",
-    "nats/edge-signing.nk",
-)
+OPERATOR, SYSTEM, ACCOUNT = "nats/operator.nk", "nats/system.nk", "nats/account.nk"
 RESOLVER = "nats/resolver.conf"
 ADMIN_CREDENTIALS = "nats/admin.creds"
 MIN_SESSION_KEY_BYTES = 32
@@ -49,12 +44,9 @@ INSTALLATION: tuple[Declared, ...] = (
     Declared(SYSTEM, "the system account of NATS. Keep it offline", OFFLINE, _seed("A")),
     Declared(ACCOUNT, "the account of the control plane: signs central services. Keep it offline", OFFLINE, _seed("A")),
     Declared(
-        EDGE_SIGNING, "signs edge-agents, which it confines to their cluster. Keep it offline", OFFLINE, _seed("A")
-    ),
-    Declared(
         RESOLVER,
         "operator and accounts, which nats-server's configuration includes",
-        made_from=(OPERATOR, SYSTEM, ACCOUNT, EDGE_SIGNING),
+        made_from=(OPERATOR, SYSTEM, ACCOUNT),
     ),
     *(
         Declared(f"nats/{service}.creds", f"the login of the service {service} at NATS", made_from=(ACCOUNT,))
@@ -88,13 +80,26 @@ def of_cluster(ref: ClusterRef) -> tuple[Declared, ...]:
             "the edge-agent's key at the gateway, for heartbeats over HTTP",
             accepts=lambda content: is_key(content.decode(errors="replace").strip()),
         ),
-        Declared(agent_credentials(ref), "the edge-agent's login at NATS; it expires", made_from=(EDGE_SIGNING,)),
+        Declared(
+            cluster_account(ref),
+            "the cluster's account at NATS: signs its edge-agent. Keep it offline",
+            OFFLINE,
+            _seed("A"),
+        ),
+        Declared(
+            agent_credentials(ref), "the edge-agent's login at NATS; it expires", made_from=(cluster_account(ref),)
+        ),
     )
 
 
 def cluster_place(ref: ClusterRef) -> str:
     """The folder of a cluster's secrets."""
     return f"clusters/{ref.tenant}/{ref.cluster}"
+
+
+def cluster_account(ref: ClusterRef) -> str:
+    """The key of a cluster's account at NATS."""
+    return f"{cluster_place(ref)}/account.nk"
 
 
 def agent_credentials(ref: ClusterRef) -> str:

@@ -17,9 +17,9 @@ from clusterra_admin.secrets.nkey import Key
 from clusterra_admin.secrets.problem import SecretsProblem
 
 _SLURM_KEY_BYTES = 1024
-_KINDS = {declared.OPERATOR: "O", declared.SYSTEM: "A", declared.ACCOUNT: "A", declared.EDGE_SIGNING: "A"}
+_KINDS = {declared.OPERATOR: "O", declared.SYSTEM: "A", declared.ACCOUNT: "A"}
 
-type Outcome = Literal["made", "brought", "replaced", "there", "not needed"]
+type Outcome = Literal["made", "brought", "replaced", "updated", "there", "not needed"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,12 @@ class Making:
         if unknown := self._replace - {secret.name for secret in every}:
             raise SecretsProblem(f"there is no secret {', '.join(sorted(unknown))}", _names(every))
         for secret in every:
-            self._check_keys(secret, every)
-        return [self._make(secret, every, brought, ref) for secret in every]
+            self._check_keys(secret, every, ref)
+        self._check_update(ref)
+        # The accounts in resolver.conf follow from keys, and an agent's login from its account.
+        ordered = sorted(every, key=lambda secret: _kind(secret.name) is None)
+        made = {secret.name: self._make(secret, every, brought, ref) for secret in ordered}
+        return [made[secret.name] for secret in every]
 
     def _make(
         self, secret: Declared, every: tuple[Declared, ...], brought: Mapping[str, bytes], ref: ClusterRef | None
@@ -62,37 +66,57 @@ class Making:
         if secret.name in brought:
             self._directory.write(secret.name, brought[secret.name], secret.mode, replace=self._replaced(secret))
             outcome = "brought"
-        elif self._wanted(secret):
-            if not there and secret.name in _KINDS and not self._needed(secret, every):
+        elif self._wanted(secret, ref):
+            if not there and _kind(secret.name) and not self._needed(secret, every, ref):
                 outcome = "not needed"
             else:
-                self._directory.write(secret.name, self._new(secret, ref), secret.mode, replace=self._replaced(secret))
+                self._directory.write(secret.name, self._new(secret, ref), secret.mode, replace=there)
                 outcome = "replaced" if there else "made"
+        elif secret.name == declared.RESOLVER and not nats_operator.is_current(self._directory, ref):
+            text = nats_operator.updated(self._directory, ref)
+            self._directory.write(secret.name, text.encode(), secret.mode, replace=True)
+            outcome = "updated"
         return Made(secret.name, outcome, secret.purpose, secret.accepts is not None)
 
     def _replaced(self, secret: Declared) -> bool:
         return secret.name in self._replace
 
-    def _wanted(self, secret: Declared) -> bool:
-        return self._replaced(secret) or not self._directory.has(secret.name)
+    def _wanted(self, secret: Declared, ref: ClusterRef | None) -> bool:
+        if self._replaced(secret) or not self._directory.has(secret.name):
+            return True
+        if ref is None or secret.name != declared.agent_credentials(ref) or not self._directory.has(declared.RESOLVER):
+            return False
+        return not nats_operator.is_of_its_account(self._directory, ref)
 
-    def _needed(self, key: Declared, every: tuple[Declared, ...]) -> bool:
+    def _needed(self, key: Declared, every: tuple[Declared, ...], ref: ClusterRef | None) -> bool:
         """Whether a missing key signs something that is to be made. If not, it is kept offline."""
-        return any(self._wanted(secret) for secret in every if key.name in secret.made_from)
+        return any(self._wanted(secret, ref) for secret in every if key.name in secret.made_from)
 
-    def _check_keys(self, key: Declared, every: tuple[Declared, ...]) -> None:
+    def _check_keys(self, key: Declared, every: tuple[Declared, ...], ref: ClusterRef | None) -> None:
         """A new key would make everything worthless that the old one has signed, so both are made together or none."""
         signed = [each for each in every if key.name in each.made_from]
-        stays = [each.name for each in signed if not self._wanted(each)]
-        if not stays:
-            return
-        if self._replaced(key):
+        stays = [each.name for each in signed if not self._wanted(each, ref)]
+        if stays and self._replaced(key):
             raise SecretsProblem(f"a new {key.name} makes {', '.join(stays)} worthless", "name them with --replace too")
-        if not self._directory.has(key.name) and key.name not in self._brought and self._needed(key, every):
+        if ref is not None and key.name == declared.cluster_account(ref):
+            stays += [declared.RESOLVER] * nats_operator.knows_cluster(self._directory, ref)
+        missing = not self._directory.has(key.name) and key.name not in self._brought
+        if stays and missing and self._needed(key, every, ref):
             raise SecretsProblem(
                 f"{self._directory.path / key.name} is missing, and {stays[0]} was made with it",
                 nats_operator.BRING_BACK,
             )
+
+    def _check_update(self, ref: ClusterRef | None) -> None:
+        """An existing resolver.conf gets the account of a new cluster: the operator signs it."""
+        if not self._directory.has(declared.RESOLVER) or self._directory.has(declared.OPERATOR):
+            return
+        if declared.OPERATOR in self._brought or nats_operator.stays(self._directory, ref):
+            return
+        name = self._directory.path / declared.OPERATOR
+        raise SecretsProblem(
+            f"{name} is missing, and signs the accounts in {declared.RESOLVER}", nats_operator.BRING_BACK
+        )
 
     def _read_brought(self, known: Mapping[str, Declared]) -> dict[str, bytes]:
         contents = {}
@@ -114,10 +138,10 @@ class Making:
 
     def _new(self, secret: Declared, ref: ClusterRef | None) -> bytes:
         name = secret.name
-        if name in _KINDS:
-            return f"{Key.new(_KINDS[name]).seed}\n".encode()
+        if (kind := _kind(name)) is not None:
+            return f"{Key.new(kind).seed}\n".encode()
         if name == declared.RESOLVER:
-            return nats_operator.resolver(*(self._key(each) for each in secret.made_from)).encode()
+            return nats_operator.resolver(self._directory, ref).encode()
         if name.startswith("nats/"):
             service = name.removeprefix("nats/").removesuffix(".creds")
             return nats_operator.central_credentials(service, self._key(declared.ACCOUNT)).encode()
@@ -132,6 +156,11 @@ class Making:
 
     def _key(self, name: str) -> Key:
         return Key.read(self._directory.read(name, nats_operator.BRING_BACK), _KINDS[name], name)
+
+
+def _kind(name: str) -> str | None:
+    """The kind of a key of NATS; None for any other secret."""
+    return "A" if name.endswith("/account.nk") else _KINDS.get(name)
 
 
 def _names(every: Iterable[Declared]) -> str:

@@ -5,7 +5,8 @@ import hashlib
 import json
 import re
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from clusterra_contracts.bus.permissions import Permissions
 
@@ -24,12 +25,16 @@ type Claims = dict[str, Any]
 
 def signed(claims: Claims, key: Key) -> str:
     """The JWT of some claims, issued by `key` now."""
-    content = {**claims, "iat": int(time.time()), "iss": key.public, "jti": ""}
-    content["nats"] = {**content["nats"], "version": _VERSION}
+    content = {**versioned(claims), "iat": int(time.time()), "iss": key.public, "jti": ""}
     digest = hashlib.sha256(_json(content)).digest()
     content["jti"] = base64.b32encode(digest).decode().rstrip("=")
     message = f"{_base64(_json(_HEADER))}.{_base64(_json(content))}"
     return f"{message}.{_base64(key.sign(message.encode()))}"
+
+
+def versioned(claims: Claims) -> Claims:
+    """Claims with the version of their format, as `signed` writes them."""
+    return {**claims, "nats": {**claims["nats"], "version": _VERSION}}
 
 
 def claims_of(jwt: str) -> Claims:
@@ -51,35 +56,33 @@ def operator_claims(operator: Key, system_account: str) -> Claims:
     return {"name": "clusterra", "sub": operator.public, "nats": {"type": "operator", "system_account": system_account}}
 
 
-def account_claims(name: str, public: str, *, jetstream: bool = False, **fields: Any) -> Claims:
-    """The claims of an account with or without JetStream. `fields` are further ones."""
+def account_claims(name: str, public: str, limits: Mapping[str, Any], **fields: Any) -> Claims:
+    """The claims of an account. A limit that `limits` does not name is off. `fields` are further claims."""
     names = ("subs", "data", "payload", "imports", "exports", "conn", "leaf")
-    limits: dict[str, Any] = {**dict.fromkeys(names, UNLIMITED), "wildcards": True}
-    if jetstream:
-        # max_file_store of the servers is the bound: one with less than an account's limit gives it no JetStream.
-        limits |= dict.fromkeys(("disk_storage", "mem_storage", "streams", "consumer"), UNLIMITED)
-    return {"name": name, "sub": public, "nats": {"type": "account", "limits": limits, **fields}}
+    all_limits = {**dict.fromkeys(names, UNLIMITED), "wildcards": True, **limits}
+    return {"name": name, "sub": public, "nats": {"type": "account", "limits": all_limits, **fields}}
 
 
-def scoped_key(public: str, role: str, permissions: Permissions, *, max_payload: int, max_subscriptions: int) -> Claims:
-    """A signing key of an account: users that it signs have exactly these permissions and limits."""
-    limits = {"subs": max_subscriptions, "data": UNLIMITED, "payload": max_payload}
-    return {"kind": "user_scope", "key": public, "role": role, "template": {**_permissions(permissions), **limits}}
+def shared(kind: Literal["service", "stream"], subject: str, account: str | None = None) -> Claims:
+    """An export of a subject, or with `account` an import from there under the same subject."""
+    if account is not None:
+        return {"name": subject, "subject": subject, "account": account, "local_subject": subject, "type": kind}
+    answers = {"response_type": "Singleton"} if kind == "service" else {}
+    return {"name": subject, "subject": subject, "type": kind, **answers}
 
 
-def user_claims(name: str, public: str, permissions: Permissions) -> Claims:
-    """The claims of a user with permissions of its own, to be signed by the account's own key."""
-    limits = dict.fromkeys(("subs", "data", "payload"), UNLIMITED)
-    return {"name": name, "sub": public, "nats": {"type": "user", **_permissions(permissions), **limits}}
-
-
-def scoped_user_claims(name: str, public: str, account: str, tags: tuple[str, ...], expires_at: int) -> Claims:
-    """The claims of a user whose permissions are those of its signing key, for its tags.
-
-    The server puts tags into subjects as they are, so their values must be valid ids.
-    """
-    nats = {"type": "user", "issuer_account": account, "tags": list(tags)}
-    return {"name": name, "sub": public, "exp": expires_at, "nats": nats}
+def user_claims(
+    name: str, public: str, permissions: Permissions, limits: Mapping[str, int], expires_at: int | None = None
+) -> Claims:
+    """The claims of a user, to be signed by its account's own key. A limit that `limits` does not name is off."""
+    all_limits = {**dict.fromkeys(("subs", "data", "payload"), UNLIMITED), **limits}
+    expiry = {} if expires_at is None else {"exp": expires_at}
+    return {
+        "name": name,
+        "sub": public,
+        **expiry,
+        "nats": {"type": "user", **_permissions(permissions), **all_limits},
+    }
 
 
 def credentials(jwt: str, user: Key) -> str:

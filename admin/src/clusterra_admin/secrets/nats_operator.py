@@ -1,11 +1,9 @@
-"""NATS in operator mode: the accounts, the logins of central services, and those of edge-agents."""
+"""NATS in operator mode: resolver.conf, and the logins of central services and of edge-agents, from their keys."""
 
 import time
-from dataclasses import dataclass
 
 from clusterra_contracts.bus.permissions import (
     CENTRAL_SERVICES,
-    Permissions,
     central_service,
     control_plane,
     edge_agent,
@@ -14,82 +12,59 @@ from clusterra_contracts.identity import ClusterRef
 
 from clusterra_admin.secrets import declared, nats_jwt
 from clusterra_admin.secrets.directory import Directory
-from clusterra_admin.secrets.nats_jwt import Claims
+from clusterra_admin.secrets.nats_accounts import (
+    AGENT_PAYLOAD_BYTES,
+    AGENT_SUBSCRIPTIONS,
+    Account,
+    Accounts,
+)
 from clusterra_admin.secrets.nkey import Key
 from clusterra_admin.secrets.problem import SecretsProblem
 
-ACCOUNT_NAME = "control-plane"
-SYSTEM_NAME = "SYS"
-ROLE = "edge"
-AGENT_PAYLOAD_BYTES = 1024 * 1024
-AGENT_SUBSCRIPTIONS = 100
 DAY_SECONDS = 86_400
 BRING_BACK = "bring the key back from where it is kept offline: what was made with it is still in use"
-
-_RESOLVER = """\
-# Made by clusterra-admin. nats-server's configuration includes it, and reads it again at a reload (SIGHUP).
-operator: {operator}
-system_account: {system_public}
-resolver: MEMORY
-resolver_preload: {{
-  {system_public}: {system}
-  {account_public}: {account}
-}}
-"""
+_MAKE_IT = "make it with `clusterra-admin secrets init`"
 
 
-def edge_permissions() -> Permissions:
-    """The permissions of every edge-agent, with the tags of its login in place of tenant and cluster."""
-    # Not validated, because the tags stand where ids will be.
-    template = ClusterRef.model_construct(tenant="{{tag(tenant)}}", cluster="{{tag(cluster)}}")
-    return edge_agent(template)
+def resolver(directory: Directory, ref: ClusterRef | None) -> str:
+    """The text of resolver.conf with the account of `ref`, from the keys in the directory.
 
-
-def resolver(operator: Key, system: Key, account: Key, edge_signing: Key) -> str:
-    """The text of resolver.conf for a new installation, or after a change of permissions."""
-    scope = nats_jwt.scoped_key(
-        edge_signing.public,
-        ROLE,
-        edge_permissions(),
-        max_payload=AGENT_PAYLOAD_BYTES,
-        max_subscriptions=AGENT_SUBSCRIPTIONS,
-    )
-    of_account = nats_jwt.account_claims(
-        ACCOUNT_NAME, account.public, jetstream=True, signing_keys=[scope], default_permissions={}
-    )
-    of_system = nats_jwt.account_claims(SYSTEM_NAME, system.public)
-    return _RESOLVER.format(
-        operator=nats_jwt.signed(nats_jwt.operator_claims(operator, system.public), operator),
-        system_public=system.public,
-        system=nats_jwt.signed(of_system, operator),
-        account_public=account.public,
-        account=nats_jwt.signed(of_account, operator),
-    )
-
-
-def central_credentials(name: str, account: Key) -> str:
-    """The credentials of a central service, or of `admin`."""
-    user = Key.new("U")
-    permissions = {service: central_service(service) for service in CENTRAL_SERVICES} | {"admin": control_plane()}
-    claims = nats_jwt.user_claims(name, user.public, permissions[name])
-    return nats_jwt.credentials(nats_jwt.signed(claims, account), user)
-
-
-def agent_credentials(directory: Directory, ref: ClusterRef, days: int) -> str:
-    """New credentials of a cluster's edge-agent, valid for `days`. A renewal keeps the user, so that it can be revoked.
-
-    Raises SecretsProblem. `ref` was validated when it was made: the server puts its ids into subjects as they are.
+    Clusters and revocations of the existing one stay; if it is missing, the clusters are those with a key.
+    Raises SecretsProblem.
     """
-    name = declared.agent_credentials(ref)
-    signing = Key.read(directory.read(declared.EDGE_SIGNING, BRING_BACK), "A", declared.EDGE_SIGNING)
-    account = _account(directory).claims
-    if signing.public not in [scope["key"] for scope in account["nats"].get("signing_keys", [])]:
-        raise SecretsProblem(f"{declared.EDGE_SIGNING} is not the key that {declared.RESOLVER} names", BRING_BACK)
-    user = _user(directory, name) if directory.has(name) else Key.new("U")
-    expires_at = int(time.time()) + days * DAY_SECONDS
-    tags = (f"tenant:{ref.tenant}", f"cluster:{ref.cluster}")
-    claims = nats_jwt.scoped_user_claims(f"edge-agent {ref}", user.public, account["sub"], tags, expires_at)
-    return nats_jwt.credentials(nats_jwt.signed(claims, signing), user)
+    system = _key(directory, declared.SYSTEM, "A").public
+    central = _key(directory, declared.ACCOUNT, "A").public
+    if directory.has(declared.RESOLVER):
+        known = _accounts(directory)
+        kept = known.central if known.central.public == central else Account(central)
+        accounts = Accounts(system, kept, known.edges, known.jwts)
+    else:
+        accounts = Accounts(system, Account(central))
+        for each in _clusters_with_a_key(directory):
+            accounts = _with_cluster(directory, accounts, each)
+    return _with_cluster(directory, accounts, ref).text(_key(directory, declared.OPERATOR, "O"))
+
+
+def is_current(directory: Directory, ref: ClusterRef | None) -> bool:
+    """Whether the existing resolver.conf is what this release makes, and has the account of `ref`."""
+    known = _accounts(directory)
+    return known.current() and _with_cluster(directory, known, ref).edges == known.edges
+
+
+def stays(directory: Directory, ref: ClusterRef | None) -> bool:
+    """Whether the existing resolver.conf needs no change, also not for an account whose key is still to be made."""
+    if ref is not None and ref not in _accounts(directory).edges:
+        return False
+    return is_current(directory, ref)
+
+
+def updated(directory: Directory, ref: ClusterRef | None) -> str:
+    """The existing resolver.conf as this release makes it, with the account of `ref`; it needs only the operator's key.
+
+    Raises SecretsProblem.
+    """
+    accounts = _with_cluster(directory, _accounts(directory), ref)
+    return accounts.text(_key(directory, declared.OPERATOR, "O"))
 
 
 def revoked(directory: Directory, ref: ClusterRef) -> str:
@@ -97,12 +72,69 @@ def revoked(directory: Directory, ref: ClusterRef) -> str:
 
     Raises SecretsProblem.
     """
-    operator = Key.read(directory.read(declared.OPERATOR, BRING_BACK), "O", declared.OPERATOR)
-    user = _user(directory, declared.agent_credentials(ref))
-    account = _account(directory)
-    account.claims["nats"].setdefault("revocations", {})[user.public] = int(time.time())
-    # Only this one changes: nats-server refuses a reload with another JWT of the operator.
-    return directory.read(declared.RESOLVER).replace(account.jwt, nats_jwt.signed(account.claims, operator))
+    return _accounts(directory).revoked(ref).text(_key(directory, declared.OPERATOR, "O"))
+
+
+def knows_cluster(directory: Directory, ref: ClusterRef) -> bool:
+    """Whether resolver.conf has an account of the cluster. Raises SecretsProblem."""
+    return directory.has(declared.RESOLVER) and ref in _accounts(directory).edges
+
+
+def central_credentials(name: str, account: Key) -> str:
+    """The credentials of a central service, or of `admin`."""
+    user = Key.new("U")
+    permissions = {service: central_service(service) for service in CENTRAL_SERVICES} | {"admin": control_plane()}
+    claims = nats_jwt.user_claims(name, user.public, permissions[name], {})
+    return nats_jwt.credentials(nats_jwt.signed(claims, account), user)
+
+
+def agent_credentials(directory: Directory, ref: ClusterRef, days: int) -> str:
+    """New credentials of a cluster's edge-agent, valid for `days`. A renewal keeps the user.
+
+    Raises SecretsProblem. `ref` was validated when it was made: its ids become parts of subjects as they are.
+    """
+    name, account_name = declared.agent_credentials(ref), declared.cluster_account(ref)
+    account = _key(directory, account_name, "A")
+    known = _accounts(directory).edges.get(ref)
+    if known is None or known.public != account.public:
+        raise SecretsProblem(f"{account_name} is not the key that {declared.RESOLVER} names for {ref}", _MAKE_IT)
+    user = _user(directory, name) if directory.has(name) else Key.new("U")
+    limits = {"subs": AGENT_SUBSCRIPTIONS, "payload": AGENT_PAYLOAD_BYTES}
+    expires_at = int(time.time()) + days * DAY_SECONDS
+    claims = nats_jwt.user_claims(f"edge-agent {ref}", user.public, edge_agent(ref), limits, expires_at)
+    return nats_jwt.credentials(nats_jwt.signed(claims, account), user)
+
+
+def is_of_its_account(directory: Directory, ref: ClusterRef) -> bool:
+    """Whether the existing credentials of a cluster's edge-agent are those of the cluster's account.
+
+    Those that the account of the control plane has signed, as earlier releases did, are not.
+    """
+    known = _accounts(directory).edges.get(ref) if directory.has(declared.RESOLVER) else None
+    jwts = nats_jwt.jwts_in(directory.read(declared.agent_credentials(ref)))
+    return known is not None and len(jwts) == 1 and nats_jwt.claims_of(jwts[0])["iss"] == known.public
+
+
+def _with_cluster(directory: Directory, accounts: Accounts, ref: ClusterRef | None) -> Accounts:
+    if ref is None:
+        return accounts
+    name = declared.cluster_account(ref)
+    if not directory.has(name) and ref in accounts.edges:
+        return accounts
+    return accounts.with_cluster(ref, _key(directory, name, "A").public)
+
+
+def _clusters_with_a_key(directory: Directory) -> list[ClusterRef]:
+    files = sorted(directory.path.glob("clusters/*/*/account.nk"))
+    return [ClusterRef(tenant=each.parent.parent.name, cluster=each.parent.name) for each in files]
+
+
+def _key(directory: Directory, name: str, kind: str) -> Key:
+    return Key.read(directory.read(name, BRING_BACK), kind, name)
+
+
+def _accounts(directory: Directory) -> Accounts:
+    return Accounts.read(directory.read(declared.RESOLVER, _MAKE_IT))
 
 
 def _user(directory: Directory, name: str) -> Key:
@@ -111,18 +143,3 @@ def _user(directory: Directory, name: str) -> Key:
     if len(seeds) != 1:
         raise SecretsProblem(f"{name} holds no seed of a user", "remove it, and make it again")
     return Key.read(seeds[0], "U", name)
-
-
-@dataclass(frozen=True)
-class _Account:
-    jwt: str
-    claims: Claims
-
-
-def _account(directory: Directory) -> _Account:
-    """The account of the control plane in resolver.conf."""
-    for jwt in nats_jwt.jwts_in(directory.read(declared.RESOLVER, "make it with `clusterra-admin secrets init`")):
-        claims = nats_jwt.claims_of(jwt)
-        if claims["nats"]["type"] == "account" and claims["name"] == ACCOUNT_NAME:
-            return _Account(jwt, claims)
-    raise SecretsProblem(f"{declared.RESOLVER} has no account {ACCOUNT_NAME}")

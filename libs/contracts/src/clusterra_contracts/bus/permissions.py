@@ -1,11 +1,11 @@
-"""The NATS permissions of each party, for static users (local) and for scoped signing keys (production) alike."""
+"""The NATS permissions of each party, for static users (local) and for logins by JWT (production) alike."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus import sharing, subjects
 from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
 from clusterra_contracts.bus.topology import CONSUMERS, EVENT, EVENTS_ARCHIVE, JOB, LEASES, REGISTRY, VERSIONS, Consumer
 from clusterra_contracts.identity import ClusterRef
@@ -86,21 +86,13 @@ def _pattern(address: str, service: str) -> str:
 
 
 def edge_agent(ref: ClusterRef) -> Permissions:
-    """The permissions of an agent in a customer's network: its own cluster and nothing else.
+    """The permissions of an agent in a customer's network, inside the account of its cluster.
 
-    Of the read requests, only the direct get that ends in a subject can be limited to one cluster. `CONSUMER.CREATE`,
-    `STREAM.MSG.GET` and the plain `DIRECT.GET.<stream>` take the subject from the body and could read every tenant.
+    They are a second wall: the account shares nothing else (`bus.sharing`). In an account with JetStream they would not
+    be enough, because nats-server checks no reply subject.
     """
-    desired = subjects.scale_desired(ref)
     return Permissions(
-        publish=(
-            subjects.heartbeat(ref),
-            subjects.events_of(ref, "worker.*"),
-            subjects.event(ref, "node.misclassified"),
-            f"$JS.API.DIRECT.GET.SCALE.{desired}",
-            subjects.dead_letter(desired),
-            subjects.dead_letter(subjects.edge(ref, "*")),
-        ),
-        subscribe=(desired, subjects.edge(ref, "*"), f"{inbox_prefix(ref)}.>"),
+        publish=sharing.services_for_agent(ref),
+        subscribe=(*sharing.streams_for_agent(ref), *sharing.services_of_agent(ref), f"{inbox_prefix(ref)}.>"),
         replies=True,
     )

@@ -1,0 +1,258 @@
+"""The account of each cluster at a real nats-server: what passes, and what an edge-agent cannot reach by replies."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import nats.errors
+import pytest
+from admin_command import admin
+from clusterra_admin.secrets import declared
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.permissions import inbox_prefix
+from clusterra_contracts.identity import ClusterRef
+from clusterra_lab.machine.process import until
+from clusterra_runtime.nats import bus
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from operator_server import Installation, flushed, installed
+
+MINE = ClusterRef(tenant="acme", cluster="c1")
+THEIRS = ClusterRef(tenant="rival", cluster="c1")
+LATER = ClusterRef(tenant="rival", cluster="later")
+STREAMS = ("SCALE", "JOB", "EVENT", "HB", "DLQ", "KV_registry", "KV_leases", "KV_versions")
+READ = f"$JS.API.DIRECT.GET.SCALE.{subjects.scale_desired(MINE)}"
+ALLOWED = {
+    "read": (READ, b""),
+    "read with a body": (READ, b'{"seq":1}'),
+    "heartbeat": (subjects.heartbeat(MINE), b"{}"),
+    "event": (subjects.event(MINE, "worker.started"), b"{}"),
+    "dead letter": (subjects.dead_letter(subjects.scale_desired(MINE)), b"{}"),
+}
+
+
+@pytest.fixture(scope="module")
+async def installation(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Installation]:
+    async with installed(tmp_path_factory.mktemp("accounts"), (MINE, THEIRS)) as installation:
+        yield installation
+
+
+def ids(ref: ClusterRef) -> tuple[str, ...]:
+    return "--tenant", ref.tenant, "--cluster", ref.cluster
+
+
+def answers(content: bytes) -> Callable[[Msg], Awaitable[None]]:
+    async def answer(request: Msg) -> None:
+        await request.respond(content)
+
+    return answer
+
+
+async def stored(client: Client, names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """The number of messages and the last sequence of each stream."""
+    states = {name: (await client.jetstream().stream_info(name)).state for name in names}
+    return {name: (state.messages, state.last_seq) for name, state in states.items()}
+
+
+@pytest.mark.parametrize("allowed", ALLOWED)
+async def test_a_reply_subject_of_an_agent_reaches_nothing_of_the_control_plane(
+    allowed: str, installation: Installation
+) -> None:
+    async with (
+        installation.connected(installation.central("admin")) as central,
+        installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
+        installation.connected(installation.agent(THEIRS), inbox=inbox_prefix(THEIRS)) as victim,
+    ):
+        js = central.jetstream()
+        names = tuple(info.config.name or "" for info in await js.streams_info())
+        assert set(STREAMS) <= set(names)
+        for subject in (subjects.scale_desired(MINE), subjects.event(THEIRS, "job.completed")):
+            await js.publish(subject, b"{}")
+        seen = await central.subscribe(">")
+        received = await victim.subscribe(subjects.scale_desired(THEIRS))
+        await flushed(central)
+        await flushed(victim)
+        before = await stored(central, names)
+
+        attacks = [f"$JS.API.STREAM.{verb}.{name}" for verb in ("PURGE", "DELETE") for name in names]
+        attacks += [
+            subjects.scale_desired(THEIRS),
+            subjects.heartbeat(THEIRS),
+            subjects.event(THEIRS, "job.completed"),
+            "$KV.registry.rival.c1",
+            subjects.edge(THEIRS, "log"),
+            "_INBOX_gateway.x",
+            "$JS.API.CONSUMER.CREATE.EVENT",
+        ]
+        subject, body = ALLOWED[allowed]
+        for attack in attacks:
+            await agent.publish(subject, body, reply=attack)
+        await flushed(agent)
+        # The answers of JetStream come later than those of the server: the last one is asked for.
+        await agent.request(READ, timeout=10)
+        await js.publish(subjects.event(MINE, "job.completed"), b"{}")
+        await flushed(central)
+        after = await stored(central, names)
+
+        assert {message.subject for message in _pending(seen)}.isdisjoint(attacks)
+        assert not _pending(received)
+        takes = {"heartbeat": {"HB"}, "event": {"EVENT"}, "dead letter": {"DLQ"}}.get(allowed, set()) | {"EVENT"}
+        assert {name for name in names if before[name] != after[name]} <= takes | {"KV_versions", "ADVISORY"}
+        assert all(after[name][0] >= before[name][0] for name in names if name != "HB")
+
+
+async def test_an_agent_cannot_acknowledge_messages_of_the_control_plane(installation: Installation) -> None:
+    async with (
+        installation.connected(installation.central("admin")) as central,
+        installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
+    ):
+        js = central.jetstream()
+        await js.publish(subjects.event(THEIRS, "job.completed"), b"{}")
+        consumer = await js.pull_subscribe("event.>", durable="victim", stream="EVENT")
+        (message,) = await consumer.fetch(1, timeout=5)
+        waiting = (await js.consumer_info("EVENT", "victim")).num_ack_pending
+
+        for subject, body in ALLOWED.values():
+            await agent.publish(subject, body, reply=message.reply)
+        await flushed(agent)
+        await asyncio.sleep(1)
+        after = (await js.consumer_info("EVENT", "victim")).num_ack_pending
+
+        assert (waiting, after) == (1, 1)
+
+
+def _pending(subscription: Subscription) -> list[Msg]:
+    queue = subscription._pending_queue
+    return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+async def test_an_agents_publish_is_acknowledged_stored_once_and_keeps_its_headers(installation: Installation) -> None:
+    headers = {"Nats-Msg-Id": "w1:1:started", "traceparent": "00-1-2-01"}
+    subject = subjects.event(MINE, "worker.started")
+    async with (
+        installation.connected(installation.central("admin")) as central,
+        installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
+    ):
+        first = await agent.jetstream().publish(subject, b"{}", headers=headers)
+        second = await agent.jetstream().publish(subject, b"{}", headers=headers)
+        found = await central.jetstream().get_msg("EVENT", first.seq)
+
+    assert first.stream == "EVENT"
+    assert second.duplicate
+    assert second.seq == first.seq
+    assert (found.subject, found.headers) == (subject, headers)
+
+
+async def test_an_agent_answers_requests_and_receives_a_pushed_state_with_its_headers(
+    installation: Installation,
+) -> None:
+    async with (
+        installation.connected(installation.central("gateway"), inbox="_INBOX_gateway") as gateway,
+        installation.connected(installation.central("scaler"), inbox="_INBOX_scaler") as scaler,
+        installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
+    ):
+        requests = await agent.subscribe(subjects.edge(MINE, "*"))
+        pushed = await agent.subscribe(subjects.scale_desired(MINE))
+        await flushed(agent)
+        asking = asyncio.create_task(
+            gateway.request(subjects.edge(MINE, "log"), b"?", timeout=5, headers={"traceparent": "t"})
+        )
+        request = await requests.next_msg(timeout=5)
+        await agent.publish(request.reply, b"answer", headers={"kind": "chunk"})
+        answer = await asking
+        await scaler.jetstream().publish(subjects.scale_desired(MINE), b"desired", headers={"traceparent": "s"})
+        state = await pushed.next_msg(timeout=5)
+
+        assert (request.subject, request.data) == (subjects.edge(MINE, "log"), b"?")
+        assert (request.headers or {})["traceparent"] == "t"
+        assert (answer.data, answer.headers) == (b"answer", {"kind": "chunk"})
+        assert (state.data, (state.headers or {})["traceparent"]) == (b"desired", "s")
+
+
+async def test_a_request_to_a_cluster_without_an_agent_fails(installation: Installation) -> None:
+    async with installation.connected(installation.central("gateway"), inbox="_INBOX_gateway") as gateway:
+        with pytest.raises((nats.errors.NoRespondersError, nats.errors.TimeoutError)) as caught:
+            await gateway.request(subjects.edge(THEIRS, "log"), b"?", timeout=3)
+
+    assert caught.type is nats.errors.NoRespondersError
+
+
+async def test_a_reload_adds_a_cluster_and_disturbs_no_other(tmp_path: Path) -> None:
+    async with installed(tmp_path, (MINE,)) as installation:
+        resolver = installation.secrets / declared.RESOLVER
+        for offline in ("system", "account"):
+            (installation.secrets / f"nats/{offline}.nk").unlink()
+        async with (
+            installation.connected(installation.central("admin")) as central,
+            installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
+        ):
+            pushed = await agent.subscribe(subjects.scale_desired(MINE))
+            await agent.subscribe(subjects.edge(MINE, "*"), cb=answers(b"here"))
+            await flushed(agent)
+            before = resolver.read_text()
+            added = await admin("secrets", "init", str(installation.secrets), *ids(LATER))
+
+            assert "updated    nats/resolver.conf" in added.out
+            assert "nats-server --signal reload" in added.out
+            assert len(set(before.splitlines()) - set(resolver.read_text().splitlines())) == 1
+
+            installation.reload()
+
+            async def admitted() -> bool:
+                try:
+                    async with installation.connected(installation.agent(LATER)):
+                        return True
+                except (nats.errors.Error, OSError):
+                    return False
+
+            await until(admitted, seconds=20, what="the account of the new cluster")
+            async with installation.connected(installation.agent(LATER), inbox=inbox_prefix(LATER)) as later:
+                ack = await later.jetstream().publish(subjects.event(LATER, "worker.started"), b"{}")
+                await later.subscribe(subjects.edge(LATER, "*"), cb=answers(b"there"))
+                await flushed(later)
+
+                assert ack.stream == "EVENT"
+                assert (await central.request(subjects.edge(LATER, "log"), timeout=5)).data == b"there"
+
+            await central.jetstream().publish(subjects.scale_desired(MINE), b"desired")
+
+            assert (await pushed.next_msg(timeout=5)).data == b"desired"
+            assert (await agent.request(READ, timeout=5)).data == b"desired"
+            assert (await central.request(subjects.edge(MINE, "log"), timeout=5)).data == b"here"
+
+
+async def test_a_revoked_login_is_cut_and_stays_so_when_resolver_conf_is_made_again(tmp_path: Path) -> None:
+    async with installed(tmp_path, (MINE, THEIRS)) as installation:
+        secrets = installation.secrets
+        stolen = secrets / "stolen.creds"
+        shutil.copy(installation.agent(MINE), stolen)
+        renewed = await admin("secrets", "agent", str(secrets), *ids(MINE), "--days", "7")
+
+        assert "valid for 7 days" in renewed.out
+
+        stays = await bus.connect(installation.server.settings("admin"), "stays")
+        async with (
+            installation.connected(installation.agent(MINE)) as agent,
+            installation.connected(installation.agent(THEIRS)) as other,
+        ):
+            installation.agent(MINE).unlink()
+            await admin("secrets", "revoke", str(secrets), *ids(MINE))
+            await admin("secrets", "init", str(secrets), "--replace", declared.RESOLVER)
+            installation.reload()
+
+            await until(lambda: agent.is_closed, seconds=20, what="the end of the revoked connection")
+
+            assert other.is_connected
+
+        assert stays.is_connected
+        await bus.close(stays)
+        with pytest.raises(nats.errors.Error):
+            async with installation.connected(stolen):
+                pass
+
+        await admin("secrets", "agent", str(secrets), *ids(MINE))
+
+        async with installation.connected(installation.agent(MINE)) as again:
+            assert again.is_connected

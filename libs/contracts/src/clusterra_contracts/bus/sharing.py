@@ -1,0 +1,45 @@
+"""What the account of the control plane and the account of one cluster share on NATS.
+
+Permissions alone do not confine an edge-agent: nats-server checks no reply subject, and JetStream answers to any
+subject of the account with rights of its own. So a cluster has an account of its own, without JetStream. A request
+through an import gets its answer in the account that it came from, whatever its reply subject is.
+"""
+
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import SCALE
+from clusterra_contracts.identity import ClusterRef
+
+_EVERY = ClusterRef.model_construct(tenant="*", cluster="*")
+
+
+def services_for_agent(ref: ClusterRef) -> tuple[str, ...]:
+    """The subjects that a cluster's agent publishes and the control plane's account takes."""
+    desired = subjects.scale_desired(ref)
+    return (
+        subjects.heartbeat(ref),
+        subjects.events_of(ref, "worker.*"),
+        subjects.event(ref, "node.misclassified"),
+        f"$JS.API.DIRECT.GET.{SCALE.name}.{desired}",
+        subjects.dead_letter(desired),
+        subjects.dead_letter(subjects.edge(ref, "*")),
+    )
+
+
+def streams_for_agent(ref: ClusterRef) -> tuple[str, ...]:
+    """The subjects of the control plane's account that a cluster's agent subscribes."""
+    return (subjects.scale_desired(ref),)
+
+
+def services_of_agent(ref: ClusterRef) -> tuple[str, ...]:
+    """The requests of the control plane that a cluster's agent answers."""
+    return (subjects.edge(ref, "*"),)
+
+
+def shared_services() -> tuple[str, ...]:
+    """`services_for_agent` of all clusters: what the control plane's account exports."""
+    return services_for_agent(_EVERY)
+
+
+def shared_streams() -> tuple[str, ...]:
+    """`streams_for_agent` of all clusters: what the control plane's account exports."""
+    return streams_for_agent(_EVERY)
