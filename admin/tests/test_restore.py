@@ -281,6 +281,21 @@ async def test_a_changed_file_is_refused_before_anything_is_written(folder: Path
     assert not await target.events()
 
 
+async def test_a_damaged_file_with_a_right_checksum_is_refused_too(folder: Path, target: Installation) -> None:
+    file = folder / "tables" / "fleets.jsonl.gz"
+    file.write_bytes(file.read_bytes()[:-20])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for part in manifest["tables"]:
+        if part["file"]["path"] == "tables/fleets.jsonl.gz":
+            part["file"] |= {"sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    refused = await admin("restore", str(folder), environment=target.environment, code=1)
+
+    assert "fleets.jsonl.gz cannot be uncompressed" in refused.err
+    assert not target.items("accounts")
+
+
 async def test_a_folder_without_a_manifest_is_no_backup(folder: Path, target: Installation) -> None:
     (folder / "manifest.json").unlink()
 

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
@@ -113,7 +114,10 @@ def _batch(file: gzip.GzipFile, number: int) -> list[Line]:
 
 
 async def verify(folder: Path, file: File) -> None:
-    """Compare a file with its checksum. Raises BackupInvalid."""
+    """Compare a file with its checksum, and uncompress it: a damaged file may have got a checksum afterwards.
+
+    Raises BackupInvalid.
+    """
     try:
         found = await asyncio.to_thread(_checksum, folder / file.path)
     except OSError as error:
@@ -124,6 +128,16 @@ async def verify(folder: Path, file: File) -> None:
         raise BackupInvalid(
             f"{folder / file.path} has another checksum than in the manifest: it was changed or damaged"
         )
+    try:
+        await asyncio.to_thread(_uncompress, folder / file.path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BackupInvalid(f"{folder / file.path} cannot be uncompressed ({error}): it is damaged") from error
+
+
+def _uncompress(path: Path) -> None:
+    with gzip.open(path, "rb") as file:
+        while file.read(BATCH_BYTES):
+            pass
 
 
 def _checksum(path: Path) -> str:
