@@ -11,10 +11,14 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, invitation_key
+from clusterra_gateway.accounts.records import Invitation
 from clusterra_gateway.identity.authentication import COOKIE, SESSION
 from clusterra_gateway.identity.cookies import LOGIN_COOKIE
 from clusterra_gateway.identity.sessions import Claims, SessionKeyMissing, SessionKeys
 from clusterra_gateway.settings import Settings
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.store import Put
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn
 from joserfc.jwk import KeySet, OctKey, OKPKey, RSAKey
@@ -115,6 +119,18 @@ async def test_reserved_names_are_given_to_no_one(world: World, local: str) -> N
 
 async def test_an_invited_admin_is_an_admin(world: World) -> None:
     assert (await read_profile(await world.login("Boss@acme.example")))["role"] == "admin"
+
+
+async def test_an_invitation_takes_nobody_from_the_tenant_of_their_domain(world: World) -> None:
+    for email in ("grace@acme.example", "grace@elsewhere.example"):
+        invitation = Invitation(tenant="rival", admin=True).attributes()
+        await world.store.write(Put(ACCOUNTS, invitation_key(email), invitation, Absent()))
+
+    own = await read_profile(await world.login("grace@acme.example"))
+    invited = await read_profile(await world.login("grace@elsewhere.example"))
+
+    assert (own["tenant"]["id"], own["role"]) == ("acme", "member")
+    assert (invited["tenant"]["id"], invited["role"]) == ("rival", "admin")
 
 
 async def test_strangers_and_unverified_addresses_are_rejected_with_a_hint(world: World) -> None:

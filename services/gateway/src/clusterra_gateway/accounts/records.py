@@ -41,7 +41,7 @@ class Domain(Record):
 
 
 class Invitation(Record):
-    """An invited e-mail address. Its owner belongs to this tenant, whatever the domain, and may be an admin."""
+    """An invited address. Its owner belongs to this tenant unless another has its domain, and may be an admin."""
 
     tenant: Id
     admin: bool = False

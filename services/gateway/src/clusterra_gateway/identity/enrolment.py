@@ -28,7 +28,9 @@ MAX_NAMES = 200
 
 
 class Enrolment:
-    """Decides which tenant a person belongs to: that of their address's invitation, otherwise that of its domain.
+    """Decides which tenant a person belongs to: that of their address's domain, otherwise that of its invitation.
+
+    An invitation by another tenant than the domain's counts for nothing: nobody takes a domain's people from it.
 
     Both require an address that the issuer has verified, because anyone can claim any other. An atomic counter gives
     each uid once. The transaction that writes the member also reserves their user name.
@@ -44,19 +46,25 @@ class Enrolment:
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
         if known is not None:
             return await self._update(known, identity, invitation)
-        return await self._enrol(identity, invitation or await self._invitation_by_domain(identity))
+        return await self._enrol(identity, await self._joining(identity, invitation))
 
-    async def _invitation_by_domain(self, identity: Identity) -> Invitation:
+    async def _joining(self, identity: Identity, invitation: Invitation | None) -> Invitation:
         if not identity.email_verified:
             raise Forbidden(
                 "your e-mail address is not verified",
                 hint="verify it with the service where you sign in, then sign in here again",
             )
         domain = await self._directory.domain(identity.email.rpartition("@")[2])
+        if domain is None and invitation is not None:
+            return invitation
         if domain is None:
             raise Forbidden(
                 f"{identity.email} belongs to no workspace", hint="ask a workspace's admin to invite this address"
             )
+        if invitation is not None and invitation.tenant == domain.tenant:
+            return invitation
+        if invitation is not None:
+            log.warning("invitation_ignored", invited_by=invitation.tenant, tenant=domain.tenant)
         return Invitation(tenant=domain.tenant)
 
     async def _update(self, known: Member, identity: Identity, invitation: Invitation | None) -> Member:
