@@ -1,11 +1,14 @@
 """`clusterra-admin secrets`: what it makes, keeps, takes and refuses."""
 
+import fcntl
+import os
 import stat
 from pathlib import Path
 
 import pytest
 from admin_command import Answer, admin
 from clusterra_admin.secrets import nats_jwt
+from clusterra_admin.secrets.directory import Directory
 from clusterra_admin.secrets.nkey import Key
 from clusterra_contracts.agent_http import is_key, new_key
 
@@ -193,6 +196,8 @@ async def test_secrets_may_be_brought(tmp_path: Path) -> None:
     ("name", "content", "error"),
     [
         ("session-key", b"short", "does not hold a valid session-key"),
+        ("nats/operator.nk", b"SOgarbage", "does not hold a valid nats/operator.nk"),
+        ("nats/operator.nk", Key.new("O").seed[:-3].encode() + b"AAA", "does not hold a valid nats/operator.nk"),
         ("nats/operator.nk", b"SAnot-an-operator", "does not hold a valid nats/operator.nk"),
         (f"{PLACE}/agent-key", b"mine", f"does not hold a valid {PLACE}/agent-key"),
         ("nats/gateway.creds", b"x", "nats/gateway.creds cannot be brought"),
@@ -208,6 +213,58 @@ async def test_what_cannot_be_a_secret_is_refused_before_anything_is_written(
 
     assert error in answer.err
     assert contents(tmp_path / "secrets") == {}
+
+
+async def test_a_file_that_others_can_read_is_restricted_and_told(tmp_path: Path) -> None:
+    await init(tmp_path)
+    (tmp_path / "session-key").chmod(0o666)
+    (tmp_path / "nats/operator.nk").chmod(0o400)
+    before = contents(tmp_path)
+
+    listed = await admin("secrets", "list", str(tmp_path), *CLUSTER)
+    again = await init(tmp_path, "--json")
+
+    assert "mode 0666, which `init` restricts to 0640" in listed.out
+    found = {each["name"]: each for each in again.json["secrets"]}
+    assert found["session-key"]["outcome"] == "restricted"
+    assert (found["session-key"]["former_mode"], found["session-key"]["mode"]) == ("0666", "0640")
+    assert (found["nats/operator.nk"]["outcome"], found["nats/operator.nk"]["mode"]) == ("there", "0400")
+    assert stat.S_IMODE((tmp_path / "session-key").stat().st_mode) == 0o640
+    assert contents(tmp_path) == before
+
+
+async def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    # In a container every run has the same process id.
+    (tmp_path / "nats").mkdir()
+    for left in (".session-key.1.part", "nats/.operator.nk.7.part"):
+        (tmp_path / left).write_text("half a secret")
+
+    await init(tmp_path)
+
+    assert set(contents(tmp_path)) == EVERYTHING
+
+
+def test_the_part_of_a_run_that_writes_stays(tmp_path: Path) -> None:
+    writing, starting = Directory(tmp_path), Directory(tmp_path)
+    part = tmp_path / ".session-key.0123456789abcdef.part"
+
+    with writing._locked(fcntl.LOCK_SH):
+        part.write_text("being written")
+        starting.remove_parts()
+
+        assert part.exists()
+
+    starting.remove_parts()
+
+    assert not part.exists()
+
+
+def test_the_part_of_a_killed_process_does_not_block_its_namesake(tmp_path: Path) -> None:
+    (tmp_path / f".session-key.{os.getpid()}.part").write_text("half a secret")
+
+    Directory(tmp_path).write("session-key", b"x" * 40, 0o640)
+
+    assert (tmp_path / "session-key").read_bytes() == b"x" * 40
 
 
 @pytest.mark.parametrize(("tenant", "cluster"), [("*", "main"), ("acme", ">"), ("acme.x", "main"), ("ac me", "main")])

@@ -54,6 +54,8 @@ def init(
         return
     for each in made:
         typer.echo(f"{each.outcome:10} {each.name}: {each.purpose}")
+        if each.former_mode is not None:
+            typer.echo(f"{'':10} mode was {each.former_mode}, is now {each.mode}: renew it if others read it")
     if any(each.name == RESOLVER and each.outcome in ("replaced", "updated") for each in made):
         typer.echo(f"{directory / RESOLVER}: {_RELOAD}")
 
@@ -74,7 +76,8 @@ def list_secrets(
         {
             "name": secret.name,
             "there": place.has(secret.name),
-            "mode": f"{secret.mode:04o}",
+            "mode": f"{place.mode(secret.name):04o}" if place.has(secret.name) else None,
+            "declared_mode": f"{secret.mode:04o}",
             "purpose": secret.purpose,
             "may_be_brought": secret.accepts is not None,
         }
@@ -85,7 +88,10 @@ def list_secrets(
         return
     for each in found:
         typer.echo(f"{'there' if each['there'] else 'missing':8} {each['name']}: {each['purpose']}")
-        typer.echo(f"{'':8} {'may be brought' if each['may_be_brought'] else 'is derived'}; mode {each['mode']}")
+        mode = each["declared_mode"]
+        if each["there"] and int(each["mode"], 8) & ~int(mode, 8):
+            mode = f"{each['mode']}, which `init` restricts to {mode}"
+        typer.echo(f"{'':8} {'may be brought' if each['may_be_brought'] else 'is derived'}; mode {mode}")
 
 
 @command.command()
@@ -99,6 +105,7 @@ def agent(directory: Place, tenant: Tenant, cluster: Cluster, days: Days = AGENT
         ref, place = _ref(tenant, cluster), Directory(directory)
         assert ref is not None  # noqa: S101 - both ids are required here
         name = declared.agent_credentials(ref)
+        place.remove_parts()
         text = nats_operator.agent_credentials(place, ref, days)
         place.write(name, text.encode(), declared.MOUNTED, replace=True)
     typer.echo(f"{directory / name}: valid for {days} days")
@@ -117,6 +124,7 @@ def revoke(directory: Place, tenant: Tenant, cluster: Cluster) -> None:
     with failing_on(SecretsProblem):
         ref, place = _ref(tenant, cluster), Directory(directory)
         assert ref is not None  # noqa: S101 - both ids are required here
+        place.remove_parts()
         text = nats_operator.revoked(place, ref)
         place.write(declared.RESOLVER, text.encode(), declared.MOUNTED, replace=True)
         place.remove(declared.agent_credentials(ref))

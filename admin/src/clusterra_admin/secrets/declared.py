@@ -7,6 +7,9 @@ from clusterra_contracts.agent_http import is_key
 from clusterra_contracts.bus.permissions import CENTRAL_SERVICES
 from clusterra_contracts.identity import ClusterRef
 
+from clusterra_admin.secrets.nkey import Key
+from clusterra_admin.secrets.problem import SecretsProblem
+
 OFFLINE = 0o600
 """For keys that only make other secrets."""
 MOUNTED = 0o640
@@ -31,7 +34,14 @@ class Declared:
 
 
 def _seed(kind: str) -> Callable[[bytes], bool]:
-    return lambda content: content.strip().startswith(f"S{kind}".encode())
+    def accepts(content: bytes) -> bool:
+        try:
+            Key.read(content.decode(errors="replace"), kind, "")
+        except SecretsProblem:
+            return False
+        return True
+
+    return accepts
 
 
 INSTALLATION: tuple[Declared, ...] = (

@@ -19,7 +19,8 @@ from clusterra_admin.secrets.problem import SecretsProblem
 _SLURM_KEY_BYTES = 1024
 _KINDS = {declared.OPERATOR: "O", declared.SYSTEM: "A", declared.ACCOUNT: "A"}
 
-type Outcome = Literal["made", "brought", "replaced", "updated", "there", "not needed"]
+type Outcome = Literal["made", "brought", "replaced", "updated", "there", "restricted", "not needed"]
+"""`restricted`: it was there, and more people could read it than should."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class Made:
     outcome: Outcome
     purpose: str
     may_be_brought: bool
+    mode: str | None
+    """The mode of its file; None without a file."""
+    former_mode: str | None = None
+    """The mode of the file before it was restricted."""
 
 
 class Making:
@@ -46,6 +51,7 @@ class Making:
 
     def run(self, ref: ClusterRef | None) -> list[Made]:
         """Make what is missing. Nothing is written when something brought is wrong. Raises SecretsProblem."""
+        self._directory.remove_parts()
         every = (*INSTALLATION, *(of_cluster(ref) if ref is not None else ()))
         brought = self._read_brought({secret.name: secret for secret in every})
         if unknown := self._replace - {secret.name for secret in every}:
@@ -76,7 +82,23 @@ class Making:
             text = nats_operator.updated(self._directory, ref)
             self._directory.write(secret.name, text.encode(), secret.mode, replace=True)
             outcome = "updated"
-        return Made(secret.name, outcome, secret.purpose, secret.accepts is not None)
+        former = self._restrict(secret) if outcome == "there" else None
+        return Made(
+            secret.name,
+            "restricted" if former is not None else outcome,
+            secret.purpose,
+            secret.accepts is not None,
+            f"{self._directory.mode(secret.name):04o}" if self._directory.has(secret.name) else None,
+            former,
+        )
+
+    def _restrict(self, secret: Declared) -> str | None:
+        """Take away what a file's mode allows beyond the declared one. Returns the former mode if there was any."""
+        mode = self._directory.mode(secret.name)
+        if not mode & ~secret.mode:
+            return None
+        self._directory.restrict(secret.name, mode & secret.mode)
+        return f"{mode:04o}"
 
     def _replaced(self, secret: Declared) -> bool:
         return secret.name in self._replace

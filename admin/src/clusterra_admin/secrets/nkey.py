@@ -1,5 +1,7 @@
 """Ed25519 keys as NATS writes them: `SO…` seeds of operators, `SA…` of accounts, `SU…` of users."""
 
+import base64
+import binascii
 import os
 
 import nkeys  # type: ignore[import-untyped]
@@ -27,6 +29,7 @@ class Key:
         """The key of a seed. Raises SecretsProblem, which names the file and not the seed."""
         try:
             key = cls(text.strip())
+            _check(text.strip())
         except Exception:
             raise SecretsProblem(f"{name} is not the seed of an NKey") from None
         if not key.public.startswith(kind):
@@ -37,3 +40,10 @@ class Key:
         """The signature of a message."""
         signature: bytes = self._pair.sign(message)
         return signature
+
+
+def _check(seed: str) -> None:
+    """Raises ValueError unless the checksum at a seed's end is right: the library does not look at it."""
+    raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
+    if binascii.crc_hqx(raw[:-2], 0) != int.from_bytes(raw[-2:], "little"):
+        raise ValueError("wrong checksum")
