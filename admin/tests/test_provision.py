@@ -10,12 +10,14 @@ import jsonschema
 import pytest
 import yaml
 from admin_command import Answer, admin
+from clusterra_admin.provision.record import opened
 from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import REGISTRY
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_lab.parts.aws import Aws, aws_emulator
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.declared_tables import declare_tables
@@ -23,6 +25,8 @@ from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.direct import last
+from clusterra_runtime.store.condition import Present
+from clusterra_runtime.store.store import Delete
 from gateway_world import CATALOGUE, provisioned
 
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "operations"
@@ -189,6 +193,44 @@ async def test_a_cluster_with_workers_is_removed_only_by_force(operator: Operato
 
     assert "1 workers and 0 jobs, on their own" in forced.out
     assert await operator.projected() is None
+
+
+async def test_an_interrupted_removal_is_listed_and_can_be_completed(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = provisioned("acme", "main")
+    await operator.run("apply", operator.file(acme))
+    await operator.run("apply", operator.file(acme | {"clusters": [acme["clusters"][0] | {"name": "renamed"}]}))  # type: ignore[index]
+    for name, value in operator._environment.items():
+        monkeypatch.setenv(name, value)
+    async with opened() as record:
+        await record.directory.store.delete(Delete(ACCOUNTS, cluster_key(MAIN), Present()))
+
+    listed = await operator.run("list", "--json")
+
+    assert [(each["cluster"], each["state"]) for each in listed.json["clusters"]] == [("main", "removing")]
+    assert "removing" in (await operator.run("list")).out
+    assert "no cluster acme/main in the record" in (await operator.run("pause", "acme/main", code=1)).err
+
+    assert "cluster acme/main: removed" in (await operator.run("remove", "acme/main")).out
+    assert await operator.projected() is None
+    assert (await operator.run("list")).out == "no clusters\n"
+
+
+async def test_a_half_removed_cluster_can_be_applied_again(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    acme = provisioned("acme", "main")
+    await operator.run("apply", operator.file(acme))
+    await operator.run("pause", "acme/main")
+    for name, value in operator._environment.items():
+        monkeypatch.setenv(name, value)
+    async with opened() as record:
+        await record.directory.store.delete(Delete(ACCOUNTS, cluster_key(MAIN), Present()))
+
+    await operator.run("apply", operator.file(acme))
+
+    binding = await operator.projected()
+    assert binding is not None
+    assert (binding.state, binding.version) == ("active", 3)
 
 
 async def test_the_example_of_the_documents_is_applied(operator: Operator, tmp_path: Path) -> None:

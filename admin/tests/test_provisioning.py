@@ -1,6 +1,7 @@
 """Provision files: what they may contain, and that applying one again changes nothing."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,21 @@ import pytest
 import yaml
 from admin_command import admin
 from aiohttp.test_utils import make_mocked_request
+from clusterra_admin.provision.changes import change_of
 from clusterra_admin.provision.given import Given, read
 from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS
+from clusterra_gateway.accounts.directory import CHANGE_ATTEMPTS, Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
+from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import ConditionFailed, Table, Update
 from gateway_world import CATALOGUE, provisioned
+from pydantic import ValidationError
 
 MAIN = ClusterRef(tenant="acme", cluster="main")
 
@@ -86,6 +91,68 @@ async def test_domains_and_addresses_of_another_tenant_are_rejected(directory: D
             await apply(directory, provisioned("thief") | stolen)
 
 
+@pytest.mark.parametrize("inviter_first", [True, False])
+async def test_an_address_in_the_domain_of_another_tenant_cannot_be_invited(
+    directory: Directory, inviter_first: bool
+) -> None:
+    rival, acme = provisioned("rival") | {"members": ["Grace@ACME.example"]}, provisioned("acme")
+
+    with pytest.raises(Conflict, match=r"rival cannot invite grace@acme\.example.* belongs to tenant acme"):
+        await apply(directory, *((rival, acme) if inviter_first else (acme, rival)))
+
+    assert await directory.invitation("grace@acme.example") is None
+
+
+async def test_changes_of_one_cluster_at_the_same_time_do_not_undo_each_other(directory: Directory) -> None:
+    acme = provisioned("acme", "main")
+    await apply(directory, acme)
+
+    async def pause() -> None:
+        await directory.change_cluster(MAIN, lambda now: now.model_copy(update={"state": "paused"}))  # type: ignore[union-attr]
+
+    await between_read_and_write(directory, pause, apply(directory, with_cluster(acme, name="renamed")))
+
+    binding = (await directory.clusters())[MAIN]
+    assert (binding.name, binding.state, binding.version) == ("renamed", "paused", 3)
+
+
+async def test_a_cluster_that_changes_all_the_time_is_given_up(directory: Directory) -> None:
+    acme = provisioned("acme", "main")
+    await apply(directory, acme)
+
+    async def bump() -> None:
+        await directory.store.write(Update(ACCOUNTS, cluster_key(MAIN), add={"touched": 1}))
+
+    with pytest.raises(ConditionFailed):
+        await between_read_and_write(
+            directory, bump, apply(directory, with_cluster(acme, name="renamed")), times=CHANGE_ATTEMPTS
+        )
+
+    assert (await directory.clusters())[MAIN].version == 1
+
+
+async def between_read_and_write(
+    directory: Directory, other: Callable[[], Awaitable[None]], change: Awaitable[object], times: int = 1
+) -> None:
+    """Runs `change`; after each of its first reads of the cluster, `other` has its turn."""
+    get, left = directory.store.get, times
+
+    async def interrupted(table: Table, key: Key) -> Item | None:
+        nonlocal left
+        item = await get(table, key)
+        if key == cluster_key(MAIN) and left:
+            left -= 1
+            with pytest.MonkeyPatch.context() as itself:
+                itself.setattr(directory.store, "get", get)
+                await other()
+        return item
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(directory.store, "get", interrupted)
+        await change
+    assert not left
+
+
 @pytest.mark.parametrize("uid", [20001, 30000])
 async def test_an_operator_with_a_uid_for_people_is_rejected(directory: Directory, uid: int) -> None:
     operator = {"name": "clusterra", "uid": uid, "gid": 5000}
@@ -123,6 +190,46 @@ def test_the_error_names_an_invalid_file(tmp_path: Path, content: str) -> None:
         read(file)
     with pytest.raises(RequestError, match=r"none\.yaml"):
         read(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"tenants: [\xff\xfe]", "not text in UTF-8"),
+        (b"[" * 5000, "nested too deeply"),
+        (b"tenants: 2020-13-45", "not valid YAML"),
+        (b'tenants: ["hunter2', "not valid YAML in line"),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_an_error_without_its_content(tmp_path: Path, content: bytes, error: str) -> None:
+    file = tmp_path / "tenants.yaml"
+    file.write_bytes(content)
+
+    with pytest.raises(InvalidRequest, match=error) as raised:
+        read(file)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_secret_in_place_of_a_reference_is_not_printed(tmp_path: Path) -> None:
+    given = {"tenants": [with_cluster(provisioned("acme", "main"), jwt_key="hunter2")]}
+    (tmp_path / "tenants.yaml").write_text(yaml.safe_dump(given))
+
+    with pytest.raises(ValidationError) as raised:
+        Given.model_validate(given)
+    with pytest.raises(InvalidRequest) as told:
+        read(tmp_path / "tenants.yaml")
+
+    assert "hunter2" not in f"{raised.value} {told.value}"
+
+
+def test_a_plan_masks_the_user_and_password_of_an_address() -> None:
+    def item(url: str) -> Item:
+        return Item(cluster_key(MAIN), {"binding": json.dumps({"slurmrestd_url": url})}, 1)
+
+    change = change_of(cluster_key(MAIN), item("http://u:hunter2@h:1"), item("http://u:p@hunter3@h:2/x"))
+
+    assert change.fields == {"slurmrestd_url": ("http://(hidden)@h:1", "http://(hidden)@h:2/x")}
+    assert "hunter" not in " ".join(change.lines())
 
 
 async def test_a_cluster_needs_a_catalogue(directory: Directory) -> None:

@@ -1,6 +1,7 @@
 """Changes of the record in an operator's words: what is created, changed or removed, field by field."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from clusterra_runtime.store.outbox import without_messages
 _HASHED = frozenset({"hash"})
 _LONGEST = 120
 _HIDDEN = "(hidden)"
+_USER_INFO = re.compile(r"//[^/?#\s]*@")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,13 @@ def change_of(key: Key, before: Item | None, after: Item | None) -> Change:
     old, new = _fields(key, before), _fields(key, after)
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     action = "create" if before is None else "remove" if after is None else "change"
-    return Change(action, _name(key, after or before), {name: (old.get(name), new.get(name)) for name in names})
+    fields = {name: (masked(old.get(name)), masked(new.get(name))) for name in names}
+    return Change(action, _name(key, after or before), fields)
+
+
+def masked(value: Any) -> Any:
+    """A value as it may be printed: without the user and the password in an address."""
+    return _USER_INFO.sub(f"//{_HIDDEN}@", value) if isinstance(value, str) else value
 
 
 def _name(key: Key, item: Item | None) -> str:

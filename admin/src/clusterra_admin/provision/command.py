@@ -1,7 +1,6 @@
 """`clusterra-admin provision`: tenants, people and clusters."""
 
 import asyncio
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,6 +24,8 @@ File = Annotated[
 Ref = Annotated[str, typer.Argument(metavar="TENANT/CLUSTER", help="The cluster.")]
 
 TIMEOUT_SECONDS = 120.0
+UNRECORDED = "removing"
+"""The state of a cluster whose removal was interrupted."""
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
@@ -48,13 +49,18 @@ def apply(file: File, timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) ->
 
 @command.command("list")
 def list_clusters(timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> None:
-    """Print every cluster: its state, its edge's last heartbeat, its workers and jobs."""
+    """Print every cluster: its state, its edge's last heartbeat, its workers and jobs.
+
+    `removing` is a cluster whose removal was interrupted: `remove` completes it.
+    """
     rows = _run(lambda record: record.rows(), timeout)
     if json:
         print_json({"clusters": [_record(row) for row in rows]})
         return
     from rich.console import Console
     from rich.table import Table
+
+    from clusterra_admin.provision.changes import masked
 
     table = Table(box=None, pad_edge=False)
     for name in ("cluster", "state", "version", "heartbeat", "workers", "waiting", "running", "slurmrestd"):
@@ -63,7 +69,12 @@ def list_clusters(timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> Non
         counts = ("-" if count is None else str(count) for count in (row.workers, row.pending, row.running))
         binding = row.binding
         table.add_row(
-            str(row.ref), binding.state, str(binding.version), _heartbeat(row), *counts, binding.slurmrestd_url
+            str(row.ref),
+            binding.state if row.recorded else UNRECORDED,
+            str(binding.version),
+            _heartbeat(row),
+            *counts,
+            masked(binding.slurmrestd_url),
         )
     Console(soft_wrap=True).print(table if rows else "no clusters")
 
@@ -86,7 +97,7 @@ def remove(
     force: Annotated[bool, typer.Option("--force", help="Remove it although workers or jobs are there.")] = False,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
-    """Remove a cluster from the record. It refuses while workers or jobs are there."""
+    """Remove a cluster. It refuses while workers or jobs are there. Run it again after an interruption."""
     ref = _ref(cluster)
     row = _run(lambda record: record.remove(ref, force=force), timeout)
     typer.echo(f"cluster {ref}: removed")
@@ -163,13 +174,15 @@ def _change(change: "Change") -> dict[str, Any]:
 
 
 def _record(row: "Row") -> dict[str, Any]:
+    from clusterra_admin.provision.changes import masked
+
     return {
         "tenant": row.ref.tenant,
         "cluster": row.ref.cluster,
         "name": row.binding.name,
-        "state": row.binding.state,
+        "state": row.binding.state if row.recorded else UNRECORDED,
         "version": row.binding.version,
-        "slurmrestd_url": row.binding.slurmrestd_url,
+        "slurmrestd_url": masked(row.binding.slurmrestd_url),
         "heartbeat_seconds": row.heartbeat_seconds,
         "workers": row.workers,
         "pending": row.pending,
@@ -186,10 +199,12 @@ def _heartbeat(row: "Row") -> str:
 
 
 def _remaining(ref: "ClusterRef", row: "Row") -> list[str]:
+    from clusterra_admin.provision.changes import masked
+
     place = f"--tenant {ref.tenant} --cluster {ref.cluster}"
     found = [
         f"the edge-agent: stop it, and end its login with `clusterra-admin secrets revoke DIRECTORY {place}`",
-        f"Slurm itself at {re.sub(r'//[^/@]*@', '//', row.binding.slurmrestd_url)}, with its accounting",
+        f"Slurm itself at {masked(row.binding.slurmrestd_url)}, with its accounting",
         "the cluster's history in the tables of events and fleets; a new cluster of this name would go on from it",
         "the tenant, its people and their user names, which keep their uids for good",
     ]

@@ -26,7 +26,7 @@ Email = Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[^@
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
 
 class GivenCluster(_Strict):
@@ -87,11 +87,24 @@ class Given(_Strict):
 def read(file: Path) -> Given:
     """Reads a file in YAML or JSON. Raises InvalidRequest, which names the mistake."""
     try:
-        return Given.model_validate(yaml.safe_load(file.read_text()))
+        return Given.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
     except ValidationError as error:
         raise InvalidRequest(f"{file}: {wrong_fields(error)}") from error
-    except (OSError, yaml.YAMLError) as error:
-        raise InvalidRequest(f"{file}: {error}") from error
+    except OSError as error:
+        raise InvalidRequest(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{file}: not text in UTF-8 (byte {error.start})") from None
+    except RecursionError:
+        raise InvalidRequest(f"{file}: nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InvalidRequest(f"{file}: {_yaml_mistake(error)}") from None
+
+
+def _yaml_mistake(error: Exception) -> str:
+    """What is wrong with the YAML, and where. Not the line itself: there may be a secret in it."""
+    mark = getattr(error, "problem_mark", None)
+    place = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
+    return f"not valid YAML{place}"
 
 
 def schema() -> dict[str, Any]:

@@ -4,6 +4,8 @@ Applying a file again changes nothing. What the file does not name stays as it i
 the file names without an agent key loses its key.
 """
 
+from collections.abc import Mapping
+
 from clusterra_contracts.agent_http import is_key
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser
@@ -27,11 +29,21 @@ ACTOR = "provision"
 
 
 class Provisioning:
-    """Writes what the record lacks of a file. `changes` describes each change in words."""
+    """Writes what the record lacks of a file. `changes` describes each change in words.
 
-    def __init__(self, directory: Directory, default_catalogue: Catalogue | None) -> None:
+    `registered` are the bindings that the services know. They ignore versions that are not higher, also of a cluster
+    that the record lacks because its removal was interrupted.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        default_catalogue: Catalogue | None,
+        registered: Mapping[ClusterRef, ClusterBinding] | None = None,
+    ) -> None:
         self._directory = directory
         self._default_catalogue = default_catalogue
+        self._registered = registered or {}
         self.changes: list[str] = []
 
     async def apply(self, given: Given) -> None:
@@ -41,7 +53,9 @@ class Provisioning:
                 self.changes.append(f"tenant {tenant.id}")
             for domain in tenant.domains:
                 await self._assign(f"domain {domain}", domain_key(domain), Domain(tenant=tenant.id))
-            for email in {*tenant.admins, *tenant.members}:
+        for tenant in given.tenants:
+            for email in sorted({*tenant.admins, *tenant.members}):
+                await self._refuse_address_of_another(tenant.id, email)
                 invitation = Invitation(tenant=tenant.id, admin=email in tenant.admins)
                 await self._assign(f"invitation of {email}", invitation_key(email), invitation)
             caps = tenant.caps()
@@ -56,6 +70,16 @@ class Provisioning:
         if await self._directory.replace(key, record):
             self.changes.append(f"{what}: tenant {record.tenant}")
 
+    async def _refuse_address_of_another(self, tenant: str, email: str) -> None:
+        """The domain's tenant decides who joins it: its people never land in another tenant by an invitation."""
+        name = email.rpartition("@")[2]
+        domain = await self._directory.domain(name)
+        if domain is not None and domain.tenant != tenant:
+            raise Conflict(
+                f"tenant {tenant} cannot invite {email}: the domain {name} belongs to tenant {domain.tenant}",
+                hint="remove the address from the file, or invite another one of this person",
+            )
+
     async def _put_cluster(self, tenant: str, given: GivenCluster) -> None:
         shapes = given.catalogue or self._default_catalogue
         if shapes is None:
@@ -65,12 +89,16 @@ class Provisioning:
             )
         await self._reserve_operator(tenant, given.operator)
         ref = ClusterRef(tenant=tenant, cluster=given.id)
-        current = await self._directory.cluster(ref)
-        # `pause` and `resume` decide this; a file has no say in it.
-        state = "active" if current is None else current.state
-        binding = ClusterBinding(**{**dict(given), "catalogue": shapes, "state": state})
+        orphan = self._registered.get(ref)
+        first_version = 1 if orphan is None else orphan.version + 1
+
+        def as_given(current: ClusterBinding | None) -> ClusterBinding:
+            # `pause` and `resume` decide the state; a file has no say in it.
+            state = "active" if current is None else current.state
+            return ClusterBinding(**{**dict(given), "catalogue": shapes, "state": state, "version": first_version})
+
         registered = AdminFact(kind="cluster.registered", actor=ACTOR, subject=given.id)
-        version = await self._directory.put_cluster(ref, binding, [cluster_event(ref, registered, version="1")])
+        version = await self._directory.change_cluster(ref, as_given, [cluster_event(ref, registered, version="1")])
         if version is not None:
             self.changes.append(f"cluster {tenant}/{given.id}: version {version}")
         await self._put_agent_key(ref, given)

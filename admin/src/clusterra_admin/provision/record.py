@@ -46,6 +46,8 @@ class Row:
 
     ref: ClusterRef
     binding: ClusterBinding
+    recorded: bool
+    """False for a cluster that only the services know: its removal was interrupted, and `remove` completes it."""
     heartbeat_seconds: float | None
     workers: int | None
     pending: int | None
@@ -91,23 +93,36 @@ class Record:
         return await Projection(self.directory, self.client, self.registry).project()
 
     async def rows(self) -> list[Row]:
-        """Every cluster, in the order of their names."""
-        clusters = await self.directory.clusters()
-        return list(await asyncio.gather(*(self._row(ref, clusters[ref]) for ref in sorted(clusters, key=str))))
+        """Every cluster of the record and of the registry, in the order of their names."""
+        recorded = await self.directory.clusters()
+        clusters = {**self.registry.clusters, **recorded}
+        return list(
+            await asyncio.gather(*(self._row(ref, clusters[ref], ref in recorded) for ref in sorted(clusters, key=str)))
+        )
 
     async def set_state(self, ref: ClusterRef, state: Literal["active", "paused"]) -> bool:
         """Pause or resume a cluster. Returns whether that changed anything. Raises NotFound."""
-        binding = await self._binding(ref)
-        version = await self.directory.put_cluster(ref, binding.model_copy(update={"state": state}), [])
+
+        def in_state(current: ClusterBinding | None) -> ClusterBinding:
+            if current is None:
+                raise _unknown(ref)
+            return current.model_copy(update={"state": state})
+
+        version = await self.directory.change_cluster(ref, in_state)
         await self.project()
         return version is not None
 
     async def remove(self, ref: ClusterRef, *, force: bool) -> Row:
         """Remove a cluster, its agent key, and what the services know of it. Returns its last state.
 
-        Raises NotFound, and Conflict while workers or jobs are reported. An edge that is silent for 5 min reports none.
+        It also removes a cluster that only the registry has, because an earlier removal was interrupted. Raises
+        NotFound, and Conflict while workers or jobs are reported. An edge that is silent for 5 min reports none.
         """
-        row = await self._row(ref, await self._binding(ref))
+        recorded = await self.directory.cluster(ref)
+        binding = recorded or self.registry.get(ref)
+        if binding is None:
+            raise _unknown(ref)
+        row = await self._row(ref, binding, recorded is not None)
         if not force and not row.idle:
             raise Conflict(
                 f"cluster {ref} has {row.workers or 0} workers, {row.pending or 0} waiting and"
@@ -116,21 +131,17 @@ class Record:
                 " which leaves them behind",
             )
         await put_agent_key(self.directory, AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster), None)
-        await self.directory.store.delete(Delete(ACCOUNTS, cluster_key(ref), Present()))
+        if row.recorded:
+            await self.directory.store.delete(Delete(ACCOUNTS, cluster_key(ref), Present()))
         await delete_binding(self.client, ref)
         return row
 
     async def _provision(self, directory: Directory, given: Given) -> None:
         file = self.settings.catalogue_file
-        await Provisioning(directory, None if file is None else catalogue.load(file)).apply(given)
+        shapes = None if file is None else catalogue.load(file)
+        await Provisioning(directory, shapes, self.registry.clusters).apply(given)
 
-    async def _binding(self, ref: ClusterRef) -> ClusterBinding:
-        binding = await self.directory.cluster(ref)
-        if binding is None:
-            raise NotFound(f"there is no cluster {ref}", hint="see `clusterra-admin provision list`")
-        return binding
-
-    async def _row(self, ref: ClusterRef, binding: ClusterBinding) -> Row:
+    async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:
             beat = await direct.last(self.client, HB.name, subjects.heartbeat(ref), Heartbeat)
             queue = await direct.last(self.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
@@ -141,6 +152,7 @@ class Record:
         return Row(
             ref,
             binding,
+            recorded,
             None if heartbeat is None else (now() - heartbeat.sent_at).total_seconds(),
             None if heartbeat is None or heartbeat.workers is None else len(heartbeat.workers),
             None
@@ -163,6 +175,10 @@ async def opened() -> AsyncIterator[Record]:
         if missing := await store.missing_tables(ACCOUNTS):
             raise TableMissing(f"the table {missing[0]} does not exist: run `clusterra-admin tables apply`")
         yield Record(Directory(store, outbox), client, registry, settings)
+
+
+def _unknown(ref: ClusterRef) -> NotFound:
+    return NotFound(f"there is no cluster {ref} in the record", hint="see `clusterra-admin provision list`")
 
 
 async def _unpublished(*_message: object) -> None:

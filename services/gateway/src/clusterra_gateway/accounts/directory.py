@@ -1,6 +1,7 @@
 """Reads and writes single items of the accounts table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.registry import ClusterBinding
@@ -19,6 +20,9 @@ from clusterra_gateway.accounts.keyspace import (
     tenant_key,
 )
 from clusterra_gateway.accounts.records import Domain, Invitation, Member, Record, Tenant
+
+CHANGE_ATTEMPTS = 5
+"""Attempts to change a cluster that others change at the same time."""
 
 
 class Directory:
@@ -54,20 +58,37 @@ class Directory:
         item = await self.store.get(ACCOUNTS, cluster_key(ref))
         return None if item is None else _binding_of(item)
 
-    async def put_cluster(
-        self, ref: ClusterRef, binding: ClusterBinding, messages: Sequence[OutboxMessage]
+    async def change_cluster(
+        self,
+        ref: ClusterRef,
+        change: Callable[[ClusterBinding | None], ClusterBinding],
+        messages: Sequence[OutboxMessage] = (),
     ) -> int | None:
-        """Writes a binding as its next version and returns that version; None when the stored one is the same.
+        """Writes what `change` makes of the stored binding (None: there is none), as its next version.
 
-        The messages are sent with the first version only. Raises ConditionFailed when another writer was faster.
+        Returns that version; None when `change` changes nothing. A new cluster keeps the version that `change` gives,
+        and only then the messages are sent. When another writer was faster, `change` is asked again with what that one
+        wrote; so neither undoes the other. Raises ConditionFailed after `CHANGE_ATTEMPTS`, and what `change` raises.
         """
+        for _ in range(CHANGE_ATTEMPTS - 1):
+            with suppress(ConditionFailed):
+                return await self._change_cluster(ref, change, messages)
+        return await self._change_cluster(ref, change, messages)
+
+    async def _change_cluster(
+        self,
+        ref: ClusterRef,
+        change: Callable[[ClusterBinding | None], ClusterBinding],
+        messages: Sequence[OutboxMessage],
+    ) -> int | None:
         key = cluster_key(ref)
         current = await self.store.get(ACCOUNTS, key)
         if current is None:
-            first = binding.model_copy(update={"version": 1})
+            first = change(None)
             await self.outbox.write(Put(ACCOUNTS, key, _attributes_of(first), Absent()), messages)
-            return 1
+            return first.version
         known = _binding_of(current)
+        binding = change(known)
         if known.model_copy(update={"version": binding.version}) == binding:
             return None
         following = binding.model_copy(update={"version": known.version + 1})
