@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_edge_agent.logs import job_output
-from clusterra_edge_agent.logs.job_output import NoSuchOutput, OutputLocation
+from clusterra_edge_agent.logs.job_output import NoSuchOutput, OutputLocation, SearchLimit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -54,6 +54,32 @@ def test_deeper_subfolders_are_not_searched(shared: Path) -> None:
     (shared / "a" / "b" / "job_7.out").write_text("deep")
     with pytest.raises(NoSuchOutput):
         text(shared)
+
+
+def test_a_look_up_lists_a_limited_number_of_entries(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_output, "MAX_ENTRIES", 20)
+    for number in range(20):
+        (shared / f"a{number:02}").mkdir()
+    with pytest.raises(NoSuchOutput):
+        text(shared)
+
+    (shared / "z").mkdir()
+    with pytest.raises(SearchLimit):
+        text(shared)
+
+    (shared / "slurm-7.out").write_text("found")
+    assert text(shared) == "found"
+
+
+def test_a_look_up_takes_a_limited_time(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_output, "FIND_SECONDS", -1.0)
+    (shared / "alice").mkdir()
+    (shared / "alice" / "job_7.out").write_text("deep")
+    with pytest.raises(SearchLimit):
+        text(shared)
+
+    (shared / "job_7.out").write_text("found")
+    assert text(shared) == "found"
 
 
 @needs_root

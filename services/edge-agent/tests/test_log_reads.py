@@ -11,7 +11,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.reply import Reply
-from clusterra_edge_agent.logs import log_reads
+from clusterra_edge_agent.logs import job_output, log_reads
 from clusterra_edge_agent.logs.log_reads import LogReader
 from clusterra_runtime.nats.rpc import RpcFailed
 
@@ -87,6 +87,18 @@ async def test_missing_and_foreign_output_is_not_found(logs: LogReader, output: 
         with pytest.raises(RpcFailed) as failed:
             await logs.read(ABOUT, asked)
         assert failed.value.error.kind == "not_found"
+
+
+async def test_too_many_entries_are_said(logs: LogReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_output, "MAX_ENTRIES", 1)
+    for name in ("alice", "bob"):
+        (tmp_path / name).mkdir()
+
+    with pytest.raises(RpcFailed) as failed:
+        await logs.read(ABOUT, request(tmp_path.stat().st_uid))
+
+    assert failed.value.error.kind == "unavailable"
+    assert "too many entries" in failed.value.error.detail
 
 
 async def test_output_deleted_during_a_wait_is_not_found(logs: LogReader, output: Path) -> None:

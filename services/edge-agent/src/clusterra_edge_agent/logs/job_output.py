@@ -3,9 +3,11 @@
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -17,9 +19,18 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
 """Errors of opening a path that does not exist, is a link or a socket, or is closed to the agent."""
 
+MAX_ENTRIES = 20_000
+"""Maximum number of entries of the shared folder that one look-up lists: everybody can make more."""
+FIND_SECONDS = 1.0
+"""Time after which a look-up opens no further subfolder."""
+
 
 class NoSuchOutput(Exception):
     """There is no such file that belongs to the user."""
+
+
+class SearchLimit(Exception):
+    """The shared folder has more than one look-up may search, and the output is not in the part that was searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +45,18 @@ def find(shared_dir: Path, job_id: JobId, stream: Literal["stdout", "stderr"], u
     """Finds an output of a job: `job_<id>.out` before `slurm-<id>.out` (`.err`), the shared folder before subfolders.
 
     Only a regular file that `uid` owns counts. Files of other users are skipped, so that nobody can hide somebody's
-    output behind a file of the same name. Raises NoSuchOutput, OSError.
+    output behind a file of the same name. The shared folder itself is always searched. Of its subfolders, one look-up
+    searches those among the first MAX_ENTRIES entries, and stops after FIND_SECONDS.
+
+    Raises NoSuchOutput, SearchLimit, OSError.
     """
+    ends = time.monotonic() + FIND_SECONDS
     suffix = "out" if stream == "stdout" else "err"
     names = (f"job_{job_id}.{suffix}", f"slurm-{job_id}.{suffix}")
     with _directory(shared_dir) as root:
         for folder in _folders(root):
+            if folder is not None and time.monotonic() > ends:
+                raise SearchLimit
             for name in names:
                 location = OutputLocation(folder, name)
                 try:
@@ -64,7 +81,10 @@ def read(shared_dir: Path, location: OutputLocation, uid: int, offset: int, limi
 def _folders(root: int) -> Iterator[str | None]:
     yield None
     with os.scandir(root) as entries:
-        yield from sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        listed = islice(entries, MAX_ENTRIES)
+        yield from sorted(entry.name for entry in listed if entry.is_dir(follow_symlinks=False))
+        if next(entries, None) is not None:
+            raise SearchLimit
 
 
 @contextmanager

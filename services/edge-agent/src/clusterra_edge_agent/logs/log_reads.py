@@ -41,7 +41,8 @@ class LogReader:
     async def read(self, _subject: Subject, request: ReadLog) -> LogChunk:
         """Returns the requested bytes. At the end of the file, waits up to `wait_seconds` for more, then returns none.
 
-        Raises RpcFailed: `not_found`; `unavailable` when the folder cannot be read or too many readers wait.
+        Raises RpcFailed: `not_found`; `unavailable` when the folder cannot be read or has too many entries, or when
+        too many readers wait.
         """
         location = await self._in_thread(
             lambda: job_output.find(self._shared_dir, request.job_id, request.stream, request.uid)
@@ -82,6 +83,12 @@ class LogReader:
                 "not_found",
                 "this job has no such output",
                 "the output appears once the job writes to job_<id>.out or slurm-<id>.out in the shared folder",
+            ) from None
+        except job_output.SearchLimit:
+            raise _failed(
+                "unavailable",
+                "the shared folder has too many entries to find this output in its subfolders",
+                "write the output to the shared folder itself, or remove what nobody needs there",
             ) from None
         except OSError as error:
             raise _failed(
