@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 from central_manifests import CENTRAL, build, kubectl_path, named
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.permissions import inbox_prefix
+from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
@@ -30,6 +33,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 pytestmark = pytest.mark.containers
 
 IMAGE = "nats:2.14-alpine"
+REF = ClusterRef(tenant="acme", cluster="main")
 SERVERS = ("nats-0", "nats-1", "nats-2")
 HOSTS = ["nats.clusterra.svc", *(f"{server}.nats-servers.clusterra.svc" for server in SERVERS)]
 
@@ -53,7 +57,8 @@ def store(folder: Path, server: str, what: str) -> Path:
 
 
 def make_secrets(folder: Path) -> None:
-    init = [sys.executable, "-m", "clusterra_admin", "secrets", "init", str(folder)]
+    cluster = ("--tenant", REF.tenant, "--cluster", REF.cluster)
+    init = [sys.executable, "-m", "clusterra_admin", "secrets", "init", str(folder), *cluster]
     subprocess.run(init, check=True, capture_output=True, timeout=60)
 
 
@@ -217,6 +222,30 @@ async def test_streams_have_three_replicas_and_outlive_each_server(site: Site) -
                 return answers("exec", f"{site.prefix}-{server}", "wget", "-qO-", "http://127.0.0.1:8222/healthz")
 
             await until(started, seconds=90, what=f"{server} to be healthy", every=0.5)
+
+
+async def test_an_agent_in_its_own_account_works_at_each_server(site: Site) -> None:
+    desired, log = subjects.scale_desired(REF), subjects.edge(REF, "log")
+    edge = site.settings("admin").model_copy(
+        update={"nats_credentials_file": site.folder / "secrets/clusters/acme/main/agent.creds"}
+    )
+    async with connected(site.settings("admin")) as central:
+        await until(lambda: stored(central, desired), seconds=60, what="a desired state", every=0.5)
+        for port in site.ports:
+            here = edge.model_copy(update={"nats_url": f"tls://127.0.0.1:{port}"})
+            agent = await bus.connect(here, "edge-agent", inbox_prefix=inbox_prefix(REF))
+            requests = await agent.subscribe(log)
+            await agent.flush()
+            found = await agent.request(f"$JS.API.DIRECT.GET.SCALE.{desired}", b"", timeout=5)
+
+            assert found.data == b"{}"
+            assert await stored(agent, subjects.event(REF, "worker.started"))
+
+            asking = asyncio.create_task(central.request(log, b"?", timeout=5))
+            await (await requests.next_msg(timeout=5)).respond(b"here")
+
+            assert (await asking).data == b"here"
+            await bus.close(agent)
 
 
 async def test_a_client_without_credentials_or_tls_gets_nothing(site: Site) -> None:
