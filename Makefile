@@ -153,12 +153,15 @@ $(VENV)/syft/bin/syft: images/services/sbom.lock | $(VENV)/.installed
 sbom: images $(SYFT) ## Write a bill of materials of each image into dist/sbom (IMAGES as above; SYFT=PROGRAM)
 	@VERSION=$(IMAGES_VERSION) $(BIN)/python tools/image_sboms.py $(SYFT) dist/sbom $(IMAGES)
 
+# The image of NATS in k8s/central/base/nats.
+release: NATS_VERSION = $(shell sed -n 's/ *newTag: *//p' k8s/central/base/nats/kustomization.yaml)
 release: $(VENV)/.installed ## Push all images to REGISTRY=host/path/ with attestations, and write their digests into k8s/central/components/digests
 	@$(if $(REGISTRY),,echo "REGISTRY is required: make release REGISTRY=registry.example.org/clusterra/"; exit 1;) \
 	  git diff --quiet HEAD || { echo "commit first: a release is built from a commit"; exit 1; }
 	@mkdir -p dist
 	@REGISTRY=$(REGISTRY) UV_VERSION=$(UV_VERSION) $(BAKE) release --pull --push --metadata-file dist/images.json
-	@$(BIN)/python tools/image_digests.py dist/images.json k8s/central/components/digests/kustomization.yaml
+	@$(BIN)/python tools/image_digests.py dist/images.json k8s/central/components/digests/kustomization.yaml \
+	  "nats=docker.io/library/nats@$$(docker buildx imagetools inspect nats:$(NATS_VERSION) --format '{{.Manifest.Digest}}')"
 
 bench-images: $(VENV)/.installed ## Measure builds of all images, cold and warm, their sizes, and the memory of each container of compose.yaml (10 minutes)
 	@$(BIN)/python bench/images.py

@@ -1,10 +1,12 @@
 """Writes the digests of pushed images into a kustomize component.
 
-`python tools/image_digests.py METADATA COMPONENT`: METADATA is what `docker buildx bake --push --metadata-file` wrote,
-COMPONENT a kustomization with a list `images`. Images that were not pushed keep their entries.
+`python tools/image_digests.py METADATA COMPONENT [NAME=REPOSITORY@DIGEST ...]`: METADATA is what `docker buildx bake
+--push --metadata-file` wrote, COMPONENT a kustomization with a list `images`. The further arguments are images of
+others, such as NATS. An image that is in neither keeps its entry; one without a digest is named on standard error.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -50,7 +52,20 @@ class Component(BaseModel):
     images: list[Image]
 
 
-def with_digests(component: str, metadata: bytes) -> str:
+def image(given: str) -> Image:
+    """Parses `NAME=REPOSITORY@DIGEST`. Raises ValidationError."""
+    name, _, reference = given.partition("=")
+    repository, _, digest = reference.partition("@")
+    return Image(name=name, newName=repository, digest=digest)
+
+
+def unfilled(component: str) -> list[str]:
+    """The images whose digest is zeros: no release has filled them. Raises ValidationError."""
+    images = Component.model_validate(yaml.safe_load(component)).images
+    return [image.name for image in images if image.digest.endswith(64 * "0")]
+
+
+def with_digests(component: str, metadata: bytes, others: Sequence[Image] = ()) -> str:
     """Returns the text of the component with the pushed images; what precedes `images:` stays as it is.
 
     Raises ValidationError.
@@ -60,6 +75,7 @@ def with_digests(component: str, metadata: bytes) -> str:
     for each in pushed:
         name = each.repository.rpartition("/")[2]
         images[name] = Image(name=name, newName=each.repository, digest=each.digest)
+    images |= {image.name: image for image in others}
     head = component[: component.index("\nimages:")]
     lines = [
         f'- {{name: {image.name}, newName: {image.new_name}, digest: "{image.digest}"}}' for image in images.values()
@@ -70,7 +86,10 @@ def with_digests(component: str, metadata: bytes) -> str:
 def main() -> None:
     """Rewrite the component."""
     metadata, component = map(Path, sys.argv[1:3])
-    component.write_text(with_digests(component.read_text(), metadata.read_bytes()))
+    written = with_digests(component.read_text(), metadata.read_bytes(), [image(given) for given in sys.argv[3:]])
+    component.write_text(written)
+    if missing := unfilled(written):
+        sys.stderr.write(f"{component}: no digest for {', '.join(missing)}\n")
 
 
 if __name__ == "__main__":

@@ -81,6 +81,7 @@ def test_the_readmes_site_is_complete_and_its_images_are_digests(kubectl: Path, 
 
 def test_the_readmes_tenant_is_complete(kubectl: Path, tmp_path: Path) -> None:
     site = example(1, tmp_path)
+    release(tmp_path)
     (site / "secrets").mkdir()
     for name in ("slurm.key", "jwt_hs256.key", "slurmdbd-password"):
         (site / "secrets" / name).write_text("secret")
@@ -91,6 +92,7 @@ def test_the_readmes_tenant_is_complete(kubectl: Path, tmp_path: Path) -> None:
     built = build(kubectl, site)
 
     assert {each["metadata"]["namespace"] for each in built if each["kind"] != "Namespace"} == {"tenant-acme"}
+    assert {image for image in mutable(images(built)) if "clusterra" in image} == set()
     assert named(built, "Namespace", "tenant-acme")["metadata"]["labels"]["clusterra.io/tenant"] == "acme"
     text = json.dumps(built)
     assert "slurmctld.acme.example.com" in text

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from image_digests import with_digests
+from image_digests import image, unfilled, with_digests
 from pydantic import ValidationError
 
 COMPONENT = Path(__file__).parents[2] / "k8s/central/components/digests/kustomization.yaml"
@@ -38,11 +38,11 @@ def test_a_pushed_image_gets_its_repository_and_digest_and_the_others_stay(pushe
 
 
 def test_a_new_image_is_added_and_a_second_run_changes_nothing() -> None:
-    metadata = _metadata("registry.example.org/clusterra-slurmctld:1.2")
+    metadata = _metadata("registry.example.org/clusterra-edge:1.2")
 
     once = with_digests(COMPONENT.read_text(), metadata)
 
-    assert f'newName: registry.example.org/clusterra-slurmctld, digest: "{DIGEST}"' in once
+    assert f'newName: registry.example.org/clusterra-edge, digest: "{DIGEST}"' in once
     assert with_digests(once, metadata) == once
 
 
@@ -55,3 +55,12 @@ def test_what_is_no_digest_is_rejected(digest: str) -> None:
 def test_a_component_with_more_than_images_is_rejected() -> None:
     with pytest.raises(ValidationError):
         with_digests(COMPONENT.read_text() + "resources: []\n", _metadata("registry.example.org/clusterra-proxy:1"))
+
+
+def test_an_image_of_others_gets_the_given_digest_and_what_lacks_one_is_named() -> None:
+    nats = image(f"nats=docker.io/library/nats@{DIGEST}")
+
+    after = with_digests(COMPONENT.read_text(), _metadata("registry.example.org/clusterra-proxy:1.2"), [nats])
+
+    assert f'{{name: nats, newName: docker.io/library/nats, digest: "{DIGEST}"}}' in after
+    assert set(unfilled(COMPONENT.read_text())) - set(unfilled(after)) == {"nats", "clusterra-proxy"}

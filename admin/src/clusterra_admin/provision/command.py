@@ -1,6 +1,7 @@
 """`clusterra-admin provision`: tenants, people and clusters."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,6 +27,8 @@ Ref = Annotated[str, typer.Argument(metavar="TENANT/CLUSTER", help="The cluster.
 TIMEOUT_SECONDS = 120.0
 UNRECORDED = "removing"
 """The state of a cluster whose removal was interrupted."""
+_WIDTH = 250
+"""Columns of characters of the list of clusters where it is not printed to a terminal."""
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
@@ -64,7 +67,8 @@ def list_clusters(timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> Non
 
     table = Table(box=None, pad_edge=False)
     for name in ("cluster", "state", "version", "heartbeat", "workers", "waiting", "running", "slurmrestd"):
-        table.add_column(name, justify="right" if name in {"version", "workers", "waiting", "running"} else "left")
+        right = name in {"version", "workers", "waiting", "running"}
+        table.add_column(name, justify="right" if right else "left", no_wrap=True)
     for row in rows:
         counts = ("-" if count is None else str(count) for count in (row.workers, row.pending, row.running))
         binding = row.binding
@@ -76,7 +80,9 @@ def list_clusters(timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> Non
             *counts,
             masked(binding.slurmrestd_url),
         )
-    Console(soft_wrap=True).print(table if rows else "no clusters")
+    # Without a terminal, no column is cut.
+    width = None if sys.stdout.isatty() else _WIDTH
+    Console(soft_wrap=True, width=width).print(table if rows else "no clusters")
 
 
 @command.command()
