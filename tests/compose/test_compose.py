@@ -112,7 +112,12 @@ async def test_a_second_edge_waits_and_takes_over_when_the_first_one_dies(compos
 
 @pytest.mark.parametrize("source", ALLOWED)
 async def test_the_edge_reaches_nats_slurmctld_and_the_gateway_s_http_only(composed: Composition, source: str) -> None:
-    assert await reached(composed, source) == ALLOWED[source]
+    async def complete() -> bool:
+        return await reached(composed, source) >= ALLOWED[source]
+
+    # An attempt may take too long on a busy machine. What must not be reached is tried each time, too.
+    await until(complete, seconds=60, what=f"{source} to reach what it may", every=1.0)
+    assert await reached(composed, source) <= ALLOWED[source]
 
 
 @pytest.mark.parametrize("source", ["gateway", "proxy", "scaler", "events"])
