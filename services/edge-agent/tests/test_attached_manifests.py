@@ -13,6 +13,7 @@ from clusterra_lab.kube.kubernetes import ControlPlane
 from kube_account import LEASE, VERBS, Right, account
 from kube_definitions import define, definitions
 from kube_plane import plane_or_skip
+from kube_release import DIGESTS, released_images
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
@@ -54,6 +55,7 @@ async def site(plane: ControlPlane, target: str, folder: Path) -> list[dict[str,
     overlay = (EDGE / "README.md").read_text().split("```yaml\n")[2].split("```")[0]
     base = os.path.relpath(EDGE / target, folder)
     overlay = overlay.replace("../clusterra/k8s/edge/slinky", base).replace("acme-slurm", target)
+    overlay = overlay.replace(DIGESTS, released_images(folder))
     (folder / "kustomization.yaml").write_text(overlay)
     return list(yaml.safe_load_all(await plane.kubectl("kustomize", str(folder))))
 

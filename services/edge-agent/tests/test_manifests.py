@@ -29,6 +29,7 @@ from clusterra_runtime.catalogue import CatalogueInvalid
 from kube_account import LEASE, VERBS, account
 from kube_definitions import define, definitions
 from kube_plane import plane_or_skip
+from kube_release import DIGESTS, released_images
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
@@ -322,7 +323,8 @@ async def test_the_readmes_overlay_replaces_every_placeholder(
 ) -> None:
     overlay = (EDGE / "README.md").read_text().split("```yaml\n")[1].split("```")[0]
     base = os.path.relpath(EDGE, tmp_path)
-    (tmp_path / "kustomization.yaml").write_text(overlay.replace("../clusterra/k8s/edge", base))
+    overlay = overlay.replace("../clusterra/k8s/edge", base).replace(DIGESTS, released_images(tmp_path))
+    (tmp_path / "kustomization.yaml").write_text(overlay)
 
     site = await plane.kubectl("kustomize", str(tmp_path))
 

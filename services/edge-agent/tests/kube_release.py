@@ -1,0 +1,16 @@
+"""The component with the images of a release, which the overlays of k8s/edge/README.md use."""
+
+from pathlib import Path
+
+DIGESTS = "../clusterra/k8s/central/components/digests"
+"""The component as those overlays name it."""
+_COMPONENT = Path(__file__).parents[3] / "k8s" / "central" / "components" / "digests" / "kustomization.yaml"
+
+
+def released_images(folder: Path) -> str:
+    """Write the component, as a release fills it, below the folder of an overlay; returns its path there."""
+    name = "digests"
+    (folder / name).mkdir()
+    filled = _COMPONENT.read_text().replace("registry.replace-me", "registry.example.com").replace(64 * "0", 64 * "a")
+    (folder / name / "kustomization.yaml").write_text(filled)
+    return name
