@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -187,7 +188,9 @@ def firewall() -> list[str]:
         ).stdout
         for table in ("filter", "nat")
     ]
-    return [rule for table in tables for rule in table.splitlines() if "KUBE-" in rule or "clusterra" in rule]
+    rules = [rule for table in tables for rule in table.splitlines() if "KUBE-" in rule or "clusterra" in rule]
+    # A node without a network of its own has this rule; another lab may run one now.
+    return [rule for rule in rules if not re.fullmatch(r"-A FORWARD -i (\S+) -o \1 -j ACCEPT", rule)]
 
 
 def routes() -> str:
