@@ -159,5 +159,5 @@ def _ref(tenant: str | None, cluster: str | None) -> "ClusterRef | None":
 def _brought(given: list[str]) -> dict[str, Path]:
     pairs = [each.partition("=") for each in given]
     if wrong := [name for name, equals, file in pairs if not (name and equals and file)]:
-        fail(f"--bring {wrong[0]} is not NAME=FILE", "such as --bring session-key=/root/session-key")
+        fail(f"--bring {wrong[0]} is not NAME=FILE", "such as --bring session-key=own/session-key")
     return {name: Path(file) for name, _, file in pairs}

@@ -30,7 +30,7 @@ class Key:
         try:
             key = cls(text.strip())
             _check(text.strip())
-        except Exception:
+        except (ValueError, nkeys.NkeysError):
             raise SecretsProblem(f"{name} is not the seed of an NKey") from None
         if not key.public.startswith(kind):
             raise SecretsProblem(f"{name} is a seed of another kind: it must begin with S{kind}")
