@@ -100,7 +100,10 @@ async def test_prometheus_scrapes_all_services_and_evaluates_every_rule(
             await prometheus.get("query", query=query.replace("$__rate_interval", "30s"))
     assert await prometheus.value("sum(clusterra_ready)") == len(lab.services)
     assert await prometheus.value('sum(clusterra_leases_held{service="scaler"})') == 8
-    assert await prometheus.value('sum(clusterra_http_requests_total{route="jobs_submit",code="201"})') == 1
+    # Other tests submit in the same lab.
+    submits = await prometheus.value('sum(clusterra_http_requests_total{route="jobs_submit",code="201"})')
+    assert submits is not None
+    assert submits >= 1
     heartbeat_age = await prometheus.value("time() - clusterra_cluster_heartbeat_timestamp_seconds")
     assert heartbeat_age is not None
     assert 0 <= heartbeat_age < 30

@@ -171,7 +171,7 @@ async def _saved_by_slurmctld(composed: Composition) -> None:
 
 @asynccontextmanager
 async def running_demo(composed: Composition) -> AsyncIterator[None]:
-    """Start the demo; the block begins when its first job runs. In the end, the demo must have passed."""
+    """Start the demo; the block begins when its first job has started. In the end, the demo must have passed."""
     process = await asyncio.create_subprocess_exec(
         *("docker", "compose", "--progress=quiet", "run", "--rm", "--no-deps", "--no-TTY", "demo"),
         cwd=ROOT,
@@ -184,7 +184,8 @@ async def running_demo(composed: Composition) -> AsyncIterator[None]:
     printed: list[str] = []
     try:
         async with asyncio.timeout(DEMO_SECONDS):
-            while not (printed and "RUNNING" in printed[-1]):
+            # A short job may have ended before the demo sees it.
+            while not (printed and any(state in printed[-1] for state in ("RUNNING", "COMPLETED"))):
                 line = await process.stdout.readline()
                 assert line, "".join(printed)
                 printed.append(line.decode())

@@ -5,8 +5,9 @@ import json
 import sys
 import time
 
-import nats
+from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease import Lease, Leases, Pace
+from clusterra_runtime.settings import ServiceSettings
 
 FROZEN_SECONDS = 1.0
 
@@ -33,8 +34,8 @@ async def notice_freezing(leases: Leases) -> None:
 
 
 async def main(url: str, partitions: int, pace: Pace) -> None:
-    client = await nats.connect(url)
-    leases = Leases(client.jetstream(), "scaler", partitions, work, instance="process", pace=pace)
+    client = await bus.connect(ServiceSettings(nats_url=url), "process")
+    leases = Leases(client, "scaler", partitions, work, instance="process", pace=pace)
     await asyncio.gather(leases.run(), notice_freezing(leases))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.parts.nats import NatsServer
+from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.lease import Lease, Leases, Pace
 from nats.js import JetStreamContext
 
@@ -59,7 +60,7 @@ class Replica:
 
     def __init__(
         self,
-        js: JetStreamContext,
+        client: Client,
         name: str,
         register: Register,
         *,
@@ -68,7 +69,7 @@ class Replica:
         service: str = "scaler",
     ) -> None:
         self.name = name
-        self.leases = Leases(js, service, partitions, self._work, instance=name, pace=pace)
+        self.leases = Leases(client, service, partitions, self._work, instance=name, pace=pace)
         self.failures = 0
         self._register = register
         self._task = asyncio.create_task(self.leases.run())
@@ -96,9 +97,9 @@ class Replica:
 
 @asynccontextmanager
 async def replicas(
-    js: JetStreamContext, register: Register, *names: str, pace: Pace = QUICK, partitions: int = PARTITIONS
+    client: Client, register: Register, *names: str, pace: Pace = QUICK, partitions: int = PARTITIONS
 ) -> AsyncIterator[list[Replica]]:
-    running = [Replica(js, name, register, pace=pace, partitions=partitions) for name in names]
+    running = [Replica(client, name, register, pace=pace, partitions=partitions) for name in names]
     try:
         yield running
     finally:

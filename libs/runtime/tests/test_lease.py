@@ -48,12 +48,12 @@ async def client(nats: NatsServer) -> AsyncIterator[Client]:
 @pytest.fixture
 async def js(client: Client) -> JetStreamContext:
     context: JetStreamContext = client.jetstream()
-    await context.create_key_value(bucket="leases", history=1)
+    await context.create_key_value(bucket="leases", history=1, direct=True)
     return context
 
 
-async def test_a_single_replica_holds_all_partitions(js: JetStreamContext, register: Register) -> None:
-    async with replicas(js, register, "a") as (a,):
+async def test_a_single_replica_holds_all_partitions(client: Client, js: JetStreamContext, register: Register) -> None:
+    async with replicas(client, register, "a") as (a,):
         await shared([a])
         leases = a.leases.held
 
@@ -66,8 +66,8 @@ async def test_a_single_replica_holds_all_partitions(js: JetStreamContext, regis
     register.check()
 
 
-async def test_renewed_leases_outlive_their_ttl(js: JetStreamContext, register: Register) -> None:
-    async with replicas(js, register, "a") as (a,):
+async def test_renewed_leases_outlive_their_ttl(client: Client, js: JetStreamContext, register: Register) -> None:
+    async with replicas(client, register, "a") as (a,):
         await shared([a])
         first = a.leases.held
         until_then = time.monotonic() + 2 * QUICK.ttl_seconds
@@ -79,11 +79,11 @@ async def test_renewed_leases_outlive_their_ttl(js: JetStreamContext, register: 
 
 
 async def test_replicas_share_equally_and_a_stopping_replica_releases_its_leases(
-    js: JetStreamContext, register: Register
+    client: Client, js: JetStreamContext, register: Register
 ) -> None:
-    async with replicas(js, register, "a", "b") as (a, b):
+    async with replicas(client, register, "a", "b") as (a, b):
         await shared([a, b])
-        async with replicas(js, register, "c") as (c,):
+        async with replicas(client, register, "c") as (c,):
             await shared([a, b, c])
             stopped_at = time.monotonic()
             await c.stop()
@@ -99,12 +99,12 @@ async def test_replicas_share_equally_and_a_stopping_replica_releases_its_leases
 
 
 async def test_the_leases_of_an_unreachable_replica_are_taken_over(
-    nats: NatsServer, js: JetStreamContext, register: Register
+    nats: NatsServer, client: Client, js: JetStreamContext, register: Register
 ) -> None:
     cut_off = await bus.connect(ServiceSettings(nats_url=nats.url), "cut-off")
-    a = Replica(cut_off.jetstream(), "a", register)
+    a = Replica(cut_off, "a", register)
     await shared([a])
-    async with replicas(js, register, "b") as (b,):
+    async with replicas(client, register, "b") as (b,):
         await shared([a, b])
         await bus.close(cut_off)
         await until(lambda: not a.held, seconds=30, what="a to notice that its leases have ended")
@@ -113,8 +113,8 @@ async def test_the_leases_of_an_unreachable_replica_are_taken_over(
     register.check()
 
 
-async def test_a_lease_is_a_key_with_a_ttl(js: JetStreamContext, register: Register) -> None:
-    async with replicas(js, register, "a", partitions=1) as (a,):
+async def test_a_lease_is_a_key_with_a_ttl(client: Client, js: JetStreamContext, register: Register) -> None:
+    async with replicas(client, register, "a", partitions=1) as (a,):
         await shared([a], partitions=1)
         created = (await js.get_msg(STREAM, subject="$KV.leases.scaler.0")).seq
 
@@ -128,16 +128,34 @@ async def test_a_lease_is_a_key_with_a_ttl(js: JetStreamContext, register: Regis
         assert json.loads(message.data)["holder"].startswith("a-")
 
 
-async def test_the_leases_of_different_services_are_independent(js: JetStreamContext, register: Register) -> None:
-    async with replicas(js, register, "a") as (scaler,):
-        proxy = Replica(js, "p", Register(), service="proxy")
+async def test_keys_that_a_killed_server_brought_back_hold_nothing(
+    client: Client, js: JetStreamContext, register: Register
+) -> None:
+    # Without a time to live they stay, as the revived ones do.
+    await js.publish("$KV.leases.scaler.member.dead", b"{}")
+    await js.publish("$KV.leases.scaler.0", b"{}")
+    async with replicas(client, register, "a") as (a,):
+        await shared([a])
+
+        assert await keys(js) >= {f"$KV.leases.scaler.{partition}" for partition in range(PARTITIONS)}
+        assert "$KV.leases.scaler.member.dead" not in await keys(js)
+    register.check()
+
+
+async def test_the_leases_of_different_services_are_independent(
+    client: Client, js: JetStreamContext, register: Register
+) -> None:
+    async with replicas(client, register, "a") as (scaler,):
+        proxy = Replica(client, "p", Register(), service="proxy")
         await shared([proxy])
         await shared([scaler])
         await proxy.stop()
 
 
-async def test_failed_work_is_restarted_under_a_new_lease(js: JetStreamContext, register: Register) -> None:
-    async with replicas(js, register, "a", partitions=1) as (a,):
+async def test_failed_work_is_restarted_under_a_new_lease(
+    client: Client, js: JetStreamContext, register: Register
+) -> None:
+    async with replicas(client, register, "a", partitions=1) as (a,):
         a.failures = 2
 
         def third() -> bool:
@@ -147,7 +165,9 @@ async def test_failed_work_is_restarted_under_a_new_lease(js: JetStreamContext, 
     register.check()
 
 
-async def test_a_lost_answer_to_a_renewal_does_not_end_the_lease(js: JetStreamContext, register: Register) -> None:
+async def test_a_lost_answer_to_a_renewal_does_not_end_the_lease(
+    client: Client, js: JetStreamContext, register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Deaf(type(js)):  # type: ignore[misc]
         lost = 0
 
@@ -160,7 +180,8 @@ async def test_a_lost_answer_to_a_renewal_does_not_end_the_lease(js: JetStreamCo
             return answer
 
     pace = Pace(ttl_seconds=5, renew_seconds=0.4, poll_seconds=0.2, margin_seconds=0.5)
-    async with replicas(Deaf(js._nc), register, "a", partitions=1, pace=pace) as (a,):
+    monkeypatch.setattr(client, "jetstream", lambda: Deaf(client))
+    async with replicas(client, register, "a", partitions=1, pace=pace) as (a,):
         await until(lambda: Deaf.lost == 3, seconds=30, what="three lost answers")
         until_then = time.monotonic() + pace.ttl_seconds
         while time.monotonic() < until_then:
@@ -170,15 +191,17 @@ async def test_a_lost_answer_to_a_renewal_does_not_end_the_lease(js: JetStreamCo
     assert len(register.holdings) == 1
 
 
-async def test_fences_rise_over_the_loss_of_the_bucket(js: JetStreamContext, register: Register) -> None:
-    async with replicas(js, register, "a", partitions=1) as (a,):
+async def test_fences_rise_over_the_loss_of_the_bucket(
+    client: Client, js: JetStreamContext, register: Register
+) -> None:
+    async with replicas(client, register, "a", partitions=1) as (a,):
         await shared([a], partitions=1)
         # Raise the revisions, so that those of a new bucket are lower.
         for _ in range(100):
             await js.publish("$KV.leases.other", b"")
         await js.delete_key_value("leases")
         await until(lambda: not a.held, seconds=30, what="the loss")
-        await js.create_key_value(bucket="leases", history=1)
+        await js.create_key_value(bucket="leases", history=1, direct=True)
         await until(lambda: a.held == {0}, seconds=30, what="the lease in the new bucket")
 
     assert len(register.holdings) == 2
@@ -198,8 +221,8 @@ async def test_two_replicas_never_hold_the_same_partition_while_the_server_dies_
             await asyncio.sleep(0.001)
 
     async with (
-        replicas(js, register, "a") as (a,),
-        replicas(second.jetstream(), register, "b") as (b,),
+        replicas(client, register, "a") as (a,),
+        replicas(second, register, "b") as (b,),
     ):
         watching = asyncio.create_task(watch(a, b))
         await shared([a, b])
@@ -225,12 +248,12 @@ async def test_two_replicas_never_hold_the_same_partition_while_the_server_dies_
 
 
 async def test_the_leases_of_a_killed_holder_are_taken_over_after_their_expiry(
-    nats: NatsServer, js: JetStreamContext, tmp_path: Path, register: Register
+    nats: NatsServer, client: Client, js: JetStreamContext, tmp_path: Path, register: Register
 ) -> None:
     pace = Pace()
     holder = await Contender.begin(nats, tmp_path, "holder", pace)
     await holder.wait_acquired(PARTITIONS)
-    async with replicas(js, register, "b", pace=pace) as (b,):
+    async with replicas(client, register, "b", pace=pace) as (b,):
         await shared([b], partitions=PARTITIONS // 2)
         holder.process.kill()
         await holder.process.wait()
@@ -245,13 +268,13 @@ async def test_the_leases_of_a_killed_holder_are_taken_over_after_their_expiry(
 
 
 async def test_a_frozen_holder_knows_immediately_that_its_leases_have_ended(
-    nats: NatsServer, js: JetStreamContext, tmp_path: Path, register: Register
+    nats: NatsServer, client: Client, js: JetStreamContext, tmp_path: Path, register: Register
 ) -> None:
     frozen = await Contender.begin(nats, tmp_path, "frozen", QUICK)
     try:
         await frozen.wait_acquired(PARTITIONS)
         frozen.process.signal(signal.SIGSTOP)
-        async with replicas(js, register, "b") as (b,):
+        async with replicas(client, register, "b") as (b,):
             await shared([b])
             frozen.process.signal(signal.SIGCONT)
 
@@ -277,9 +300,11 @@ async def test_a_frozen_holder_knows_immediately_that_its_leases_have_ended(
         await frozen.process.wait()
 
 
-async def test_a_late_renewal_is_rejected_by_the_server(js: JetStreamContext, register: Register) -> None:
+async def test_a_late_renewal_is_rejected_by_the_server(
+    client: Client, js: JetStreamContext, register: Register
+) -> None:
     """The server rejects it, not our own clock: the old holder is made to believe that it still holds the lease."""
-    async with replicas(js, register, "a", partitions=1) as (a,):
+    async with replicas(client, register, "a", partitions=1) as (a,):
         await shared([a], partitions=1)
         holding = a.leases._held[0]
         await js.purge_stream(STREAM, subject="$KV.leases.scaler.0")

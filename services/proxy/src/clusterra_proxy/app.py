@@ -27,7 +27,7 @@ async def app(service: Service) -> AsyncIterator[None]:
         async with announced(service, client), Secrets() as secrets:
             await registry.start(client)
             leader = Leader()
-            leases = Leases(client.jetstream(), service.name, 1, leader.lead, instance=settings.instance)
+            leases = Leases(client, service.name, 1, leader.lead, instance=settings.instance)
             service.background("leases", leases.run)
             Clusters(service, client, settings, leader, secrets).follow(registry)
             yield

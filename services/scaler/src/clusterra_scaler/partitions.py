@@ -54,7 +54,7 @@ class Partitions:
         self._registry = registry
         self._fleets = fleets
         self._decision_log = decision_log
-        self._leases = Leases(client.jetstream(), SERVICE, JOB_PARTITIONS, self._work_on, instance=instance)
+        self._leases = Leases(client, SERVICE, JOB_PARTITIONS, self._work_on, instance=instance)
         self._control_loops: dict[ClusterRef, ControlLoop] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
         CLUSTERS.set_function(lambda: len(self._control_loops))

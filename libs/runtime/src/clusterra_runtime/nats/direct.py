@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import nats.errors
 from clusterra_contracts.bus.envelope import decode
@@ -15,6 +16,7 @@ from clusterra_runtime.nats.client import BusUnavailable, Client
 REQUEST_SECONDS = 5.0
 PAGE = 256
 _NOTHING = "404"
+_TIMESTAMP = "Nats-Time-Stamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,14 @@ class Stored:
     subject: str
     body: bytes
     headers: Mapping[str, str]
+
+    @property
+    def stored_at(self) -> datetime | None:
+        """When the server stored the message, by the server's clock; None if it does not say."""
+        try:
+            return datetime.fromisoformat(self.headers.get(_TIMESTAMP, ""))
+        except ValueError:
+            return None
 
 
 async def last[M: BaseModel](client: Client, stream: str, subject: str, model: type[M]) -> tuple[M, int] | None:

@@ -3,6 +3,9 @@
 A lease is a key that the server removes unless it is renewed. Leases prevent replicas from doing the same work. Safety
 comes from the fencing token: every state that is written under a lease carries its fence, and the write requires that
 the stored fence is not higher (`condition.at_most("fence", lease.fence)`).
+
+A nats-server that was killed (seen with 2.14, more than two minutes after its start) can come back with keys that had
+expired, and never removes them. So the age of a key counts, not its presence (`lease_entries`).
 """
 
 import asyncio
@@ -10,19 +13,20 @@ import json
 import random
 import re
 import secrets
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import nats.errors
 import structlog
 from clusterra_contracts.bus.topology import LEASES
-from nats.js import JetStreamContext
 from nats.js.api import Header
 from nats.js.errors import APIError, NotFoundError
 
 from clusterra_runtime.metrics import LEASES_HELD
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import replay
+from clusterra_runtime.nats.lease_entries import Entries
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +85,7 @@ class Leases:
 
     def __init__(
         self,
-        js: JetStreamContext,
+        client: Client,
         service: str,
         partitions: int,
         work: Work,
@@ -89,7 +93,8 @@ class Leases:
         instance: str = "",
         pace: Pace = Pace(),
     ) -> None:
-        self._js = js
+        self._client = client
+        self._js = client.jetstream()
         self._service = service
         LEASES_HELD.labels(service).set(0)
         self._partitions = partitions
@@ -114,7 +119,7 @@ class Leases:
             while True:
                 try:
                     await self._compete()
-                except nats.errors.Error as error:
+                except (nats.errors.Error, BusUnavailable) as error:
                     log.warning("leases_not_polled", reason=str(error))
                 await asyncio.sleep(self._pace.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311
         finally:
@@ -125,28 +130,32 @@ class Leases:
 
     async def _compete(self) -> None:
         await self._put(self._member)
-        members, taken, created = await self._competitors()
-        share = -(-self._partitions // max(members, 1))
+        stored = [each async for each in replay(self._client, _STREAM, f"{self._prefix}>")]
+        entries = Entries.read(stored, self._pace.ttl_seconds)
+        members = [key for key in entries.live if self._is_member(key)]
+        share = -(-self._partitions // max(len(members), 1))
         mine = sorted(self._tasks)
         for partition in mine[share:]:
             self._release(partition)
-        free = [key for key in range(self._partitions) if key not in self._tasks and self._key(key) not in taken]
+        free = [
+            partition
+            for partition in range(self._partitions)
+            if partition not in self._tasks and self._key(partition) not in entries.live
+        ]
         random.shuffle(free)
         for partition in free[: max(share - len(mine), 0)]:
-            await self._acquire(partition, created)
+            await self._acquire(partition, entries.expired.get(self._key(partition), 0))
+        for key, revision in entries.expired.items():
+            if self._is_member(key):
+                await self._remove(key, up_to=revision)
 
-    async def _competitors(self) -> tuple[int, Collection[str], datetime]:
-        """The number of replicas, the taken keys, and the creation time of the bucket."""
-        info = await self._js.stream_info(_STREAM, subjects_filter=f"{self._prefix}>")
-        if info.created is None:
+    async def _acquire(self, partition: int, replaces: int) -> None:
+        created = (await self._js.stream_info(_STREAM)).created
+        if created is None:
             raise nats.errors.Error(f"the server does not report when {_STREAM} was created, so leases have no order")
-        taken = info.state.subjects or {}
-        return sum(key.startswith(f"{self._prefix}member.") for key in taken), taken, info.created
-
-    async def _acquire(self, partition: int, created: datetime) -> None:
         sent_at = asyncio.get_running_loop().time()
         try:
-            revision = await self._put(self._key(partition), replaces=0)
+            revision = await self._put(self._key(partition), replaces=replaces)
         except _Replaced:
             return
         # Revisions start again when the bucket is lost and created again, but its creation time grows. The sum of both
@@ -262,6 +271,9 @@ class Leases:
 
     def _key(self, partition: int) -> str:
         return f"{self._prefix}{partition}"
+
+    def _is_member(self, key: str) -> bool:
+        return key.startswith(f"{self._prefix}member.")
 
 
 class _Replaced(Exception):

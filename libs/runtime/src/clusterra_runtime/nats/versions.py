@@ -18,7 +18,6 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 
 import nats.errors
@@ -43,7 +42,6 @@ MAX_ANNOUNCEMENTS = 4096
 """Announcements beyond these are not read."""
 _STREAM = f"KV_{VERSIONS.name}"
 _PREFIX = f"$KV.{VERSIONS.name}."
-_TIMESTAMP = "Nats-Time-Stamp"
 _DEAD_SECONDS = 3.0 * LIFE_SECONDS
 """An announcement that is this much older than the newest one was stored without a time to live."""
 _PUBLISH_SECONDS = 2.0
@@ -70,11 +68,11 @@ async def announcements(client: Client) -> tuple[list[Announcement], list[str]]:
         if len(stored) == MAX_ANNOUNCEMENTS:
             log.warning("announcements_left_out", read=MAX_ANNOUNCEMENTS)
             break
-    moments = [moment for entry in stored if (moment := _stored_at(entry)) is not None]
+    moments = [moment for entry in stored if (moment := entry.stored_at) is not None]
     found: list[Announcement] = []
     unreadable: list[str] = []
     for entry in stored:
-        moment = _stored_at(entry)
+        moment = entry.stored_at
         if moment is not None and (max(moments) - moment).total_seconds() > _DEAD_SECONDS:
             continue
         try:
@@ -232,13 +230,6 @@ def _problem(own: Announcement, first: list[Announcement]) -> str:
         f"contracts {own.contracts} of {own.service} {own.software} do not go with {named}: {action}"
         " (docs/operations/upgrade.md)"
     )
-
-
-def _stored_at(entry: Stored) -> datetime | None:
-    try:
-        return datetime.fromisoformat(entry.headers.get(_TIMESTAMP, ""))
-    except ValueError:
-        return None
 
 
 @asynccontextmanager
