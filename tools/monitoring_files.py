@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from dashboards import BOARDS, grafana
+from dashboards import BOARDS
+from grafana import grafana
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from slo_rules import groups
 

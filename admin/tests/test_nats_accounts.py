@@ -109,18 +109,20 @@ async def test_an_agent_cannot_acknowledge_messages_of_the_control_plane(install
         installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
     ):
         js = central.jetstream()
-        await js.publish(subjects.event(THEIRS, "job.completed"), b"{}")
+        for _ in range(2):
+            await js.publish(subjects.event(THEIRS, "job.completed"), b"{}")
         consumer = await js.pull_subscribe("event.>", durable="victim", stream="EVENT")
-        (message,) = await consumer.fetch(1, timeout=5)
+        message, barrier = await consumer.fetch(2, timeout=5)
         waiting = (await js.consumer_info("EVENT", "victim")).num_ack_pending
 
         for subject, body in ALLOWED.values():
             await agent.publish(subject, body, reply=message.reply)
         await flushed(agent)
-        await asyncio.sleep(1)
+        # The server takes acknowledgements of a consumer in the order of their arrival.
+        await barrier.ack_sync(timeout=5)
         after = (await js.consumer_info("EVENT", "victim")).num_ack_pending
 
-        assert (waiting, after) == (1, 1)
+        assert (waiting, after) == (2, 1)
 
 
 def _pending(subscription: Subscription) -> list[Msg]:

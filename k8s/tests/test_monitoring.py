@@ -18,7 +18,8 @@ from clusterra_gateway.jobs.routes import routes
 from clusterra_lab.kube.programs.binaries import can_have_monitoring_binaries, ensure_monitoring_binaries
 from clusterra_lab.machine.process import run
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
-from dashboards import BOARDS, grafana, queries
+from dashboards import BOARDS, queries
+from grafana import grafana
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from monitoring_files import FOLDER, files

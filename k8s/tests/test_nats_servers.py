@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import nats.errors
 import pytest
 from central_manifests import CENTRAL, build, kubectl_path, named
 from clusterra_contracts.bus import subjects
@@ -188,7 +189,7 @@ async def stored(client: Client, subject: str) -> bool:
     """Whether a majority of the servers stores a message."""
     try:
         answer = await client.request(subject, b"{}", timeout=2)
-    except Exception:
+    except nats.errors.Error:
         return False
     return "error" not in json.loads(answer.data)
 
