@@ -53,7 +53,7 @@ VIEWER = slurm_rpc.Viewer(user=ADA)
 EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LATER)
 
 EXAMPLES: dict[str, Wire] = {
-    "job.pending.v4": QueueSnapshot(
+    "job.pending.v5": QueueSnapshot(
         generation=1772366400250,
         taken_at=MOMENT,
         pending=(
@@ -124,6 +124,8 @@ EXAMPLES: dict[str, Wire] = {
                 extra='{"open":0,"u20001.t12":1}',
             ),
         ),
+        unreadable_jobs=1,
+        unreadable_nodes=2,
         traces={"42": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
     ),
     "scale.desired.v3": DesiredState(

@@ -133,7 +133,7 @@ class QueueSnapshot(Wire):
     A list that could not be read is None ("no opinion"); an empty list means that there is nothing.
     """
 
-    schema_name: ClassVar[str] = "job.pending.v4"
+    schema_name: ClassVar[str] = "job.pending.v5"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every snapshot of a cluster, also over restarts (milliseconds of the epoch)."""
@@ -143,6 +143,10 @@ class QueueSnapshot(Wire):
     """Ordered by Slurm's priority, at equal priority by submit time; the first job of a group gives its position."""
     running: tuple[RunningJob, ...] | None
     nodes: tuple[NodeState, ...] | None
+    unreadable_jobs: Annotated[int, Field(ge=0)] = 0
+    """Job records of Slurm that could not be read. They are in none of the lists."""
+    unreadable_nodes: Annotated[int, Field(ge=0)] = 0
+    """Node records of Slurm that could not be read. They are not in `nodes`."""
     traces: dict[JobId, str] = Field(default_factory=dict)
     """The `traceparent` of the submits of pending jobs, for links between traces; only a few, and only where traces
     are recorded."""

@@ -153,7 +153,12 @@ def urgent(snapshot: QueueSnapshot) -> bool:
 
 def same_queue(one: QueueSnapshot | None, other: QueueSnapshot) -> bool:
     """Return whether two snapshots have the same content, apart from time and generation."""
-    return one is not None and (one.pending, one.running, one.nodes) == (other.pending, other.running, other.nodes)
+    return one is not None and _content(one) == _content(other)
+
+
+def _content(snapshot: QueueSnapshot) -> tuple[object, ...]:
+    unreadable = (snapshot.unreadable_jobs, snapshot.unreadable_nodes)
+    return snapshot.pending, snapshot.running, snapshot.nodes, unreadable
 
 
 def _priority_order(record: JobRecord) -> tuple[int, tuple[int, int]]:
