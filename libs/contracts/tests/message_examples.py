@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from clusterra_contracts import events
+from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
@@ -168,6 +169,9 @@ EXAMPLES: dict[str, Wire] = {
         operator=OPERATOR,
         catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}), GPU_SHAPE)),
         policy=ScalingPolicy(usd_per_hour=12.5, most={"general-small": 4}, warm={"general-small": 1}),
+    ),
+    "cluster.condition.v1": ClusterCondition(
+        degraded=(Degradation(reason="unreachable", message="slurmrestd does not respond", since=MOMENT),)
     ),
     "service.announcement.v1": Announcement(
         service="gateway",

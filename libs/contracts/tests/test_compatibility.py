@@ -67,7 +67,9 @@ def test_the_examples_of_today_are_valid_for_the_earlier_schemas(generation: int
     for address, model in models.items():
         if address not in before["messages"]:
             continue
-        validator = Draft202012Validator({**before["messages"][address], "$defs": before["definitions"]})
+        # A known fact fits two models of a reader: that of its kind, and the one for kinds that it does not know.
+        definitions = json.loads(json.dumps(before["definitions"]).replace('"oneOf"', '"anyOf"'))
+        validator = Draft202012Validator({**before["messages"][address], "$defs": definitions})
         validator.validate(json.loads(examples[model].model_dump_json()))
         checked += 1
     assert checked > 15

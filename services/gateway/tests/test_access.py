@@ -1,14 +1,20 @@
 """Access: API tokens, requests of other sites, and the separation of tenants."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 import pytest
+from clusterra_contracts.bus.envelope import encode
+from clusterra_contracts.bus.topology import CONDITIONS
+from clusterra_contracts.condition import ClusterCondition, Degradation
+from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.identity.credentials import CACHE_SECONDS
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.private_route import PrivateRoute
+from clusterra_runtime.nats import bus
 from gateway_world import World
 from route_table import route_table
 
@@ -193,6 +199,33 @@ async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world
         listed = await answer.json()
     assert [cluster["id"] for cluster in listed["clusters"]] == ["main"]
     assert listed["total"] == 1
+
+
+async def test_a_tenant_sees_why_its_own_clusters_are_degraded(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    async def degraded() -> object:
+        async with ada.get("/v1/clusters") as answer:
+            return (await answer.json())["clusters"][0]["degraded"]
+
+    assert await degraded() == []
+
+    await put_condition(world, world.acme.ref, "slurmrestd does not respond")
+    await put_condition(world, world.rival.ref, "a secret of the rival")
+    assert await degraded() == [
+        {"reason": "unreachable", "message": "slurmrestd does not respond", "since": "2026-03-01T12:00:00Z"}
+    ]
+
+    await put_condition(world, world.acme.ref)
+    assert await degraded() == []
+
+
+async def put_condition(world: World, ref: ClusterRef, *messages: str) -> None:
+    """Store a condition as the proxy does."""
+    since = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    degraded = tuple(Degradation(reason="unreachable", message=message, since=since) for message in messages)
+    body, headers = encode(ClusterCondition(degraded=degraded))
+    await bus.store(world.client, f"$KV.{CONDITIONS.name}.{ref.key}", body, headers)
 
 
 async def test_members_see_their_own_jobs_and_admins_see_all(world: World) -> None:

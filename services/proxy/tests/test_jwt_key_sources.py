@@ -10,6 +10,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.aws import Aws, aws_emulator
 from clusterra_proxy.cluster.cluster import open_cluster
+from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
 from clusterra_runtime.secrets.reader import Secrets
 from slurm_world import SlurmWorld
@@ -53,7 +54,7 @@ async def test_a_key_in_aws_signs_tokens_that_slurm_accepts_and_its_rotation_is_
 
     async with (
         Secrets(refresh_seconds=0.1, retry_seconds=0.1) as secrets,
-        open_cluster(REF, binding, secrets) as cluster,
+        open_cluster(REF, binding, secrets, Condition(REF)) as cluster,
     ):
         with pytest.raises(Unavailable, match="JWT key cannot be read"):
             cluster.mint.operator_token()

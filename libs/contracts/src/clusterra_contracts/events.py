@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
 
+from clusterra_contracts.condition import Reason
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, ShapeName, Wire, WorkerName
 
 JobKind = Literal[
@@ -24,6 +25,7 @@ MisclassifiedKind = Literal["node.misclassified"]
 WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worker.lost"]
 """`worker.lost` is an alarm: the worker vanished although no desired state had named it; it may have run jobs."""
 ScaleKind = Literal["scale.decided"]
+ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 AdminKind = Literal["cluster.registered", "user.created", "token.created", "token.revoked"]
 
 JOB_ENDS: frozenset[str] = frozenset({"job.completed", "job.failed", "job.cancelled", "job.timeout"})
@@ -111,6 +113,16 @@ class ScaleFact(Wire):
     changes: tuple[ShapeChange, ...]
 
 
+class ConditionFact(Wire):
+    """A cluster is degraded for a reason, or no longer for this one; `since` is when this degradation began."""
+
+    kind: ConditionKind
+    reason: Reason
+    message: str = ""
+    """What is wrong, for people to read; empty when the cluster has recovered."""
+    since: Moment
+
+
 class AdminFact(Wire):
     """An administrative action; `actor` is a user name or a service."""
 
@@ -131,7 +143,7 @@ class NewerFact(Wire):
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z]{1,32}\.[a-z_]{1,64}$")]
 
 
-_FACTS = (JobFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, AdminFact)
+_FACTS = (JobFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, ConditionFact, AdminFact)
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
 
 KINDS: tuple[str, ...] = tuple(_NAMES)
@@ -149,6 +161,7 @@ Fact = Annotated[
     | Annotated[MisclassifiedFact, Tag("MisclassifiedFact")]
     | Annotated[WorkerFact, Tag("WorkerFact")]
     | Annotated[ScaleFact, Tag("ScaleFact")]
+    | Annotated[ConditionFact, Tag("ConditionFact")]
     | Annotated[AdminFact, Tag("AdminFact")]
     | Annotated[NewerFact, Tag("NewerFact")],
     Discriminator(_fact_of),
@@ -191,6 +204,8 @@ def entity(fact: Fact) -> str:
             return fact.worker
         case ScaleFact():
             return "desired"
+        case ConditionFact():
+            return "condition"
         case AdminFact():
             return fact.subject
         case NewerFact():
@@ -201,7 +216,7 @@ def event_of(service: str, ref: ClusterRef, fact: Fact, *, version: str, time: M
     """Makes the event of a fact; its id is `<tenant>.<cluster>:<entity>:<version>:<kind>`.
 
     `version` distinguishes this occurrence from others of the same kind for the same entity: submit time and restart
-    count for jobs, the generation for decisions.
+    count for jobs, the generation for decisions, the reason and its beginning for conditions.
     """
     about = entity(fact)
     return Event(

@@ -9,6 +9,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.agents import routes as agents
 from clusterra_gateway.agents.exchange import AgentExchange
 from clusterra_gateway.agents.keys import AgentKeys
+from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
 from clusterra_gateway.clusters import routes as clusters
@@ -51,7 +52,7 @@ def gateway_routes(
     api_tokens = ApiTokens(directory, bus.registry, authentication)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
-        *clusters.routes(access, bus.registry, bus.edges),
+        *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client)),
         *jobs.routes(access, slurm, scaler, IdempotencyKeys(directory.store)),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),

@@ -12,9 +12,11 @@ from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service
 
 from clusterra_proxy.cluster.cluster import Cluster, open_cluster
+from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.leader import Leader
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.settings import Settings
+from clusterra_proxy.watch.condition_report import ConditionReport
 from clusterra_proxy.watch.watcher import Watcher
 
 log = structlog.get_logger(__name__)
@@ -53,10 +55,14 @@ class Clusters:
             await asyncio.wait([previous])
         with structlog.contextvars.bound_contextvars(tenant=ref.tenant, cluster=ref.cluster):
             log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
-            opened = open_cluster(ref, binding, self._secrets, max_placeholders=self._settings.placeholders)
+            condition = Condition(ref)
+            report = ConditionReport(ref, condition, self._client)
+            most = self._settings.placeholders
+            opened = open_cluster(ref, binding, self._secrets, condition, max_placeholders=most)
             async with opened as cluster, asyncio.TaskGroup() as tasks:
                 tasks.create_task(cluster.keep_privileged())
                 tasks.create_task(self._leader.while_leading(lambda: self._watch(cluster)))
+                tasks.create_task(self._leader.while_leading(report.run))
                 tasks.create_task(self._leader.while_leading(cluster.placeholders.keep))
                 async with handlers.serve(self._client, cluster):
                     await asyncio.Event().wait()

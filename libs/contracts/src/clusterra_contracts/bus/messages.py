@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from clusterra_contracts.condition import ClusterCondition
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Wire
@@ -47,6 +48,7 @@ PUBLICATIONS: tuple[Publication, ...] = (
     Publication("heartbeat.{tenant}.{cluster}", Heartbeat, "edge-agent", ("scaler", "gateway")),
     Publication("event.{tenant}.{cluster}.{kind}", Event, "*", ("events", "gateway")),
     Publication("$KV.registry.{tenant}.{cluster}", ClusterBinding, "gateway", ("proxy", "scaler")),
+    Publication("$KV.conditions.{tenant}.{cluster}", ClusterCondition, "proxy", ("gateway",)),
     Publication("$KV.versions.{service}.{instance}", Announcement, "*", ("*",)),
 )
 

@@ -122,4 +122,6 @@ REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway")
 LEASES = Bucket("leases", "Who works on which partition; entries live as long as they are renewed")
 VERSIONS = Bucket("versions", "The versions of the running services; entries live as long as they are renewed")
 
-BUCKETS: tuple[Bucket, ...] = (REGISTRY, LEASES, VERSIONS)
+CONDITIONS = Bucket("conditions", "Why clusters are degraded; a healthy cluster has no entry or an empty one")
+
+BUCKETS: tuple[Bucket, ...] = (REGISTRY, LEASES, VERSIONS, CONDITIONS)

@@ -19,6 +19,7 @@ from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS, PlaceholderKeeper
 from clusterra_proxy.admission.placeholders import desired_placeholders
+from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.idempotency import IdempotencyKeys
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.slurmrestd.accounting import Accounting
@@ -62,6 +63,7 @@ class Cluster:
     accounting: Accounting
     placeholders: PlaceholderKeeper
     mint: TokenMint
+    condition: Condition
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
     jobs: JobTable = field(default_factory=JobTable)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
@@ -153,7 +155,12 @@ class Cluster:
 
 @asynccontextmanager
 async def open_cluster(
-    ref: ClusterRef, binding: ClusterBinding, secrets: Secrets, *, max_placeholders: int = MAX_PLACEHOLDERS
+    ref: ClusterRef,
+    binding: ClusterBinding,
+    secrets: Secrets,
+    condition: Condition,
+    *,
+    max_placeholders: int = MAX_PLACEHOLDERS,
 ) -> AsyncIterator[Cluster]:
     """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
     async with Slurmrestd(binding.slurmrestd_url) as slurmrestd, _followed_key(secrets, binding):
@@ -170,6 +177,7 @@ async def open_cluster(
                 mint.operator_token,
             ),
             mint,
+            condition,
         )
         try:
             yield cluster

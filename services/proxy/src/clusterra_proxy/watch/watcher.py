@@ -38,7 +38,7 @@ class Watcher:
         self._publisher = SnapshotPublisher(cluster, client, quiet_seconds=quiet_seconds)
         self._jobs = JobPoll(cluster, self._events)
         self._nodes = NodePoll(cluster, self._events)
-        self._failing: set[str] = set()
+        self._failing: dict[str, str] = {}
         self._polls = 0
 
     async def run(self) -> None:
@@ -75,7 +75,14 @@ class Watcher:
         else:
             await self._poll_jobs()
         self._polls += 1
+        self._tell_reachable()
         self._publisher.wake()
+
+    def _tell_reachable(self) -> None:
+        if failing := sorted(self._failing.keys() & {"jobs", "nodes"}):
+            self._cluster.condition.degrade("unreachable", self._failing[failing[0]])
+        else:
+            self._cluster.condition.recover("unreachable")
 
     async def _poll_jobs(self) -> None:
         if not await self._succeeds("jobs", self._jobs.poll):
@@ -94,11 +101,11 @@ class Watcher:
         except SlurmFailed as error:
             if target not in self._failing:
                 log.warning("cluster_not_seen", what=target, reason=str(error))
-            self._failing.add(target)
+            self._failing[target] = str(error)
             return False
         if target in self._failing:
             log.info("cluster_seen_again", what=target)
-        self._failing.discard(target)
+        self._failing.pop(target, None)
         return True
 
     async def _replay(self) -> None:
