@@ -17,7 +17,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-fleet docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -110,6 +110,11 @@ bench-parameters: $(VENV)/.installed ## Compare the packing's parameters with th
 
 bench-planner: $(VENV)/.installed ## Measure the planner's speed, and compare its plans with proved optima (7 minutes)
 	@$(BIN)/python bench/planner.py
+
+bench-fleet: $(VENV)/.installed ## Measure many small clusters, alone and beside a big one (CLUSTERS=N, JOBS= RUNNING= NODES= of the big one, MINUTES=N)
+	@PYTHONPATH=bench $(BIN)/python -m fleet $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(JOBS),--jobs $(JOBS)) \
+	  $(if $(RUNNING),--running $(RUNNING)) $(if $(NODES),--nodes $(NODES)) $(if $(MINUTES),--minutes $(MINUTES)) \
+	  $(if $(FOLDER),--folder $(FOLDER))
 
 lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

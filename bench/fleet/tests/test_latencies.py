@@ -1,0 +1,52 @@
+"""Latencies count from the first poll that told the news, open news included; quantiles come from cumulative counts."""
+
+import math
+
+import pytest
+from fleet.clock import GIVEN_UP_SECONDS, Latencies, percentile
+from fleet.histogram import quantile_ms
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_news_counts_from_the_poll_that_told_it() -> None:
+    latencies = Latencies()
+    latencies.happened("a", 10.0)
+    latencies.told("a", 10.4)
+    latencies.told("a", 10.9)
+    latencies.answered("a", 10.5)
+    latencies.answered("a", 99.0)
+
+    figures = latencies.figures(11.0)
+
+    assert figures["news"] == 1
+    assert figures["p99_ms"] == pytest.approx(100.0)
+    assert figures["from_change_p99_ms"] == pytest.approx(500.0)
+
+
+def test_news_without_an_answer_counts_as_given_up() -> None:
+    latencies = Latencies()
+    latencies.happened("a", 10.0)
+    latencies.told("a", 10.5)
+
+    figures = latencies.figures(30.0)
+
+    assert figures["unanswered"] == 1
+    assert figures["p99_ms"] == GIVEN_UP_SECONDS * 1000
+
+
+@given(st.lists(st.floats(0, 100), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_a_value_with_as_many_below(values: list[float], percent: int) -> None:
+    found = percentile(values, percent)
+
+    assert found in [round(value * 1000, 1) for value in values]
+    assert sum(round(value * 1000, 1) <= found for value in values) >= len(values) * percent / 100
+
+
+def test_a_quantile_is_interpolated_within_its_bucket() -> None:
+    counts = {0.1: 50.0, 0.2: 100.0, math.inf: 100.0}
+
+    assert quantile_ms(counts, 0.5) == 100.0
+    assert quantile_ms(counts, 0.75) == 150.0
+    assert quantile_ms({math.inf: 0.0}, 0.5) is None
+    assert quantile_ms({0.1: 0.0, math.inf: 3.0}, 0.5) == 100.0
