@@ -32,7 +32,7 @@ async def test_metrics_end_with_a_lease_that_is_lost_during_the_replay(monkeypat
 
     monkeypatch.setattr(clusterra_scaler.partitions, "last", last)
     registry = Mock(get=Mock(return_value=Mock(spec=ClusterBinding, policy=ScalingPolicy())))
-    partitions = Partitions(Mock(), Mock(), registry, Mock(), "test")
+    partitions = Partitions(Mock(), Mock(), registry, Mock(), Mock(), Mock())
     working = asyncio.create_task(partitions._run_control_loop(REF, Mock(spec=Lease, partition=0, fence=1)))
     await asyncio.wait_for(replayed.wait(), 10)
     assert exported()

@@ -18,6 +18,7 @@ from clusterra_runtime.store.record_level import RecordLevels
 from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.table_use import tables_of
 
+from clusterra_scaler.decision_lanes import DecisionLanes
 from clusterra_scaler.decision_log import decision_log
 from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
 from clusterra_scaler.garbage_collection import collect_seldom
@@ -32,7 +33,10 @@ async def app(service: Service) -> AsyncIterator[None]:
     settings = service.settings
     assert isinstance(settings, Settings)  # noqa: S101 - main passes these settings
     registry = Registry()
-    with decision_log(settings.decision_log_dir, settings.decision_log_bytes) as decisions:
+    with (
+        decision_log(settings.decision_log_dir, settings.decision_log_bytes) as decisions,
+        DecisionLanes() as lanes,
+    ):
         async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
             tables = RequiredTables(store, *tables_of(TABLES))
             service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
@@ -52,7 +56,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                     await registry.start(client)
                     await consuming.start()
                     fleets = Fleets(store, outbox)
-                    partitions = Partitions(client, consuming, registry, fleets, settings.instance, decisions)
+                    partitions = Partitions(client, consuming, registry, fleets, settings, lanes, decisions)
                     service.ready_when("snapshots arrive", lambda: partitions.receiving)
                     await bus.subscribe(client, HB.subjects[0], Heartbeat, partitions.on_heartbeat)
                     usage = UsageReader(client, registry)

@@ -20,6 +20,7 @@ from clusterra_runtime.nats.client import Client
 from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.cluster_metrics import ClusterMetrics
+from clusterra_scaler.decision_lanes import DecisionLanes
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.decision_spans import decision_span
@@ -84,6 +85,7 @@ class ControlLoop:
         lease: FencedLease,
         fleets: Fleets,
         client: Client,
+        lanes: DecisionLanes,
         decision_log: DecisionLog | None = None,
     ) -> None:
         self._ref = ref
@@ -91,6 +93,7 @@ class ControlLoop:
         self._lease = lease
         self._fleets = fleets
         self._client = client
+        self._lanes = lanes
         self._decision_log = decision_log
         self._snapshot: QueueSnapshot | None = None
         self._edge = Edge()
@@ -176,11 +179,19 @@ class ControlLoop:
     async def _decide(self, recorded: Recorded, snapshot: QueueSnapshot, *, shadow: bool, first: bool) -> Recorded:
         """Make one decision and act on it. The first decision under a lease or in a mode is always logged."""
         began = now()
+        arrived_at = self._input_arrived_at
         observation = Observation(self._binding, snapshot, self._edge, began)
-        state, observation_history = self._with_answers(recorded).state, self._observation_history
-        self._run_history.observe(snapshot)
-        with DECIDE_SECONDS.time():
-            decision = decide(observation, state, observation_history, self._run_history)
+        state = self._with_answers(recorded).state
+        observation_history = self._observation_history
+        run_history = self._run_history
+
+        def compute() -> Decision:
+            with DECIDE_SECONDS.time():
+                run_history.observe(snapshot)
+                return decide(observation, state, observation_history, run_history)
+
+        # Inputs that arrive meanwhile are coalesced: the next decision takes the latest.
+        decision = await self._lanes.run(snapshot, compute)
         self._observation_history = decision.observation_history
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
@@ -192,7 +203,7 @@ class ControlLoop:
         else:
             worth_logging = first or bool(decision.changes) or decision.state.write_ahead != recorded.state.write_ahead
             with decision_span(self._ref, snapshot, decision, began):
-                recorded = await self._carry_out(recorded, decision)
+                recorded = await self._carry_out(recorded, decision, arrived_at)
                 self._metrics.on_decision(decision, snapshot)
                 if worth_logging:
                     self._log(decision)
@@ -212,11 +223,11 @@ class ControlLoop:
             self._run_history.unsaved = False
             self._run_history_stored_at = time.monotonic()
 
-    async def _carry_out(self, recorded: Recorded, decision: Decision) -> Recorded:
+    async def _carry_out(self, recorded: Recorded, decision: Decision, arrived_at: float) -> Recorded:
         """Record the decision, publish a changed desired state, then send the requests to Slurm."""
         if decision.changes:
             recorded = await self._fleets.record_decision(self._ref, recorded, decision)
-            PUBLISH_SECONDS.observe(time.perf_counter() - self._input_arrived_at)
+            PUBLISH_SECONDS.observe(time.perf_counter() - arrived_at)
         elif decision.state.write_ahead != recorded.state.write_ahead:
             recorded = await self._fleets.record_state(self._ref, recorded, decision.state)
         else:

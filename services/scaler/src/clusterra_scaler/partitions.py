@@ -15,13 +15,16 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.broker import Broker, Durable, durable
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last
-from clusterra_runtime.nats.lease import Lease, Leases
+from clusterra_runtime.nats.lease import Lease
+from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.settings import ServiceSettings
 from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 from prometheus_client import Gauge
 from pydantic import BaseModel
 
 from clusterra_scaler.control_loop import ControlLoop, FencedLease
+from clusterra_scaler.decision_lanes import DecisionLanes
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.edge_versions import EdgeVersions
 from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
@@ -46,7 +49,8 @@ class Partitions:
         broker: Broker,
         registry: Registry,
         fleets: Fleets,
-        instance: str,
+        settings: ServiceSettings,
+        lanes: DecisionLanes,
         decision_log: DecisionLog | None = None,
     ) -> None:
         self._client = client
@@ -54,7 +58,8 @@ class Partitions:
         self._registry = registry
         self._fleets = fleets
         self._decision_log = decision_log
-        self._leases = Leases(client, SERVICE, JOB_PARTITIONS, self._work_on, instance=instance)
+        self._lanes = lanes
+        self._leases = LeaseThread(settings, SERVICE, JOB_PARTITIONS, self._work_on)
         self._control_loops: dict[ClusterRef, ControlLoop] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
         CLUSTERS.set_function(lambda: len(self._control_loops))
@@ -130,7 +135,9 @@ class Partitions:
         """Run a cluster's control loop. If it fails, it starts again, and other clusters go on. Raises FencedOff."""
         fenced = FencedLease(lease.fence, lambda: self._leases.held.get(lease.partition) == lease)
         while (binding := self._registry.get(ref)) is not None:
-            control_loop = ControlLoop(ref, binding, fenced, self._fleets, self._client, self._decision_log)
+            control_loop = ControlLoop(
+                ref, binding, fenced, self._fleets, self._client, self._lanes, self._decision_log
+            )
             self._control_loops[ref] = control_loop
             try:
                 await self._replay_last(ref, control_loop)

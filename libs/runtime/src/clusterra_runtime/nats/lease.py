@@ -13,6 +13,7 @@ import json
 import random
 import re
 import secrets
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +69,7 @@ class _Holding:
     lease: Lease
     revision: int
     deadline: float
-    """The time on the event loop's clock from which the lease is no longer held, even if the loop is blocked."""
+    """The time on the monotonic clock from which the lease is no longer held, even if the event loop is blocked."""
 
 
 class Leases:
@@ -92,7 +93,9 @@ class Leases:
         *,
         instance: str = "",
         pace: Pace = Pace(),
+        alive: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`alive` tells whether the work makes progress: without it nothing is acquired and nothing renewed."""
         self._client = client
         self._js = client.jetstream()
         self._service = service
@@ -100,17 +103,19 @@ class Leases:
         self._partitions = partitions
         self._work = work
         self._pace = pace
+        self._alive = alive
         # A replica that was restarted under its old name counts as another holder.
         holder = f"{re.sub('[^A-Za-z0-9_-]', '-', instance)}-{secrets.token_hex(6)}"
         self._value = json.dumps({"holder": holder}).encode()
         self._member = f"{self._prefix}member.{holder}"
-        self._held: dict[int, _Holding] = {}
+        self._held: Mapping[int, _Holding] = {}
+        """Replaced at each change and never changed in place, so that every thread may read it."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     @property
     def held(self) -> Mapping[int, Lease]:
-        """The leases that are held at this moment, by partition. Read it again after each await."""
-        now = asyncio.get_running_loop().time()
+        """The leases that are held at this moment, by partition; for any thread. Read it again after each await."""
+        now = time.monotonic()
         return {partition: holding.lease for partition, holding in self._held.items() if holding.deadline > now}
 
     async def run(self) -> None:
@@ -118,7 +123,8 @@ class Leases:
         try:
             while True:
                 try:
-                    await self._compete()
+                    if self._alive():
+                        await self._compete()
                 except (nats.errors.Error, BusUnavailable) as error:
                     log.warning("leases_not_polled", reason=str(error))
                 await asyncio.sleep(self._pace.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311
@@ -153,7 +159,7 @@ class Leases:
         created = (await self._js.stream_info(_STREAM)).created
         if created is None:
             raise nats.errors.Error(f"the server does not report when {_STREAM} was created, so leases have no order")
-        sent_at = asyncio.get_running_loop().time()
+        sent_at = time.monotonic()
         try:
             revision = await self._put(self._key(partition), replaces=replaces)
         except _Replaced:
@@ -175,7 +181,7 @@ class Leases:
     async def _hold(self, holding: _Holding) -> None:
         """Run the work while the lease is renewed; when cancelled, renew the lease until the work has ended."""
         partition, fence = holding.lease.partition, holding.lease.fence
-        self._held[partition] = holding
+        self._held = {**self._held, partition: holding}
         LEASES_HELD.labels(self._service).set(len(self._held))
         log.info("lease_acquired", service=self._service, partition=partition, fence=fence)
         renewing = asyncio.create_task(self._renew_until_lost(holding))
@@ -187,7 +193,7 @@ class Leases:
             work.cancel()
             (failure,) = await asyncio.gather(work, return_exceptions=True)
             renewing.cancel()
-            del self._held[partition]
+            self._held = {number: each for number, each in self._held.items() if number != partition}
             LEASES_HELD.labels(self._service).set(len(self._held))
             await self._remove(self._key(partition), up_to=holding.revision)
             error = None if isinstance(failure, asyncio.CancelledError) else failure
@@ -199,16 +205,18 @@ class Leases:
         loop = asyncio.get_running_loop()
         pause = self._pace.renew_seconds
         try:
-            async with asyncio.timeout_at(holding.deadline) as limit:
+            async with asyncio.timeout(holding.deadline - time.monotonic()) as limit:
                 while True:
                     await asyncio.sleep(pause)
                     pause = _RETRY_SECONDS
-                    sent_at = loop.time()
+                    if not self._alive():
+                        continue
+                    sent_at = time.monotonic()
                     try:
                         if await self._renew(holding):
                             pause = self._pace.renew_seconds
                             holding.deadline = self._deadline(sent_at)
-                            limit.reschedule(holding.deadline)
+                            limit.reschedule(loop.time() + holding.deadline - time.monotonic())
                         elif not await self._adopt_unacknowledged_renewal(holding):
                             return
                         else:
