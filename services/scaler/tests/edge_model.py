@@ -1,12 +1,16 @@
-"""A model of an edge: it carries out the last desired state, and its workers boot, die or never register."""
+"""A model of an edge: it carries out the last desired state, and its workers boot, die or never register.
+
+It looks again at the newest desired state right before each removal, and does not remove a worker on which a job runs.
+A worker that it removes takes no new job, and ends once its jobs have ended.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Stuck, Worker, WorkerPhase
-from clusterra_contracts.scale import DesiredState
+from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from fleet_examples import at
 
@@ -16,6 +20,8 @@ NOTICE_SECONDS = 40
 """Maximum time between an interruption notice and the loss of the machine."""
 LAUNCH_SECONDS = 14
 """Maximum time to launch a machine of an available shape."""
+HELD_SECONDS = 12
+"""Maximum time for which an edge is held up at a step."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,26 @@ FAST_EDGE = EdgeBehaviour()
 class EdgeModel:
     """Time passes in `live`; the last desired state is carried out in `apply`."""
 
-    def __init__(self, random: Random, behaviour: EdgeBehaviour) -> None:
+    def __init__(
+        self,
+        random: Random,
+        behaviour: EdgeBehaviour,
+        look_again: Callable[[], DesiredState],
+        jobs_on: Callable[[str], list[str]],
+    ) -> None:
+        """`look_again` reads the newest desired state, `jobs_on` finds the jobs that run on a worker."""
+        self.look_again = look_again
+        self._jobs_on = jobs_on
+        self._pass: Iterator[Pod | None] | None = None
+        """The pass that carries out a desired state; None between two of them."""
+        self.held_until = 0
+        """Until when the edge does nothing at all."""
+        self.held = 0
+        """How often it was held up."""
+        self.refused = 0
+        """Removals refused because a job ran on the worker."""
+        self.outdated = 0
+        """Removals that a newer desired state had taken back."""
         self.pods: dict[str, Pod] = {}
         self.received: DesiredState | None = None
         self.applied: Applied | None = None
@@ -116,7 +141,8 @@ class EdgeModel:
                 pod.machine = second
             if pod.machine is not None and pod.leaves is None and self._random.random() < notice:
                 pod.leaves = second + self._random.randint(0, NOTICE_SECONDS)
-            if any(end is not None and end <= second for end in (pod.ends, pod.leaves)):
+            ended = pod.ends is not None and pod.ends <= second and not self._jobs_on(pod.name)
+            if ended or (pod.leaves is not None and pod.leaves <= second):
                 del self.pods[pod.name]
                 if pod.leaves == second:
                     self.taken[pod.name] = second
@@ -128,26 +154,62 @@ class EdgeModel:
                 pod.phase, pod.died = "failed", second
         return registering
 
-    def apply(self, second: int, faults: BootFaults) -> list[Pod]:
-        """Carry out the last desired state, and return the workers that are removed."""
+    def apply(self, second: int, faults: BootFaults, held: float) -> list[Pod]:
+        """Carry out the last desired state, and return the workers that are removed.
+
+        At every step the edge is held up for some seconds with the probability `held`.
+        """
         removed: list[Pod] = []
-        if self.received is None or self.received.targets is None:
+        if self.held_until > second or self.received is None:
             return removed
-        for target in self.received.targets:
+        if self._pass is None:
+            self._pass = self._carry_out(self.received, second, faults)
+        for pod in self._pass:
+            if pod is not None:
+                pod.phase, pod.ends = "terminating", second + self._random.randint(0, 3)
+                removed.append(pod)
+            elif held and self._random.random() < held:
+                self.held += 1
+                self.held_until = second + self._random.randint(1, HELD_SECONDS)
+                return removed
+        self._pass = None
+        self.peak = max(self.peak, len(self.alive))
+        return removed
+
+    def _carry_out(self, desired: DesiredState, second: int, faults: BootFaults) -> Iterator[Pod | None]:
+        """Yield each worker to remove, and None at each step before."""
+        yield None
+        leaving: list[tuple[ShapeTarget, Pod]] = []
+        for target in desired.targets or ():
             present = [
                 pod for pod in self.pods.values() if pod.shape == target.shape and pod.phase in ("booting", "running")
             ]
             unregistered = [pod for pod in present if pod.name in target.unregistered and pod.phase == "booting"]
             victims = [pod for pod in present if pod.name in target.victims] + unregistered
-            self.unregistered_removed += len(unregistered)
             for _ in range(target.replicas - (len(present) - len(victims))):
                 self._start(target.shape, target.worker, second, faults)
-            for pod in victims:
-                pod.phase, pod.ends = "terminating", second + self._random.randint(0, 3)
-            removed += victims
-        self.applied = Applied(generation=self.received.generation, fence=self.received.fence, applied_at=at(second))
-        self.peak = max(self.peak, len(self.alive))
-        return removed
+            leaving += [(target, pod) for pod in victims]
+        refused = False
+        for target, pod in leaving:
+            yield None
+            newest = self.look_again()
+            if newest.order != desired.order:
+                self.received = newest
+                self.outdated += not _names(newest, target.shape, pod.name)
+                return
+            if self._jobs_on(pod.name):
+                self.refused += 1
+                refused = True
+            elif pod.phase == "booting" or (pod.phase == "running" and pod.name in target.victims):
+                self.unregistered_removed += pod.name in target.unregistered
+                yield pod
+        if not refused:
+            self.applied = Applied(generation=desired.generation, fence=desired.fence, applied_at=at(second))
+
+    def receive(self, desired: DesiredState) -> None:
+        """Take a desired state, unless a newer one was received before."""
+        if self.received is None or desired.order > self.received.order:
+            self.received = desired
 
     def heartbeat(self, second: int, *, listed: bool) -> Heartbeat:
         """Report the workers. A dead one is reported as failed, or not at all."""
@@ -200,3 +262,9 @@ class EdgeModel:
         self.pods[name] = Pod(
             name, shape, spec, second, launched_from, None if never else boot_seconds, machine=machine, deaf=deaf
         )
+
+
+def _names(desired: DesiredState, shape: str, worker: str) -> bool:
+    """Whether a desired state names a worker for removal."""
+    targets = [target for target in desired.targets or () if target.shape == shape]
+    return any(worker in (*target.victims, *target.unregistered) for target in targets)

@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Und
 from clusterra_contracts.scale import DesiredState
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation import Edge, Observation, busy_nodes
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.scale_down.drain import Action
@@ -38,6 +38,12 @@ class Faults:
     """A request has no answer. A drain may have happened; an undrain may still happen up to half a minute later."""
     crash: float = 0.0
     """A worker dies."""
+    resumed: float = 0.0
+    """An operator resumes a drained node."""
+    lost_drains: float = 0.0
+    """Slurm loses all drains: slurmctld restarts from an older state."""
+    held: float = 0.0
+    """The edge is held up for some seconds, at each of its steps."""
     notice: float = 0.0
     """A worker gets an interruption notice, and loses its machine soon after."""
     boots: BootFaults = field(default_factory=BootFaults)
@@ -62,9 +68,11 @@ class World:
         self.random = random
         self.faults = faults
         self.second = 0
-        self.edge = EdgeModel(random, edge)
+        self.edge = EdgeModel(random, edge, lambda: self.stored.desired(), lambda name: self.slurm.jobs_on(name))
         self.slurm = SlurmModel(jobs, random, self.edge.serves)
         self.removed = 0
+        self.taken_back = 0
+        """Victims that the scaler has taken back."""
         self.longest_idle_seconds = 0
         self.opened: dict[str, int] = {}
         """For each shape, when its circuit breaker opened first."""
@@ -102,6 +110,7 @@ class World:
     def _step(self) -> None:
         for pod in self.edge.live(self.second, self.faults.crash, self.faults.notice):
             self.slurm.register(pod.name, pod.spec, self.second)
+        self._undo_drains()
         self._notice_dead_nodes()
         self.slurm.progress(self.second)
         self.slurm.schedule(self.second)
@@ -114,6 +123,13 @@ class World:
         self.slurm.schedule(self.second)
         self._apply()
         self.second += 1
+
+    def _undo_drains(self) -> None:
+        """Others undo drains, also those of victims."""
+        if self.faults.lost_drains and self._happens(self.faults.lost_drains):
+            self.slurm.undo_drains(list(self.slurm.nodes))
+        if self.faults.resumed:
+            self.slurm.undo_drains([name for name in self.slurm.nodes if self._happens(self.faults.resumed)])
 
     def _notice_dead_nodes(self) -> None:
         for name, record in self.slurm.nodes.items():
@@ -128,7 +144,7 @@ class World:
         if not self._happens(self.faults.lost_snapshot):
             self._snapshot = snapshot
         heartbeat = self.edge.heartbeat(self.second, listed=not self._happens(self.faults.null_list))
-        if not self._happens(self.faults.lost_heartbeat):
+        if self.edge.held_until <= self.second and not self._happens(self.faults.lost_heartbeat):
             self._edge_report = self._edge_report.after(heartbeat, at(self.second))
 
     def _read_snapshot(self) -> QueueSnapshot:
@@ -160,6 +176,7 @@ class World:
         assert_decision_invariants(observation, self.state, decision, self._history)
         for breaker in decision.state.breakers:
             self.opened.setdefault(breaker.shape, self.second)
+        self.taken_back += len(decision.state.taken_back.keys() & self.state.victims)
         self.state, self._observation_history, self.last_decision = (
             decision.state,
             decision.observation_history,
@@ -225,14 +242,16 @@ class World:
 
     def _apply(self) -> None:
         for moment, desired in self._desired_in_flight:
-            if moment <= self.second and (self.edge.received is None or desired.order > self.edge.received.order):
-                self.edge.received = desired
+            if moment <= self.second:
+                self.edge.receive(desired)
         self._desired_in_flight = [each for each in self._desired_in_flight if each[0] > self.second]
         if self.stored.generation and self.random.random() < 0.2:
-            self.edge.received = self.stored.desired()  # it rereads the last one from time to time
-        for pod in self.edge.apply(self.second, self.faults.boots):
+            self.edge.receive(self.stored.desired())  # it rereads the last one from time to time
+        for pod in self.edge.apply(self.second, self.faults.boots, self.faults.held):
             running = self.slurm.jobs_on(pod.name)
             assert not running, f"{pod.name} is removed under the running jobs {running}"
+            assert pod.name in self.stored.victims, f"{pod.name} is removed although it is no victim any more"
+            self.slurm.drain_at_removal(pod.name)
             self.removed += 1
         self._assert_limits()
         self._measure_idle()
@@ -268,6 +287,7 @@ def assert_decision_invariants(
 ) -> None:
     """Assert what holds for every single decision."""
     after = decision.state
+    _assert_no_victim_is_in_use(observation, after)
     assert after.generation == before.generation + bool(decision.changes)
     again = decide(replace(observation), after, decision.observation_history, history)
     if observation.binding.policy.name == "packing" or after.breakers:
@@ -284,3 +304,18 @@ def assert_decision_invariants(
             kept = after.target(target.shape)
             assert kept is not None
             assert kept.replicas >= target.replicas, "a target is lowered although a list could not be read"
+
+
+def _assert_no_victim_is_in_use(observation: Observation, after: FleetState) -> None:
+    """Assert that no victim of the edge's is shown as not drained or busy."""
+    if not observation.complete:
+        return
+    active = {worker.name for worker in observation.edge.workers or () if worker.phase in ("booting", "running")}
+    victims = {name for target in after.targets for name in target.victims} & active
+    busy = busy_nodes(observation.snapshot)
+    in_use = [
+        node.name
+        for node in observation.snapshot.nodes or ()
+        if node.name in victims and (not node.draining or node.cpus_allocated or node.name in busy)
+    ]
+    assert not in_use, f"the victims {in_use} are not drained or busy"

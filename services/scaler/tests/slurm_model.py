@@ -82,6 +82,8 @@ class SlurmModel:
             job.job_id = str(number)
         self.nodes: dict[str, NodeRecord] = {}
         self.undrained = 0
+        self.undone = 0
+        """Drains that others have undone."""
         self.rescued = 0
         """Jobs that were requeued because the scaler set their node down before Slurm noticed its loss."""
         self._random = random
@@ -121,6 +123,17 @@ class SlurmModel:
         if name in self.nodes and self.nodes[name].drain_reason:
             self.nodes[name].drain_reason = ""
             self.undrained += 1
+
+    def undo_drains(self, names: list[str]) -> None:
+        """Others undo the drains of these nodes."""
+        for name in names:
+            self.undone += bool(self.nodes[name].drain_reason)
+            self.nodes[name].drain_reason = ""
+
+    def drain_at_removal(self, name: str) -> None:
+        """The worker itself drains its node before its slurmd ends, whoever has undone the scaler's drain."""
+        if name in self.nodes and not self.nodes[name].drain_reason:
+            self.nodes[name].drain_reason = "the worker is being removed"
 
     def down(self, name: str) -> None:
         if name in self.nodes and not self.nodes[name].down:

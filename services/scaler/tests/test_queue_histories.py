@@ -50,6 +50,9 @@ any_faults = st.builds(
     lost_heartbeat=st.sampled_from([0.0, 0.1, 0.8]),
     lost_desired=some,
     failed_call=some,
+    resumed=rarely,
+    lost_drains=rarely,
+    held=some,
     crash=rarely,
     boots=st.builds(BootFaults, never=st.sampled_from([0.0, 0.1])),
     takeover=rarely,
@@ -69,6 +72,9 @@ faulty_connection = st.builds(
     lost_snapshot=st.sampled_from([0.3, 0.6, 0.8]),
     lost_heartbeat=st.sampled_from([0.0, 0.1]),
     failed_call=st.sampled_from([0.0, 0.2, 0.6]),
+    resumed=some,
+    lost_drains=rarely,
+    held=st.sampled_from([0.0, 0.2, 0.6]),
     takeover=rarely,
 )
 

@@ -22,6 +22,8 @@ class ChangeCauses:
     scale_down: ScaleDown
     recovered: Collection[WorkerName]
     """Workers that were named as unregistered and are part of the supply again."""
+    taken_back: Collection[WorkerName]
+    """Victims that Slurm shows not drained, or busy."""
     capacity: Mapping[ShapeName, str]
     """By shape, which open breakers have a part in its change."""
 
@@ -46,6 +48,7 @@ def changes_of(state: FleetState, targets: Sequence[ShapeTarget], causes: Change
                 name: scale_down.overdue_workers[name].reason for name in named if name in scale_down.overdue_workers
             },
             recovered=tuple(name for name in named_before if name in recovered),
+            taken_back=tuple(name for name in named_before if name in causes.taken_back),
             gone=tuple(name for name in named_before if name in scale_down.forgotten),
             capacity=causes.capacity.get(target.shape, ""),
         )
@@ -74,6 +77,7 @@ class _Reasons:
     drained: tuple[WorkerName, ...]
     overdue_workers: Mapping[WorkerName, str]
     recovered: tuple[WorkerName, ...]
+    taken_back: tuple[WorkerName, ...]
     gone: tuple[WorkerName, ...]
     capacity: str
 
@@ -92,6 +96,8 @@ class _Reasons:
             parts.append(f"{_names([name for name, each in self.overdue_workers.items() if each == reason])} {reason}")
         if self.recovered:
             parts.append(f"{_names(self.recovered)} there after all")
+        if self.taken_back:
+            parts.append(f"{_names(self.taken_back)} kept: not drained or busy in Slurm")
         unexplained = (
             more - self.bought - self.warm + len(self.drained) + len(self.overdue_workers) - len(self.recovered)
         )

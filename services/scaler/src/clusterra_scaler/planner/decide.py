@@ -132,6 +132,7 @@ def _explain_changes(working: _Working) -> None:
         working.plan,
         working.scale_down,
         working.context.recovered,
+        working.context.taken_back,
         working.failover.reasons if working.failover is not None else {},
     )
     working.changes = changes_of(working.context.recorded, working.targets, causes)
@@ -157,6 +158,8 @@ def _decision(working: _Working) -> Decision:
         "drains": dict(scale_down.drains),
         "undrains": dict(scale_down.undrains),
         "moves": dict(scale_down.begun),
+        # A worker that is named again is gone by the edge's hand, as any victim.
+        "taken_back": {name: since for name, since in state.taken_back.items() if name not in scale_down.victims},
         "bookings": working.failover.placement.bookings if working.failover is not None else state.bookings,
     }
     if working.changes:

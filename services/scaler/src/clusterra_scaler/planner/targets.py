@@ -25,7 +25,9 @@ def targets_of(context: DecisionContext, plan: Plan | None, scale_down: ScaleDow
         replicas = before.replicas
         if plan is not None:
             new = plan.new.get(shape, 0)
-            expected = supply.active_by_shape[shape] - len(victims | unregistered) + plan.ordered.get(shape, 0) + new
+            # Workers taken back are not counted among the active ones yet.
+            leaving = (victims | unregistered) - state.taken_back.keys()
+            expected = supply.active_by_shape[shape] - len(leaving) + plan.ordered.get(shape, 0) + new
             if observation.edge.is_fresh(observation.now):
                 replicas = expected
             elif new:

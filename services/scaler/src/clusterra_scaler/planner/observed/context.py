@@ -14,6 +14,7 @@ from clusterra_scaler.planner.observed.quota import QuotaHeadroom, ceilings, quo
 from clusterra_scaler.planner.observed.registration import recovered
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import Supply, supply_of
+from clusterra_scaler.planner.observed.taken_back import still_unconfirmed, taken_back
 from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 
@@ -25,9 +26,11 @@ class DecisionContext:
     recorded: FleetState
     """The state of the last decision, as it is stored."""
     state: FleetState
-    """The recorded state with recovered workers and the breakers of this moment."""
+    """The recorded state without the victims that are kept after all, and with the breakers of this moment."""
     recovered: frozenset[WorkerName]
     """Workers that were named as unregistered and have registered or begun to serve since."""
+    taken_back: frozenset[WorkerName]
+    """Victims that Slurm shows not drained, or busy, and that the edge has not removed."""
     history: ObservationHistory
     """The observation history, including this observation."""
     run_history: RunHistory
@@ -49,14 +52,16 @@ def observe(
     """Derives the context of a decision; `state` and `history` are those of the last one."""
     history = history.after(observation)
     breakers = _breakers(observation, state, history)
-    back = recovered(observation, state)
-    current = state.with_recovered(back).model_copy(update={"breakers": breakers})
+    back, resumed = recovered(observation, state), taken_back(observation, state)
+    unconfirmed = still_unconfirmed(observation, state) | dict.fromkeys(resumed, state.generation + 1)
+    current = state.with_recovered(back).with_taken_back(unconfirmed).model_copy(update={"breakers": breakers})
     supply = supply_of(observation, current, history.registrations.latency)
     return DecisionContext(
         observation=observation,
         recorded=state,
         state=current,
         recovered=back,
+        taken_back=resumed,
         history=history,
         run_history=run_history,
         supply=supply,

@@ -1,6 +1,6 @@
 """A cluster's stored state: what was decided, and what was requested from its Slurm. It outlives a scaler process."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
@@ -29,6 +29,9 @@ class FleetState(Wire):
     """Our drains that Slurm has accepted, and when."""
     undrains: dict[WorkerName, Moment] = Field(default_factory=dict)
     """Undrains that may still reach Slurm because they have no certain answer, and when they were decided."""
+    taken_back: dict[WorkerName, int] = Field(default_factory=dict)
+    """Workers that are victims no longer, by the generation that took each back, until the edge has applied that
+    generation: it may have removed them before. Until then no target counts them."""
     bookings: tuple[Booking, ...] = ()
     """The jobs that unregistered workers were bought for (policy `packing` only)."""
     moves: dict[WorkerName, Moment] = Field(default_factory=dict)
@@ -72,6 +75,16 @@ class FleetState(Wire):
         if not workers:
             return self
         return self.model_copy(update={"targets": tuple(_with_recovered(target, workers) for target in self.targets)})
+
+    def with_taken_back(self, workers: Mapping[WorkerName, int]) -> "FleetState":
+        """Name these workers as victims no longer. The numbers stay until the edge confirms that it has the workers."""
+        if workers == self.taken_back:
+            return self
+        targets = tuple(
+            target.model_copy(update={"victims": tuple(name for name in target.victims if name not in workers)})
+            for target in self.targets
+        )
+        return self.model_copy(update={"targets": targets, "taken_back": dict(workers)})
 
     def with_drain(self, node: WorkerName, accepted_at: datetime) -> "FleetState":
         """Add a drain that Slurm has accepted."""

@@ -79,11 +79,12 @@ class Supply:
     nodes: Mapping[str, NodeState]
     """Slurm's nodes; empty if they are unknown."""
     active_by_shape: Counter[ShapeName]
-    """The number of active workers of each shape. Before the edge's first report it counts Slurm's nodes."""
+    """The number of active workers of each shape, without those taken back that the edge may still remove. Before the
+    edge's first report it counts Slurm's nodes."""
     worker_nodes: frozenset[str]
     """Slurm's nodes that are workers of a known shape, whether the edge has them or not."""
     leaving_by_shape: Counter[ShapeName]
-    """The number of present workers of each shape that are not active, such as victims."""
+    """The number of present workers of each shape that are not counted as active, such as victims."""
 
 
 def supply_of(observation: Observation, state: FleetState, latency: ProvisioningLatency) -> Supply:
@@ -104,14 +105,16 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
         if worker.phase in ("booting", "running") and worker.name not in victims and worker.shape in specs
     }
     if reported is None:
-        active_by_shape = Counter(shape for name, shape in shapes.items() if name not in victims)
+        uncounted = victims | state.taken_back.keys()
+        active_by_shape = Counter(shape for name, shape in shapes.items() if name not in uncounted)
         leaving_by_shape = Counter(
             {target.shape: len(target.victims) + len(target.unregistered) for target in state.targets}
-        )
+        ) + Counter(shapes[name] for name in state.taken_back.keys() & shapes.keys())
     else:
-        active_by_shape = Counter(worker.shape for worker in workers.values())
+        counted = {name: worker.shape for name, worker in workers.items() if name not in state.taken_back}
+        active_by_shape = Counter(counted.values())
         leaving_by_shape = Counter(
-            worker.shape for worker in reported if worker.phase != "failed" and worker.name not in workers
+            worker.shape for worker in reported if worker.phase != "failed" and worker.name not in counted
         )
 
     limits_seconds = {shape: latency.limit_seconds(shape, observation.binding.policy) for shape in specs}

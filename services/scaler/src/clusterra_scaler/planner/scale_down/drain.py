@@ -3,6 +3,7 @@
     in use -- idle past its keep-alive time, not needed --> Drain --accepted--> drained
     drained -- idle in a snapshot taken after that --> victim -- gone from the edge and from Slurm --> forgotten
     drained -- needed again --> its record is dropped, then Undrain
+    victim -- not drained or busy in Slurm, and still at the edge --> in use, see `taken_back`
     in use -- drained for a head-job reservation, see `head_reservation` --> Drain --accepted--> drained
     in use or idle -- its machine will be interrupted --> Drain, never needed again -- it is gone --> Down
     unregistered for longer than its limit --> victim, see `registration`
