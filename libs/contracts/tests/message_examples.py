@@ -57,6 +57,8 @@ EXAMPLES: dict[str, Wire] = {
     "job.pending.v5": QueueSnapshot(
         generation=1772366400250,
         taken_at=MOMENT,
+        published_at=MOMENT,
+        valid_seconds=17.5,
         pending=(
             PendingJobs(
                 job_ids=("42", "43"),

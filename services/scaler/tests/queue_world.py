@@ -18,6 +18,8 @@ from edge_model import FAST_EDGE, BootFaults, EdgeBehaviour, EdgeModel
 from fleet_examples import at
 from slurm_model import SLURMD_TIMEOUT_SECONDS, Job, SlurmModel
 
+VALID_SECONDS = 15.0
+"""For how long a snapshot is valid."""
 SETTLED_AFTER = 2
 """Maximum number of further generations from the same observation."""
 
@@ -30,6 +32,8 @@ class Faults:
     torn_snapshot: float = 0.0
     """Jobs start or end between the reading of jobs and of nodes."""
     lost_snapshot: float = 0.0
+    silence: float = 0.0
+    """The proxy falls silent: no snapshot arrives for 20 to 90 s."""
     lost_heartbeat: float = 0.0
     lost_desired: float = 0.0
     late_desired: float = 0.0
@@ -85,6 +89,8 @@ class World:
         self._observation_history = ObservationHistory.after_takeover(self.state)
         self._history = RunHistory()
         self._snapshot: QueueSnapshot | None = None
+        self._silent_until = 0
+        self.stale_decisions = 0
         self._edge_report = Edge()
         self._requests_in_flight: list[tuple[int, Action]] = []
         self._late_undrains: list[tuple[int, str]] = []
@@ -141,7 +147,9 @@ class World:
 
     def _receive_reports(self) -> None:
         snapshot = self._read_snapshot()
-        if not self._happens(self.faults.lost_snapshot):
+        if self.faults.silence and self.second >= self._silent_until and self._happens(self.faults.silence):
+            self._silent_until = self.second + self.random.randint(20, 90)
+        if self.second >= self._silent_until and not self._happens(self.faults.lost_snapshot):
             self._snapshot = snapshot
         heartbeat = self.edge.heartbeat(self.second, listed=not self._happens(self.faults.null_list))
         if self.edge.held_until <= self.second and not self._happens(self.faults.lost_heartbeat):
@@ -162,6 +170,7 @@ class World:
         return QueueSnapshot(
             generation=self.second + 1,
             taken_at=at(self.second),
+            valid_seconds=VALID_SECONDS,
             pending=None if self._happens(self.faults.null_list) else pending,
             running=None if self._happens(self.faults.null_list) else running,
             nodes=None if self._happens(self.faults.null_list) else nodes,
@@ -174,6 +183,7 @@ class World:
         self._history.observe(snapshot)
         decision = decide(observation, self.state, self._observation_history, self._history)
         assert_decision_invariants(observation, self.state, decision, self._history)
+        self.stale_decisions += observation.snapshot_is_stale
         for breaker in decision.state.breakers:
             self.opened.setdefault(breaker.shape, self.second)
         self.taken_back += len(decision.state.taken_back.keys() & self.state.victims)
@@ -289,6 +299,8 @@ def assert_decision_invariants(
     after = decision.state
     _assert_no_victim_is_in_use(observation, after)
     assert after.generation == before.generation + bool(decision.changes)
+    if (observation.now - observation.snapshot.taken_at).total_seconds() > VALID_SECONDS:
+        assert (after, decision.actions) == (before, ()), "something is decided from a stale snapshot"
     again = decide(replace(observation), after, decision.observation_history, history)
     if observation.binding.policy.name == "packing" or after.breakers:
         # At a limit, or when a shape is tried again, a decision may enable a better one; then it is stable.

@@ -88,7 +88,7 @@ def test_a_booking_ends_when_its_job_does_not_start_on_its_registered_worker() -
 
     assert not first_decision(view, named).changes
 
-    late = first_decision(replace(view, now=view.now + STARTS_WITHIN * 1.1), named)
+    late = first_decision(replace(view, now=view.now + STARTS_WITHIN * 1.1, snapshot_age_seconds=1.0), named)
 
     assert replicas_by_shape(late) == {"compute-xs": 2}
 

@@ -152,6 +152,24 @@ def paused(bound: ClusterBinding) -> ClusterBinding:
     return bound.model_copy(update={"state": "paused"})
 
 
+@settings(max_examples=HISTORIES // 2, suppress_health_check=[HealthCheck.too_slow])
+@given(any_jobs, policies, st.sampled_from([0.01, 0.03]), st.sampled_from([0.0, 0.3]), st.integers(0, 2**32))
+def test_no_worker_is_drained_as_idle_while_the_proxy_is_silent(
+    jobs: list[Job], policy: str, silence: float, lost: float, seed: int
+) -> None:
+    faults = Faults(silence=silence, lost_snapshot=lost)
+    world = RecordingWorld(jobs, binding(name=policy, idle_seconds=5), seed, faults)
+    world.run(600, LONG_ENOUGH)
+
+
+def test_the_proxy_does_fall_silent() -> None:
+    """Otherwise the property above would hold vacuously."""
+    jobs = [Job(submitted=second, cpus=2, memory_mib=100, runs=20) for second in range(0, 300, 45)]
+    world = RecordingWorld(jobs, binding(name="packing", idle_seconds=5), 7, Faults(silence=0.02))
+    world.run(600, LONG_ENOUGH)
+    assert world.stale_decisions > 20
+
+
 def test_the_model_does_release_and_buy_again() -> None:
     """Otherwise the properties above would hold vacuously."""
     jobs = [Job(submitted=second, cpus=2, memory_mib=100, runs=2) for second in range(0, 900, 45)]

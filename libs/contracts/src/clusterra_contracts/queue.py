@@ -139,6 +139,10 @@ class QueueSnapshot(Wire):
     """Rises with every snapshot of a cluster, also over restarts (milliseconds of the epoch)."""
     taken_at: Moment
     """When the oldest read that these lists come from began: nothing in them is older."""
+    published_at: Moment | None = None
+    """When the snapshot was published, by the same clock as `taken_at`; None: by a release that does not tell."""
+    valid_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
+    """For how long after `taken_at` anything may be decided from it: until the next one is due, and a margin."""
     pending: tuple[PendingJobs, ...] | None
     """Ordered by Slurm's priority, at equal priority by submit time; the first job of a group gives its position."""
     running: tuple[RunningJob, ...] | None

@@ -17,6 +17,7 @@ from clusterra_proxy.leader import Leader
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.settings import Settings
 from clusterra_proxy.watch.condition_report import ConditionReport
+from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.watcher import Watcher
 
 log = structlog.get_logger(__name__)
@@ -69,7 +70,6 @@ class Clusters:
 
     async def _watch(self, cluster: Cluster) -> None:
         settings = self._settings
-        watcher = Watcher(
-            cluster, self._client, poll_seconds=settings.poll_seconds, quiet_seconds=settings.snapshot_seconds
-        )
+        intervals = Intervals(settings.poll_seconds, settings.snapshot_seconds, settings.snapshot_margin_seconds)
+        watcher = Watcher(cluster, self._client, intervals)
         await watcher.run()

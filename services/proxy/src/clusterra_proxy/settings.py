@@ -15,6 +15,8 @@ class Settings(ServiceSettings):
     """Interval between two polls of a cluster. A job submitted with plain sbatch is observed within this time."""
     snapshot_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
     """How often an unchanged queue is published while no job is pending and no node drains."""
+    snapshot_margin_seconds: Annotated[float, Field(gt=0, le=300)] = 10.0
+    """How much later than usual a queue snapshot may come. After that the scaler changes nothing until one comes."""
     placeholders: Annotated[int, Field(ge=1)] = MAX_PLACEHOLDERS
     """Maximum number of placeholder node records, which make Slurm admit jobs for workers that do not exist yet.
     Slurm's MaxNodeCount must allow them in addition to the workers."""

@@ -10,6 +10,7 @@ from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from prometheus_client import Gauge, Histogram
 
 from clusterra_scaler.planner.decide import Decision
+from clusterra_scaler.planner.observed.observation import Observation
 
 _LABELS = ("tenant", "cluster")
 MAX_UNAPPLIED = 64
@@ -27,6 +28,9 @@ PENDING = Gauge("clusterra_cluster_pending_jobs", "Pending jobs that could start
 WORKERS = Gauge("clusterra_cluster_workers", "Workers by phase, as the edge reports them", (*_LABELS, "phase"))
 BREAKERS = Gauge("clusterra_cluster_open_breakers", "Shapes that are not bought because they failed", _LABELS)
 UNREADABLE = Gauge("clusterra_cluster_unreadable_lists", "Lists of the last snapshot that could not be read", _LABELS)
+STALE = Gauge(
+    "clusterra_cluster_snapshot_stale", "1 while the last snapshot is too old to decide anything from it", _LABELS
+)
 APPLIED_SECONDS = Histogram(
     "clusterra_scale_up_seconds",
     "From the read of the queue that asks for more workers until the edge reports that it has started them",
@@ -63,6 +67,10 @@ class ClusterMetrics:
             for generation in [each for each in self._unapplied if each <= heartbeat.applied.generation]:
                 APPLIED_SECONDS.observe((now() - self._unapplied.pop(generation)).total_seconds())
 
+    def on_observation(self, observation: Observation) -> None:
+        """Export whether anything can be decided from an observation."""
+        STALE.labels(*self._labels).set(observation.snapshot_is_stale)
+
     def on_decision(self, decision: Decision, snapshot: QueueSnapshot) -> None:
         """Export a decision that is recorded."""
         DESIRED.labels(*self._labels).set(decision.state.generation)
@@ -75,7 +83,7 @@ class ClusterMetrics:
     def remove(self) -> None:
         """Stop exporting the metrics of this cluster."""
         # Not `remove_by_labels`, which walks through the series of all clusters.
-        for gauge in (SNAPSHOT_AT, HEARTBEAT_AT, DESIRED, APPLIED, PENDING, BREAKERS, UNREADABLE):
+        for gauge in (SNAPSHOT_AT, HEARTBEAT_AT, DESIRED, APPLIED, PENDING, BREAKERS, UNREADABLE, STALE):
             with suppress(KeyError):
                 gauge.remove(*self._labels)
         for phase in _PHASES:

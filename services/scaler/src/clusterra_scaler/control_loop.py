@@ -29,6 +29,7 @@ from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.snapshot_age import SnapshotAge
 from clusterra_scaler.planner.placement.fleet_assignment import BATCHING
 from clusterra_scaler.planner.requests.demand import unknown_reasons
 from clusterra_scaler.requests import SlurmRequests
@@ -96,6 +97,7 @@ class ControlLoop:
         self._lanes = lanes
         self._decision_log = decision_log
         self._snapshot: QueueSnapshot | None = None
+        self._snapshot_age = SnapshotAge()
         self._edge = Edge()
         self._observation_history = ObservationHistory()
         self._run_history = RunHistory()
@@ -124,6 +126,7 @@ class ControlLoop:
         """Use a snapshot from the next decision on. One older than the last is ignored."""
         if self._snapshot is None or snapshot.generation > self._snapshot.generation:
             self._snapshot = snapshot
+            self._snapshot_age = self._snapshot_age.after(snapshot, now(), time.monotonic())
             self._metrics.on_snapshot(snapshot)
             self._traceparent = trace.current()
             self._wake()
@@ -180,7 +183,9 @@ class ControlLoop:
         """Make one decision and act on it. The first decision under a lease or in a mode is always logged."""
         began = now()
         arrived_at = self._input_arrived_at
-        observation = Observation(self._binding, snapshot, self._edge, began)
+        age_seconds = self._snapshot_age.seconds(time.monotonic())
+        observation = Observation(self._binding, snapshot, self._edge, began, age_seconds)
+        self._metrics.on_observation(observation)
         state = self._with_answers(recorded).state
         observation_history = self._observation_history
         run_history = self._run_history

@@ -15,6 +15,7 @@ from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
 from prometheus_client import Counter
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.job_spans import pending_traces
 from clusterra_proxy.watch.snapshot import node_states, pending_jobs, running_jobs, same_queue, urgent
 
@@ -31,10 +32,10 @@ PUBLISHED = Counter("clusterra_snapshots_published_total", "Queue snapshots, by 
 class SnapshotPublisher:
     """Publishes one cluster's snapshots. Generations increase across restarts; several wake-ups make one snapshot."""
 
-    def __init__(self, cluster: Cluster, client: Client, *, quiet_seconds: float) -> None:
+    def __init__(self, cluster: Cluster, client: Client, intervals: Intervals) -> None:
         self._cluster = cluster
         self._client = client
-        self._quiet_seconds = quiet_seconds
+        self._intervals = intervals
         self._wake = asyncio.Event()
         self._last: QueueSnapshot | None = None
         self._last_at = 0.0
@@ -56,7 +57,7 @@ class SnapshotPublisher:
             self._wake.clear()
             snapshot = self._take_snapshot(generation(latest))
             changed = not same_queue(self._last, snapshot)
-            pause = URGENT_SECONDS if urgent(snapshot) else self._quiet_seconds
+            pause = URGENT_SECONDS if urgent(snapshot) else self._intervals.quiet_seconds
             if not changed and time.monotonic() - self._last_at < pause:
                 continue
             if await self._publish(snapshot):
@@ -70,11 +71,15 @@ class SnapshotPublisher:
     def _take_snapshot(self, number: int) -> QueueSnapshot:
         cluster = self._cluster
         read = [moment for moment in (cluster.jobs_observed_at, cluster.nodes_observed_at) if moment is not None]
+        published_at = now()
+        taken_at = min(read, default=published_at)
         jobs_known, nodes_known = cluster.jobs_observed_at is not None, cluster.nodes_observed_at is not None
         return QueueSnapshot(
             generation=number,
-            taken_at=min(read, default=now()),
-            pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, now()) if jobs_known else None,
+            taken_at=taken_at,
+            published_at=published_at,
+            valid_seconds=self._intervals.valid_seconds((published_at - taken_at).total_seconds()),
+            pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, published_at) if jobs_known else None,
             running=running_jobs(cluster.jobs, cluster.owner_name) if jobs_known else None,
             nodes=node_states(cluster.nodes.values()) if nodes_known else None,
             traces=pending_traces(cluster.jobs) if jobs_known else {},

@@ -12,6 +12,7 @@ from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.slurmrestd.errors import SlurmFailed
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.event_queue import EventQueue
+from clusterra_proxy.watch.intervals import QUIET_POLLS_PER_NODE_POLL, Intervals
 from clusterra_proxy.watch.job_poll import JobPoll
 from clusterra_proxy.watch.node_poll import NodePoll
 from clusterra_proxy.watch.replay import PublishedEvents, read_missed_jobs, read_published_events
@@ -20,22 +21,20 @@ from clusterra_proxy.watch.snapshot_publisher import SnapshotPublisher
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 2.0
-QUIET_POLLS_PER_NODE_POLL = 2
-"""While no job is pending and no node drains, the nodes are polled only at every n-th poll of the jobs."""
 
 
 class Watcher:
-    """Polls a cluster every `poll_seconds`.
+    """Polls a cluster every `intervals.poll_seconds`.
 
     A failed poll sets the lists of the next snapshot to None and has no other effect.
     """
 
-    def __init__(self, cluster: Cluster, client: Client, *, poll_seconds: float, quiet_seconds: float) -> None:
+    def __init__(self, cluster: Cluster, client: Client, intervals: Intervals) -> None:
         self._cluster = cluster
         self._client = client
-        self._poll_seconds = poll_seconds
+        self._poll_seconds = intervals.poll_seconds
         self._events = EventQueue(EventPublisher(client, "proxy"), cluster.ref)
-        self._publisher = SnapshotPublisher(cluster, client, quiet_seconds=quiet_seconds)
+        self._publisher = SnapshotPublisher(cluster, client, intervals)
         self._jobs = JobPoll(cluster, self._events)
         self._nodes = NodePoll(cluster, self._events)
         self._failing: dict[str, str] = {}

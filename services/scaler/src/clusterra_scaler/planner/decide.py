@@ -1,5 +1,7 @@
 """One decision: from everything that is known of a cluster to its next desired state and the requests to Slurm.
 
+Nothing is decided from a stale snapshot: the state stays as it is, and Slurm is asked for nothing.
+
 Pure and level-triggered: the same inputs give the same state, and then no new generation. Where the quota binds, or a
 shape is probed, one or two more generations may follow from the same observation before the state is stable.
 
@@ -41,7 +43,7 @@ class Decision:
     actions: tuple[Action, ...]
     observation_history: ObservationHistory
     plan: Plan | None
-    """None when the queue or the nodes could not be read."""
+    """None when the queue or the nodes could not be read, or were read too long ago."""
 
     @property
     def fact(self) -> ScaleFact:
@@ -75,6 +77,8 @@ def decide(
     run_history: RunHistory | None = None,
 ) -> Decision:
     """Decides from an observation; `state` and `observation_history` are those of the last decision."""
+    if observation.snapshot_is_stale:
+        return Decision(state, (), (), observation_history, None)
     working = _Working(observe(observation, state, observation_history, run_history or RunHistory()))
     for name, step in STEPS:
         try:

@@ -55,6 +55,16 @@ class Observation:
     snapshot: QueueSnapshot
     edge: Edge
     now: datetime
+    snapshot_age_seconds: float | None = None
+    """How old the snapshot is, see `SnapshotAge`; None: as old as `taken_at` says."""
+
+    @property
+    def snapshot_is_stale(self) -> bool:
+        """Whether the snapshot is too old to decide anything: what it shows may have changed since."""
+        age_seconds = self.snapshot_age_seconds
+        if age_seconds is None:
+            age_seconds = (self.now - self.snapshot.taken_at).total_seconds()
+        return age_seconds > self.snapshot.valid_seconds
 
     @property
     def complete(self) -> bool:

@@ -23,7 +23,9 @@ class ObservationHistory:
     """The history of one cluster's observations, by node, worker or shape."""
 
     idle: Mapping[str, datetime] = field(default_factory=dict)
-    """For each node that runs nothing, when the first snapshot that showed it so was taken."""
+    """For each node that runs nothing, when the first of the latest snapshots that showed it so was taken."""
+    observed_at: datetime | None = None
+    """When the last snapshot with nodes and running jobs was taken."""
     absent: Mapping[str, datetime] = field(default_factory=dict)
     """For each Slurm node whose worker the edge does not have or reports as failed, when that was first observed."""
     lost_undrains: Annotated[frozenset[str], Field(alias="lost")] = frozenset()
@@ -52,10 +54,14 @@ class ObservationHistory:
         """Add an observation. A list that could not be read changes nothing."""
         nodes, edge = observation.snapshot.nodes, observation.edge
         idle, absent, interrupted = self.idle, self.absent, self.interrupted
+        observed_at, taken_at = self.observed_at, observation.snapshot.taken_at
         if nodes is not None and observation.snapshot.running is not None:
             busy = busy_nodes(observation.snapshot)
+            # Nobody knows whether a node has worked while no snapshot was taken.
+            known = self.idle if self._without_gap(observation) else {}
+            observed_at = taken_at
             idle = {
-                node.name: self.idle.get(node.name, observation.snapshot.taken_at)
+                node.name: known.get(node.name, taken_at)
                 for node in nodes
                 if runs_nothing(node) and node.name not in busy
             }
@@ -72,11 +78,19 @@ class ObservationHistory:
         return replace(
             self,
             idle=idle,
+            observed_at=observed_at,
             absent=absent,
             interrupted=interrupted,
             registrations=registrations,
             stuck_since=launch_failures.stuck_since(self.stuck_since, observation, registrations.latency),
         )
+
+    def _without_gap(self, observation: Observation) -> bool:
+        """Whether the last snapshot was valid until this one was taken."""
+        snapshot = observation.snapshot
+        if self.observed_at is None:
+            return True
+        return (snapshot.taken_at - self.observed_at).total_seconds() <= snapshot.valid_seconds
 
     def idle_since(self, node: NodeState, now: datetime) -> datetime:
         """Since when a node has run nothing: by Slurm's own record if it has one, else by the observed snapshots."""

@@ -1,0 +1,28 @@
+"""How often a cluster is polled and its queue published, and for how long a snapshot is valid. Times are in seconds."""
+
+from dataclasses import dataclass
+
+QUIET_POLLS_PER_NODE_POLL = 2
+"""While no job is pending and no node drains, the nodes are polled only at every n-th poll of the jobs."""
+LONGEST_READ_SECONDS = 30.0
+"""A Slurm that takes longer to answer than this makes its snapshots invalid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """The intervals of one cluster."""
+
+    poll_seconds: float
+    """Between two polls."""
+    quiet_seconds: float
+    """Between two publications of an unchanged queue: the longest time without one."""
+    margin_seconds: float
+    """How much later than usual a snapshot may come."""
+
+    def valid_seconds(self, read_seconds: float) -> float:
+        """For how long a snapshot is valid that is published `read_seconds` after its first read of Slurm began.
+
+        The next one is read no earlier than after the longest pause, and its reads may take as long again.
+        """
+        read = min(read_seconds, LONGEST_READ_SECONDS)
+        return 2 * read + QUIET_POLLS_PER_NODE_POLL * self.poll_seconds + self.quiet_seconds + self.margin_seconds
