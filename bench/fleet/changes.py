@@ -34,8 +34,8 @@ class Changes:
         """Changes that had to wait, because the worker of the change before had not gone yet."""
 
     def measure(self, kinds: Iterable[str]) -> None:
-        """Forget earlier latencies: a phase of the run begins."""
-        self.latencies = {kind: Latencies() for kind in kinds}
+        """Forget the latencies of answered news: a phase of the run begins."""
+        self.latencies = {kind: self.latencies.get(kind, Latencies()).next_phase() for kind in kinds}
         self.postponed = 0
 
     async def drive(self, name: str) -> None:

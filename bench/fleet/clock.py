@@ -39,9 +39,9 @@ class Latencies:
         if (entry := self._open.pop(cluster, None)) is not None:
             entry.answered_at = at
 
-    def is_open(self, cluster: str) -> bool:
-        """Whether the last news of a cluster has no answer yet."""
-        return cluster in self._open
+    def next_phase(self) -> "Latencies":
+        """The latencies of the next phase, which begins with the news that is still open."""
+        return Latencies(list(self._open.values()), dict(self._open))
 
     def figures(self, now: float) -> dict[str, float | int | None]:
         """Percentiles in milliseconds: from the first poll that told it, and from the change itself."""

@@ -35,6 +35,19 @@ def test_news_without_an_answer_counts_as_given_up() -> None:
     assert figures["p99_ms"] == GIVEN_UP_SECONDS * 1000
 
 
+def test_open_news_is_carried_into_the_next_phase() -> None:
+    latencies = Latencies()
+    latencies.happened("a", 10.0)
+    latencies.happened("b", 10.0)
+    latencies.answered("a", 10.5)
+
+    following = latencies.next_phase()
+    following.answered("b", 13.0)
+
+    assert following.figures(20.0)["news"] == 1
+    assert following.figures(20.0)["p99_ms"] == pytest.approx(3000.0)
+
+
 @given(st.lists(st.floats(0, 100), min_size=1), st.integers(1, 100))
 def test_a_percentile_is_a_value_with_as_many_below(values: list[float], percent: int) -> None:
     found = percentile(values, percent)
