@@ -20,7 +20,7 @@ from clusterra_runtime.nats.client import Client
 from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.cluster_metrics import ClusterMetrics
-from clusterra_scaler.decision_lanes import DecisionLanes
+from clusterra_scaler.decision_lanes import DecisionLanes, size
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.decision_spans import decision_span
@@ -44,7 +44,10 @@ STORE_HISTORY_SECONDS = 600.0
 """Minimum interval between writes of the learned run times, which the next scaler starts from."""
 
 DECIDE_SECONDS = Histogram(
-    "clusterra_scaler_decide_seconds", "Time to plan one decision", buckets=LATENCY_BUCKETS_SECONDS
+    "clusterra_scaler_decide_seconds",
+    "Time to plan one decision, by the largest number of records that a snapshot of the size may have",
+    ("size",),
+    buckets=LATENCY_BUCKETS_SECONDS,
 )
 PUBLISH_SECONDS = Histogram(
     "clusterra_scaler_publish_seconds",
@@ -191,7 +194,7 @@ class ControlLoop:
         run_history = self._run_history
 
         def compute() -> Decision:
-            with DECIDE_SECONDS.time():
+            with DECIDE_SECONDS.labels(size(snapshot)).time():
                 run_history.observe(snapshot)
                 return decide(observation, state, observation_history, run_history)
 

@@ -37,3 +37,8 @@ class DecisionLanes:
 def records(snapshot: QueueSnapshot) -> int:
     """How many records a snapshot has, which its decision's time grows with."""
     return sum(len(each) for each in (snapshot.pending, snapshot.running, snapshot.nodes) if each is not None)
+
+
+def size(snapshot: QueueSnapshot) -> str:
+    """The upper bound of the power of ten that holds the number of records: `100`, `1000` and so on."""
+    return str(10 ** max(2, len(str(max(records(snapshot) - 1, 0)))))
