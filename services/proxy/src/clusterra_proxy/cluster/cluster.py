@@ -26,6 +26,7 @@ from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
 from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
+from clusterra_proxy.slurmrestd.reading.tally import UnreadableRecords
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
 from clusterra_proxy.slurmrestd.tokens import TokenMint
@@ -72,6 +73,10 @@ class Cluster:
     nodes_observed_at: datetime | None = None
     """When the last poll of all nodes was sent; None when the last poll failed."""
 
+    unidentified_jobs: int = 0
+    """The job records of the last list that were left out, because their ids cannot be read."""
+    unidentified_nodes: int = 0
+    """The node records of the last list that were left out, because their names cannot be read."""
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
     _privileged_known: asyncio.Event = field(default_factory=asyncio.Event)
@@ -86,6 +91,28 @@ class Cluster:
     def nodes_fresh(self) -> bool:
         """Whether `nodes` is a recent observation."""
         return self.listener is not None and _recent(self.nodes_observed_at)
+
+    @property
+    def unreadable_jobs(self) -> int:
+        """The number of jobs of which something cannot be read."""
+        return self.jobs.unreadable + self.unidentified_jobs
+
+    @property
+    def unreadable_nodes(self) -> int:
+        """The number of nodes of which something cannot be read."""
+        return sum(bool(node.unreadable) for node in self.nodes.values()) + self.unidentified_nodes
+
+    def tell_readable(self) -> None:
+        """Tell whether all of Slurm's records can be read."""
+        jobs, nodes = self.unreadable_jobs, self.unreadable_nodes
+        if jobs or nodes:
+            self.condition.degrade(
+                "unreadable_records",
+                f"{jobs} job records and {nodes} node records of Slurm cannot be read: these jobs get no workers, and "
+                "these nodes count as busy; the proxy's log names them",
+            )
+        else:
+            self.condition.recover("unreadable_records")
 
     def observe_jobs(self, records: Iterable[JobRecord], requested_at: datetime) -> None:
         """Add Slurm's answer to a request sent at `requested_at` to the observation, while the watcher runs."""
@@ -163,7 +190,9 @@ async def open_cluster(
     max_placeholders: int = MAX_PLACEHOLDERS,
 ) -> AsyncIterator[Cluster]:
     """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
-    async with Slurmrestd(binding.slurmrestd_url) as slurmrestd, _followed_key(secrets, binding):
+    unreadable = UnreadableRecords(ref)
+    slurmrestd_client = Slurmrestd(binding.slurmrestd_url, on_unreadable=unreadable.note)
+    async with slurmrestd_client as slurmrestd, _followed_key(secrets, binding):
         slurmctld = Slurmctld(slurmrestd)
         mint = TokenMint(lambda: _last_key(secrets, binding), binding.operator, home=binding.shared_path)
         cluster = Cluster(

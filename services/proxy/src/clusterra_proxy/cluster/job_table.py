@@ -10,9 +10,9 @@ from clusterra_contracts.identity import JobId, now
 
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.answers import StateRow
-from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord
 
-_ROW_ID = re.compile(r"(\d+)(?:_(\d+))?")
+_ROW_ID = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,7}))?(?![0-9])")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class JobTable:
         self._no_longer_waiting: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
         """By array, tasks observed to wait no longer, with the time: they started or were cancelled."""
         self._cancelled: defaultdict[int, dict[int, JobRecord]] = defaultdict(dict)
+        self._unreadable: set[int] = set()
 
     def __iter__(self) -> Iterator[JobRecord]:
         """Iterate over all records, and one for each task that was cancelled before it started."""
@@ -57,6 +58,11 @@ class JobTable:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def unreadable(self) -> int:
+        """The number of records of which something cannot be read."""
+        return len(self._unreadable)
 
     def job(self, job_id: JobId) -> tuple[JobRecord, ...]:
         """Return the record of a job or a task, or all records of an array; an empty tuple for an unknown id."""
@@ -92,26 +98,41 @@ class JobTable:
         if known is not None and known.record.is_waiting_array and record.is_waiting_array:
             self._set_waiting_tasks(known.record, array_tasks.expand(record.array_task_string), now())
         self._entries[record.job_id] = Entry(record, requested_at)
+        if record.unreadable:
+            self._unreadable.add(record.job_id)
+        else:
+            self._unreadable.discard(record.job_id)
         if record.array:
             self._arrays[record.array].add(record.job_id)
         if not record.is_waiting_array:
             self._waiting.pop(record.job_id, None)
 
-    def replace(self, records: Iterable[JobRecord], requested_at: datetime) -> tuple[JobRecord, ...]:
-        """Apply a full list. Returns the records that slurmctld no longer has."""
+    def replace(
+        self, records: Iterable[JobRecord], requested_at: datetime, *, unidentified: int = 0
+    ) -> tuple[JobRecord, ...]:
+        """Apply a full list. Returns the records that slurmctld no longer has.
+
+        With unidentified records nobody knows which ones are missing, so the list removes none.
+        """
         listed = set()
         for record in records:
             listed.add(record.job_id)
             self.put(record, requested_at)
-        return self._remove(listed, requested_at)
+        return () if unidentified else self._remove(listed, requested_at)
 
-    def apply_states(self, rows: Iterable[StateRow], requested_at: datetime) -> StateDiff:
-        """Apply a poll of all states. Removes missing records and returns all differences."""
+    def apply_states(self, rows: Iterable[StateRow], requested_at: datetime, *, unidentified: int = 0) -> StateDiff:
+        """Apply a poll of all states. Removes missing records and returns all differences.
+
+        With unidentified rows nobody knows which records are missing, so the poll removes none.
+        """
         states: dict[int, tuple[str, ...]] = {}
         tasks: defaultdict[int, list[int]] = defaultdict(list)
+        missing = unidentified
         for row in rows:
             match = _ROW_ID.match(row.job_id)
-            if match is not None:
+            if match is None:
+                missing += 1
+            else:
                 number = int(match.group(1))
                 states[number] = row.state
                 if match.group(2):
@@ -122,11 +143,13 @@ class JobTable:
             if entry is None:
                 changed.add(number)
             elif entry.requested_at <= requested_at:
-                if set(entry.record.job_state) != set(state):
+                # A state that cannot be read is no news: the next list reads the whole record again.
+                known = entry.record.job_state
+                if state and known != (UNKNOWN_STATE,) and set(known) != set(state):
                     changed.add(number)
                 if entry.record.is_waiting_array:
                     self._set_waiting_tasks(entry.record, tuple(sorted(tasks[number])), requested_at)
-        return StateDiff(frozenset(changed), self._remove(set(states), requested_at))
+        return StateDiff(frozenset(changed), () if missing else self._remove(set(states), requested_at))
 
     def cancelled_tasks(self, requested_at: datetime) -> tuple[JobRecord, ...]:
         """Return new records for tasks that were cancelled before they started: Slurm keeps no record of them.
@@ -160,6 +183,7 @@ class JobTable:
         records = []
         for number in removed:
             record = self._entries.pop(number).record
+            self._unreadable.discard(number)
             self._waiting.pop(number, None)
             if record.array:
                 self._arrays[record.array].discard(number)

@@ -7,6 +7,7 @@ from clusterra_contracts.rpc.slurm import Job
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.slurmrestd import array_tasks
+from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 
@@ -28,8 +29,11 @@ _STATE_PRECEDENCE = (
 
 
 def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
-    """Convert one record. None for a record without submit time, which Slurm lists while it loads its state."""
-    if record.submit_time is None:
+    """Convert one record. None for a record without submit time, which Slurm lists while it loads its state.
+
+    A record of which something cannot be read is shown with what can be, and its reason says what cannot.
+    """
+    if record.submit_time is None and not record.unreadable:
         return None
     signal = record.exit_code.signal.id
     waiting = cluster.jobs.waiting_tasks(record)
@@ -39,7 +43,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         user=cluster.owner_name(record),
         uid=UNKNOWN_UID if record.user_id is None else record.user_id,
         state=record.state,
-        reason="" if record.state_reason == "None" else record.state_reason,
+        reason=record.reason_to_show,
         partition=record.partition,
         nodes=record.hosts if record.started_at else (),
         node_count=record.node_count or 1,
@@ -48,7 +52,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         memory_per_cpu_mib=record.memory_per_cpu or None,
         constraints=record.features,
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
-        submitted_at=record.submit_time,
+        submitted_at=record.submit_time or OLDEST,
         started_at=record.started_at,
         ended_at=record.end_time if record.ended else None,
         exit_code=record.exit_code.return_code if record.ended and record.started_at else None,

@@ -1,5 +1,6 @@
 """slurmdbd through slurmrestd: jobs that slurmctld has purged, and users with rights over others."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -10,9 +11,16 @@ from clusterra_proxy.slurmrestd.answers import Users
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.tokens import MIN_ID
 from clusterra_proxy.slurmrestd.versions import Version
 
 type Query = dict[str, str]
+
+MAX_NOTED_UIDS = 500
+"""The most owners that one request verifies, each by a query: the owners that most jobs name. Owners beyond these are
+unknown. A user can write another owner into each job's comment."""
+MAX_ID = 2_000_000_000
+"""The largest uid that the proxy mints a token for."""
 
 OLDEST = datetime(2000, 1, 1, tzinfo=UTC)
 """Lower bound of times in queries: Slurm rejects times near the epoch, and no job is older than this."""
@@ -62,9 +70,10 @@ class Accounting:
             return await self._jobs(token, query | {"users": str(uid)}, uid)
         records = await self._jobs(token, query, None)
         owners: dict[tuple[int, datetime | None], int] = {}
-        for noted_uid in sorted(
-            {int(record.parsed_comment.uid) for record in records if record.parsed_comment.uid.isdecimal()}
-        ):
+        noted = Counter(int(each) for record in records if (each := record.parsed_comment.uid))
+        for noted_uid, _ in noted.most_common(MAX_NOTED_UIDS):
+            if not MIN_ID <= noted_uid <= MAX_ID:
+                continue
             owned = await self._jobs(token, query | {"users": str(noted_uid)}, noted_uid)
             owners |= {(record.job_id, record.submit_time): noted_uid for record in owned}
         return tuple(

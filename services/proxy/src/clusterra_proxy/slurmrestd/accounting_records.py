@@ -1,12 +1,25 @@
 """slurmdbd's job records, converted to the fields of slurmctld's."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.array_tasks import from_bitmap
-from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord, NullableList, Number, Record, Text, Time
+from clusterra_proxy.slurmrestd.reading.fields import (
+    ArrayTask,
+    Count,
+    Hosts,
+    JobNumber,
+    NullableList,
+    Number,
+    OtherJob,
+    States,
+    Text,
+    Time,
+)
+from clusterra_proxy.slurmrestd.reading.repair import Readable, Record
+from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, ExitCode, JobRecord
 
 SUPERSEDED = "REQUEUED"
 """State of a run that was requeued as another run. slurmdbd lists it beside the state in which the run ended."""
@@ -20,7 +33,7 @@ class _Times(Record):
 
 
 class _Running(Record):
-    tasks: int = 0
+    tasks: Number = None
 
 
 class _Max(Record):
@@ -32,20 +45,20 @@ class _Limits(Record):
 
 
 class _Array(Record):
-    job_id: int = 0
-    task_id: Number = None
+    job_id: OtherJob = None
+    task_id: ArrayTask = None
     task: Text = ""
     """The tasks that have not started, as a hexadecimal bitmap: `0x17` is `0-2,4`."""
     limits: _Limits = _Limits()
 
 
 class _State(Record):
-    current: tuple[str, ...] = ()
+    current: States = (UNKNOWN_STATE,)
     reason: Text = ""
 
 
 class _Required(Record):
-    cpus: int = Field(default=1, alias="CPUs")
+    cpus: Count = Field(default=1, alias="CPUs")
     memory_per_cpu: Number = None
     memory_per_node: Number = None
 
@@ -54,22 +67,28 @@ class _Comments(Record):
     job: Text = ""
 
 
-class AccountingJob(Record):
+class AccountingJob(Readable):
     """One run of a job as slurmdbd stores it. A requeued job has one record for each run."""
 
-    job_id: int
+    KEY: ClassVar = "job_id"
+    HARMLESS: ClassVar = frozenset(
+        {"name", "user", "comment", "constraints", "exit_code", "stdout", "stdout_expanded", "stderr_expanded"}
+    )
+    UNKNOWN: ClassVar = {"state": _State(), "time": _Times()}
+
+    job_id: JobNumber
     array: _Array = _Array()
     name: Text = ""
     user: Text = ""
     comment: _Comments = _Comments()
     state: _State
     partition: Text = ""
-    nodes: Text = ""
-    allocation_nodes: int = 0
+    nodes: Hosts = ""
+    allocation_nodes: Count = 0
     constraints: Text = ""
     required: _Required = _Required()
     time: _Times
-    restart_cnt: int = 0
+    restart_cnt: Count = 0
     exit_code: ExitCode = ExitCode()
     stdout: Text = ""
     stdout_expanded: Text = ""
@@ -98,6 +117,7 @@ class AccountingJob(Record):
             "start_time": self.time.start,
             "end_time": self.time.end,
             "standard_output": self.stdout,
+            "unreadable": self.unreadable,
         }
         same = ("name", "partition", "nodes", "restart_cnt", "exit_code", "stdout_expanded", "stderr_expanded")
         return JobRecord(**values, **{field: getattr(self, field) for field in same})
@@ -105,5 +125,9 @@ class AccountingJob(Record):
 
 class AccountingJobs(Answer):
     """Answer to `GET slurmdb jobs/` and `job/{id}`."""
+
+    RECORDS: ClassVar = "jobs"
+    RECORD: ClassVar = AccountingJob
+    KIND: ClassVar = "accounting"
 
     jobs: NullableList[AccountingJob] = ()

@@ -1,13 +1,22 @@
 """slurmrestd's answers: errors, warnings and content."""
 
-from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord, NullableList, Number, Record, Text
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from clusterra_proxy.slurmrestd.reading.fields import NullableList, Number, Text
+from clusterra_proxy.slurmrestd.reading.repair import Readable, Record, Unreadable, read_records
+from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 
 
-class StateRow(Record):
+class StateRow(Readable):
     """One row of `jobs/state`: `3` is a job, `3_0` is task 0 with record 3, `2_4` is a waiting task of record 2."""
+
+    KEY: ClassVar = "job_id"
+    UNKNOWN: ClassVar = {"state": ()}
 
     job_id: str
     state: tuple[str, ...]
+    """Empty when it cannot be read."""
 
 
 class KillStatus(Record):
@@ -63,19 +72,50 @@ class Meta(Record):
 class Answer(Record):
     """The fields of every answer."""
 
+    RECORDS: ClassVar[str] = ""
+    """The field with the records of a list, which are read one by one if need be."""
+    RECORD: ClassVar[type[Readable]] = Readable
+    """The model of these records."""
+    KIND: ClassVar[str] = ""
+    """What these records are, as metrics and logs name it."""
+
     errors: NullableList[ErrorEntry] = ()
     warnings: NullableList[WarningEntry] = ()
     meta: Meta = Meta()
+    unreadable: tuple[Unreadable, ...] = ()
+    """The records of which something could not be read."""
+
+    @property
+    def unidentified(self) -> int:
+        """The number of records that were dropped, because their identity could not be read."""
+        return sum(not each.id for each in self.unreadable)
+
+    @classmethod
+    def read_by_record(cls, content: Any) -> Self:
+        """Read an answer whose records cannot all be read. Raises ValueError when anything else cannot be read."""
+        items = content.get(cls.RECORDS) if isinstance(content, dict) and cls.RECORDS else None
+        if not isinstance(items, Sequence) or isinstance(items, str):
+            raise ValueError("the answer has no list of records")  # noqa: TRY004 - as for all invalid answers
+        records, unreadable = read_records(cls.RECORD, items)
+        return cls.model_validate(content | {cls.RECORDS: records, "unreadable": unreadable})
 
 
 class States(Answer):
     """Answer to `GET jobs/state/`."""
+
+    RECORDS: ClassVar = "jobs"
+    RECORD: ClassVar = StateRow
+    KIND: ClassVar = "job_state"
 
     jobs: NullableList[StateRow] = ()
 
 
 class Jobs(Answer):
     """Answer to `GET jobs/` and `GET job/{id}`. `last_update` is the `update_time` of the next query."""
+
+    RECORDS: ClassVar = "jobs"
+    RECORD: ClassVar = JobRecord
+    KIND: ClassVar = "job"
 
     jobs: NullableList[JobRecord] = ()
     last_update: Number = None
@@ -84,12 +124,18 @@ class Jobs(Answer):
 class Nodes(Answer):
     """Answer to `GET nodes/` and `GET node/{name}`."""
 
+    RECORDS: ClassVar = "nodes"
+    RECORD: ClassVar = NodeRecord
+    KIND: ClassVar = "node"
+
     nodes: NullableList[NodeRecord] = ()
     last_update: Number = None
 
 
-class FutureNode(Record):
+class FutureNode(Readable):
     """A node record as listed with `flags=FUTURE`: the resources that its node would have."""
+
+    KEY: ClassVar = "name"
 
     name: str
     state: tuple[str, ...] = ()
@@ -109,6 +155,10 @@ class FutureNode(Record):
 
 class FutureNodes(Answer):
     """Answer to `GET nodes/?flags=FUTURE` and `GET node/{name}?flags=FUTURE`."""
+
+    RECORDS: ClassVar = "nodes"
+    RECORD: ClassVar = FutureNode
+    KIND: ClassVar = "placeholder"
 
     nodes: NullableList[FutureNode] = ()
 

@@ -3,17 +3,26 @@
 import re
 from collections.abc import Iterable
 
-_ITEM = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+MAX_TASK = 4_000_000
+"""The highest task id of any array: the bound of Slurm's MaxArraySize."""
+
+_ITEM = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([0-9]{1,7}))?)?")
+_BITMAP = re.compile(rf"0x[0-9A-Fa-f]{{1,{MAX_TASK // 4 + 1}}}")
 
 
 def expand(expression: str) -> tuple[int, ...]:
-    """Return the task ids of an expression. Slurm truncates a long expression with `...`; the rest is then missing."""
+    """Return the task ids of an expression. Slurm truncates a long expression with `...`; the rest is then missing.
+
+    Ids beyond `MAX_TASK` do not exist, and are missing too.
+    """
     tasks: list[int] = []
     for item in expression.partition("%")[0].split(","):
         match = _ITEM.fullmatch(item)
         if match:
             first, last, step = match.groups()
-            tasks.extend(range(int(first), int(last or first) + 1, int(step or 1)))
+            tasks.extend(range(int(first), min(int(last or first), MAX_TASK) + 1, max(int(step or 1), 1)))
+            if len(tasks) > MAX_TASK:
+                break
     return tuple(tasks)
 
 
@@ -35,7 +44,8 @@ def format_tasks(tasks: Iterable[int]) -> str:
 
 def from_bitmap(bitmap: str) -> str:
     """Convert slurmdbd's hexadecimal bitmap to Slurm's notation: `0x17` is `0-2,4`. Returns other text unchanged."""
-    if not re.fullmatch(r"0x[0-9A-Fa-f]+", bitmap):
+    if not _BITMAP.fullmatch(bitmap):
         return bitmap
-    bits = int(bitmap, 16)
-    return format_tasks(tuple(task for task in range(bits.bit_length()) if bits >> task & 1))
+    bits = f"{int(bitmap, 16):b}"
+    # Shifting the number once for each task would take time by the square of their number.
+    return format_tasks(task for task, bit in enumerate(reversed(bits)) if bit == "1")

@@ -1,7 +1,7 @@
 """HTTP client of one slurmrestd: a bounded connection pool, typed answers, typed errors."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self
@@ -19,9 +19,12 @@ from clusterra_proxy.slurmrestd.bodies import parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
 from clusterra_proxy.slurmrestd.errors import Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.reading.repair import Unreadable
 from clusterra_proxy.slurmrestd.versions import path_template
 
 type Method = Literal["GET", "POST", "DELETE"]
+type UnreadableListener = Callable[[str, Sequence[Unreadable]], None]
+"""Is told the records of an answer of which something could not be read, and what they are, such as `job`."""
 
 CONNECTIONS = 16
 """slurmrestd accepts 124 connections by default, but more than a few concurrent requests only delay each other."""
@@ -67,7 +70,14 @@ class Slurmrestd:
     as a job, in error texts.
     """
 
-    def __init__(self, url: str, *, traces: Sequence[aiohttp.TraceConfig] = ()) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        traces: Sequence[aiohttp.TraceConfig] = (),
+        on_unreadable: UnreadableListener | None = None,
+    ) -> None:
+        self._on_unreadable = on_unreadable
         self._http = aiohttp.ClientSession(
             url.rstrip("/") + "/",
             connector=SlurmrestdConnector(limit=CONNECTIONS),
@@ -166,4 +176,6 @@ class Slurmrestd:
         parsed = await parse(request.model, text, status, entity=request.entity)
         if status != 200 or parsed.errors:
             raise error_from_answer(status, parsed.errors, entity=request.entity)
+        if parsed.unreadable and self._on_unreadable is not None:
+            self._on_unreadable(parsed.KIND, parsed.unreadable)
         return parsed

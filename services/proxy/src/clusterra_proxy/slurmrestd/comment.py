@@ -11,6 +11,16 @@ PREFIX = "clusterra:"
 _UNQUOTED = "@+/:,"
 _TRACEPARENT = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """A `traceparent` of W3C Trace Context, version 00."""
+_FORMS = {
+    "user": re.compile(r"[a-z_][a-z0-9_-]{0,30}"),
+    "uid": re.compile(r"[0-9]{1,10}"),
+    "user_email": re.compile(r"[^\x00-\x1f\x7f]{1,320}"),
+    "key": re.compile(r"[A-Za-z0-9_-]{8,64}"),
+    "trace": _TRACEPARENT,
+}
+"""The forms of the values that the proxy writes. A comment of up to 64 KB can hold anything else."""
+_LONGEST = 8192
+"""No comment of the proxy is longer, so nothing longer is parsed."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +44,10 @@ class Comment:
     def parse(cls, text: str) -> "Comment":
         """Parse a comment. A comment that the proxy did not write gives empty values; unknown names are skipped.
 
-        A `trace` that is no `traceparent` is empty too: OpenTelemetry would log a warning about each.
+        A value that the proxy cannot have written is empty too.
         """
-        if not text.startswith(PREFIX):
+        if not text.startswith(PREFIX) or len(text) > _LONGEST:
             return cls()
         pairs = (pair.partition("=") for pair in text.removeprefix(PREFIX).split(";"))
-        known = {field.name for field in fields(cls)}
-        values = {name: unquote(value) for name, _, value in pairs if name in known}
-        if not _TRACEPARENT.fullmatch(values.get("trace", "")):
-            values.pop("trace", None)
-        return cls(**values)
+        values = {name: unquote(value) for name, _, value in pairs if name in _FORMS}
+        return cls(**{name: value for name, value in values.items() if _FORMS[name].fullmatch(value)})

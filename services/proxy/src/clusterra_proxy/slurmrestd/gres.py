@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from clusterra_proxy.slurmrestd.records import JobRecord
 
-_COUNT = re.compile(r"(\d+)([KMGTP]?)")
+_COUNT = re.compile(r"([0-9]{1,19})([KMGTP]?)")
 _IN_PARENTHESES = re.compile(r"\([^)]*\)")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 

@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice, product
 
 MAX_HOSTS = 100_000
+MAX_BRACKETS = 8
+"""The number of bracketed ranges in one name: one for each dimension of a network."""
 _NONE = frozenset({"", "None assigned", "(null)"})
 _PART = re.compile(r"[^,\[\]]*(?:\[[^\[\]]*\][^,\[\]]*)*(?:,|$)")
+_HOST_NUMBER = re.compile("[0-9]{1,18}")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -22,7 +26,7 @@ def expand(expression: str) -> tuple[str, ...]:
         match = _PART.match(expression, end)
         if match is None or match.end() == end:
             raise ValueError(f"{expression!r} is not a hostlist expression")
-        hosts.extend(_product(match.group().removesuffix(",")))
+        hosts.extend(islice(_product(match.group().removesuffix(",")), MAX_HOSTS + 1 - len(hosts)))
         if len(hosts) > MAX_HOSTS:
             raise ValueError(f"a hostlist names more than {MAX_HOSTS} hosts")
         end = match.end()
@@ -30,21 +34,21 @@ def expand(expression: str) -> tuple[str, ...]:
 
 
 def _product(part: str) -> Iterator[str]:
-    match = _BRACKETS.search(part)
-    if match is None:
-        yield part
-        return
-    rests = tuple(_product(part[match.end() :]))
-    for middle in _numbers(match.group(1)):
-        for rest in rests:
-            yield f"{part[: match.start()]}{middle}{rest}"
+    # The names come one by one, so that a few brackets that name billions of hosts fill no memory.
+    texts = _BRACKETS.split(part)
+    if len(texts) > 2 * MAX_BRACKETS + 1:
+        raise ValueError(f"a host name has more than {MAX_BRACKETS} ranges")
+    choices = [
+        (text,) if index % 2 == 0 else tuple(islice(_numbers(text), MAX_HOSTS + 1)) for index, text in enumerate(texts)
+    ]
+    return map("".join, product(*choices))
 
 
 def _numbers(ranges: str) -> Iterator[str]:
     for item in ranges.split(","):
         first, dash, last = item.partition("-")
         last = last if dash else first
-        if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+        if not (_HOST_NUMBER.fullmatch(first) and _HOST_NUMBER.fullmatch(last)):
             raise ValueError(f"{item!r} is not a range of host numbers")
         if int(last) - int(first) >= MAX_HOSTS:
             raise ValueError(f"a hostlist names more than {MAX_HOSTS} hosts")

@@ -1,53 +1,35 @@
 """Slurm's job and node records as the newest data parser names their fields; only those that the proxy reads."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.job_states import BASE, LIVE
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import Field
 
 from clusterra_proxy.slurmrestd import hostlist
 from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.reading.fields import (
+    ArrayTask,
+    Count,
+    Hosts,
+    JobNumber,
+    NullableList,
+    Number,
+    OtherJob,
+    States,
+    Text,
+    Time,
+    Uid,
+)
+from clusterra_proxy.slurmrestd.reading.repair import Readable, Record
 
-NO_VALUES = frozenset({0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF})
-"""Slurm's NO_VAL and INFINITE in 32 and 64 bits: plain numbers that mean "not set"."""
+UNKNOWN_STATE = "UNKNOWN"
+"""The state of a record whose state cannot be read."""
 
-
-def _number(value: Any) -> Any:
-    if isinstance(value, dict):
-        if not value.get("set") or value.get("infinite"):
-            return None
-        value = value.get("number")
-    return None if value in NO_VALUES else value
-
-
-def _moment(value: Any) -> Any:
-    seconds = _number(value)
-    if isinstance(seconds, int):
-        return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
-    return seconds
-
-
-Number = Annotated[int | None, BeforeValidator(_number)]
-"""A number, or None for Slurm's "not set" and "infinite"."""
-Time = Annotated[datetime | None, BeforeValidator(_moment)]
-"""A time in seconds since the epoch, or None for "never"."""
-Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-"""A string; null becomes the empty string."""
-type NullableList[T] = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
-"""A list. slurmrestd writes null for some empty lists."""
-
-
-_NODES_REQUESTED = re.compile(r"\bnode=(\d+)")
-
-
-class Record(BaseModel):
-    """Base of all models of an answer."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
+_NODES_REQUESTED = re.compile(r"\bnode=(\d{1,9})(?!\d)")
 
 
 class Signal(Record):
@@ -63,31 +45,37 @@ class ExitCode(Record):
     signal: Signal = Signal()
 
 
-class JobRecord(Record):
+class JobRecord(Readable):
     """A job, an array task, or all waiting tasks of an array: slurmctld's `job_info`."""
 
-    job_id: int
+    KEY: ClassVar = "job_id"
+    HARMLESS: ClassVar = frozenset(
+        {"name", "user_name", "comment", "exit_code", "standard_output", "stdout_expanded", "stderr_expanded"}
+    )
+    UNKNOWN: ClassVar = {"job_state": (UNKNOWN_STATE,)}
+
+    job_id: JobNumber
     """Slurm's number of this record. Tasks of one array have different numbers."""
-    array_job_id: Number = None
-    array_task_id: Number = None
+    array_job_id: OtherJob = None
+    array_task_id: ArrayTask = None
     array_task_string: Text = ""
     array_max_tasks: Number = None
     name: Text = ""
-    user_id: int | None = None
+    user_id: Uid | None = None
     """None in accounting, whose records hold no uid."""
     user_name: Text = ""
     comment: Text = ""
-    job_state: tuple[str, ...]
+    job_state: States
     state_reason: Text = ""
     priority: Number = None
     hold: bool = False
     partition: Text = ""
-    nodes: Text = ""
+    nodes: Hosts = ""
     node_count: Number = None
     """For a pending job only Slurm's guess: see `min_nodes`."""
     max_nodes: Number = None
-    required_nodes: Text = ""
-    excluded_nodes: Text = ""
+    required_nodes: Hosts = ""
+    excluded_nodes: Hosts = ""
     cpus: Number = None
     tasks: Number = None
     cpus_per_task: Number = None
@@ -114,7 +102,7 @@ class JobRecord(Record):
     """`none`, `topo`: shares nodes with no other job; `user`, `mcs`: only with the same user. Empty in v0.0.45."""
     resv_name: Text = ""
     dependency: Text = ""
-    het_job_id: Number = None
+    het_job_id: OtherJob = None
     het_job_offset: Number = None
     time_limit: Number = None
     """Minutes."""
@@ -122,7 +110,7 @@ class JobRecord(Record):
     eligible_time: Time = None
     start_time: Time = None
     end_time: Time = None
-    restart_cnt: int = 0
+    restart_cnt: Count = 0
     exit_code: ExitCode = ExitCode()
     standard_output: Text = ""
     stdout_expanded: Text = ""
@@ -139,6 +127,13 @@ class JobRecord(Record):
     def array(self) -> int | None:
         """The id of the array that the record belongs to."""
         return self.array_job_id or None
+
+    @property
+    def reason_to_show(self) -> str:
+        """Slurm's reason, or which fields cannot be read; empty for none."""
+        if self.unreadable:
+            return f"Unreadable: {', '.join(self.unreadable)}"
+        return "" if self.state_reason == "None" else self.state_reason
 
     @property
     def is_waiting_array(self) -> bool:
@@ -159,7 +154,7 @@ class JobRecord(Record):
     @property
     def ended(self) -> bool:
         """Whether this run has ended. Its nodes may still be cleaning up (`COMPLETING`)."""
-        return self.state not in LIVE
+        return self.state not in LIVE and self.state != UNKNOWN_STATE
 
     @property
     def holds_nodes(self) -> bool:
@@ -174,7 +169,8 @@ class JobRecord(Record):
     @property
     def started_at(self) -> datetime | None:
         """When this run started. `start_time` of a pending record is a forecast, of a cancelled one its end."""
-        return self.start_time if self.hosts and not self.requeueing and self.state != "PENDING" else None
+        started = not self.requeueing and self.state not in ("PENDING", UNKNOWN_STATE)
+        return self.start_time if self.hosts and started else None
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
@@ -187,16 +183,19 @@ class JobRecord(Record):
         return Comment.parse(self.comment)
 
 
-class NodeRecord(Record):
+class NodeRecord(Readable):
     """A node: slurmctld's `node`."""
 
-    name: str
+    KEY: ClassVar = "name"
+    HARMLESS: ClassVar = frozenset({"reason", "reason_changed_at", "slurmd_start_time"})
+
+    name: Annotated[str, Field(min_length=1)]
     state: tuple[str, ...] = ()
-    cpus: int = 0
-    alloc_cpus: int = 0
-    real_memory: int = 0
+    cpus: Count = 0
+    alloc_cpus: Count = 0
+    real_memory: Count = 0
     """MiB, as is `alloc_memory`."""
-    alloc_memory: int = 0
+    alloc_memory: Count = 0
     gres: Text = ""
     """For example `gpu:h100:8(S:0-1)`."""
     gres_used: Text = ""
@@ -215,6 +214,6 @@ class NodeRecord(Record):
 
     @property
     def busy(self) -> bool:
-        """Whether any field of the record shows that jobs run or complete on the node."""
+        """Whether any field of the record shows that jobs run or complete on the node, or cannot be read."""
         occupied = {"ALLOCATED", "MIXED", "COMPLETING"} & set(self.state)
-        return bool(occupied or self.alloc_cpus or self.alloc_memory)
+        return bool(occupied or self.alloc_cpus or self.alloc_memory or self.unreadable)

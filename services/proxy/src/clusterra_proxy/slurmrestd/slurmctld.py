@@ -11,11 +11,14 @@ from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Partit
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, error_from_number
 from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
-from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
+from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 
-type JobList = tuple[Moment, tuple[JobRecord, ...], int | None]
-"""The time of the request, the records, and the `changed_after` of the next call."""
+type JobList = tuple[Moment, tuple[JobRecord, ...], int | None, int]
+"""The time of the request, the records, the `changed_after` of the next call, and the number of records that were
+left out because their job ids cannot be read."""
+type NodeList = tuple[tuple[NodeRecord, ...], int | None, int]
+"""The records, the `changed_after` of the next call, and the number of records without a readable name."""
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -81,6 +84,8 @@ class Slurmctld:
         """
         version = await self.version(token)
         answer = await self._rest.read(version.slurm(f"job/{job_id}"), token, version.jobs, entity="job")
+        if not answer.jobs and answer.unidentified:
+            return (_unidentified(job_id),)
         if not answer.jobs:
             raise NotFound(f"job {job_id} does not exist")
         return answer.jobs
@@ -100,18 +105,16 @@ class Slurmctld:
         query = {"update_time": str(changed_after)} if changed_after else None
         answer = await self._rest.read_list(version.slurm("jobs/"), token, version.jobs, entity="job", query=query)
         self.last_listed_at = began
-        if answer is None or (changed_after and not answer.jobs):
+        if answer is None or (changed_after and not answer.jobs and not answer.unidentified):
             return None
-        return began, answer.jobs, answer.last_update
+        return began, answer.jobs, answer.last_update, answer.unidentified
 
-    async def nodes(
-        self, token: str, *, changed_after: int | None = None
-    ) -> tuple[tuple[NodeRecord, ...], int | None] | None:
-        """List all nodes. Returns the records and the next call's `changed_after`, or None when nothing has changed."""
+    async def nodes(self, token: str, *, changed_after: int | None = None) -> NodeList | None:
+        """List all nodes. Returns None when nothing has changed since `changed_after`."""
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
         answer = await self._rest.read_list(version.slurm("nodes/"), token, Nodes, entity="node", query=query)
-        return None if answer is None else (answer.nodes, answer.last_update)
+        return None if answer is None else (answer.nodes, answer.last_update, answer.unidentified)
 
     async def node(self, token: str, name: str) -> NodeRecord:
         """Read one node. Raises NotFound."""
@@ -177,6 +180,12 @@ class Slurmctld:
                 raise
             return False
         return True
+
+
+def _unidentified(job_id: JobId) -> JobRecord:
+    """Return a record of which only the id is known, because it was asked for."""
+    number = int(job_id.partition("_")[0])
+    return JobRecord(job_id=number, job_state=(UNKNOWN_STATE,), unreadable=(JobRecord.KEY,))
 
 
 def _node_path(name: str) -> str:

@@ -4,12 +4,13 @@ Each class is one version. It inherits from the newer version and holds only the
 reads or sends. Its docstring lists the differences that were considered and need no code.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import model_validator
 
 from clusterra_proxy.slurmrestd.answers import Jobs
-from clusterra_proxy.slurmrestd.records import JobRecord, NullableList
+from clusterra_proxy.slurmrestd.reading.fields import NullableList
+from clusterra_proxy.slurmrestd.records import JobRecord
 
 
 def path_template(path: str) -> str:
@@ -76,6 +77,8 @@ class ExpandedOutputJob(JobRecord):
 
 class ExpandedOutputJobs(Jobs):
     """Answer to `GET jobs/` and `GET job/{id}` with such records."""
+
+    RECORD: ClassVar = ExpandedOutputJob
 
     jobs: NullableList[ExpandedOutputJob] = ()
 

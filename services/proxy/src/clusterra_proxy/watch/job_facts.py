@@ -43,7 +43,7 @@ class JobTransition:
 def transitions(record: JobRecord) -> tuple[JobTransition, ...]:
     """Return all transitions that a record proves, in order. An array is submitted once, under its own id."""
     submitted = record.submit_time
-    if submitted is None or record.requeueing:
+    if submitted is None or record.requeueing or "restart_cnt" in record.unreadable:
         return ()
     version = f"{int(submitted.timestamp())}.{record.restart_cnt}"
     if record.restart_cnt:

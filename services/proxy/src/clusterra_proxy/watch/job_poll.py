@@ -83,7 +83,7 @@ class JobPoll:
             await self._list(token)
         requested_at = now()
         states = await self._cluster.slurmctld.states(token)
-        diff = self._cluster.jobs.apply_states(states.jobs, requested_at)
+        diff = self._cluster.jobs.apply_states(states.jobs, requested_at, unidentified=states.unidentified)
         self._note_lost(diff.removed)
         await self._read(token, diff.changed, len(states.jobs))
         self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
@@ -120,8 +120,9 @@ class JobPoll:
         self._next_list_at = time.monotonic() + max(RECONCILE_SECONDS, LIST_INTERVAL_RATIO * took)
         if listed is None:
             return
-        requested_at, records, self._last_update = listed
-        self._note_lost(self._cluster.jobs.replace(records, requested_at))
+        requested_at, records, self._last_update, unidentified = listed
+        self._cluster.unidentified_jobs = unidentified
+        self._note_lost(self._cluster.jobs.replace(records, requested_at, unidentified=unidentified))
         self._cluster.keys.learn(records)
         self.queue_events(records)
         if self._published is not None and self._replayed:

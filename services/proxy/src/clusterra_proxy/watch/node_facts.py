@@ -51,6 +51,8 @@ class PublishedNodeEvents:
 
     def take_unpublished(self, node: NodeRecord, at: datetime) -> tuple[PendingEvent[NodeFact], ...]:
         """Return the events that a record proves and that are not published, and record them as published."""
+        if "state" in node.unreadable:
+            return ()
         published = self._published.setdefault(node.name, _Published())
         pending: list[PendingEvent[NodeFact]] = []
 

@@ -1,8 +1,11 @@
 """Polls the nodes of a cluster: a list is transferred only when something has changed."""
 
+from collections.abc import Mapping
+
 from clusterra_contracts.identity import now
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.slurmrestd.records import NodeRecord
 from clusterra_proxy.watch.event_queue import EventQueue
 from clusterra_proxy.watch.node_facts import PublishedNodeEvents
 
@@ -42,8 +45,14 @@ class NodePoll:
             changed_after=self._last_update if self._cluster.nodes_observed_at is not None else None,
         )
         if listed is not None:
-            nodes, self._last_update = listed
-            self._cluster.nodes = {node.name: node for node in nodes}
+            nodes, self._last_update, self._cluster.unidentified_nodes = listed
+            named = {node.name: node for node in nodes}
+            self._cluster.nodes = (self._unnamed(named) if self._cluster.unidentified_nodes else {}) | named
             self._cluster.nodes_observed_at = requested_at
             self.queue_events()
         self._cluster.nodes_observed_at = requested_at
+
+    def _unnamed(self, named: Mapping[str, NodeRecord]) -> dict[str, NodeRecord]:
+        """Return the nodes that are missing in a list with unreadable names: any of them may still be there."""
+        missing = (node for name, node in self._cluster.nodes.items() if name not in named)
+        return {node.name: node.model_copy(update={"unreadable": (NodeRecord.KEY,)}) for node in missing}

@@ -8,8 +8,10 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 
 from clusterra_proxy.slurmrestd import array_tasks, hostlist
+from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.gres import allocated_gres, gres_counts, memory_per_gpu_mib, requested_gres
-from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
+from clusterra_proxy.slurmrestd.reading.fields import LATEST
+from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.tres import memory_mib
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 
@@ -20,11 +22,14 @@ type WaitingTasks = Callable[[JobRecord], tuple[int, ...]]
 
 
 def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: datetime) -> tuple[PendingJobs, ...]:
-    """Return the pending jobs, identical jobs as one group, in the order in which Slurm considers their first jobs."""
+    """Return the pending jobs, identical jobs as one group, in the order in which Slurm considers their first jobs.
+
+    A job of which something cannot be read, perhaps even its state, has a group that demands nothing.
+    """
     pending: list[JobRecord] = []
     started: Counter[int] = Counter()
     for record in records:
-        if record.state == "PENDING" and not record.holds_nodes and record.submit_time is not None:
+        if _waits(record):
             pending.append(record)
         elif record.array and record.holds_nodes:
             started[record.array] += 1
@@ -34,8 +39,16 @@ def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: 
     return tuple(_group(identical, waiting_tasks, started, at) for identical in groups.values())
 
 
+def _waits(record: JobRecord) -> bool:
+    if record.unreadable:
+        return record.state in ("PENDING", UNKNOWN_STATE) and not record.holds_nodes
+    return record.state == "PENDING" and not record.holds_nodes and record.submit_time is not None
+
+
 def _grouping_key(record: JobRecord, at: datetime) -> tuple[object, ...]:
     """Return what a job requests and why it waits: equal for jobs that are the same to the scaler."""
+    if record.unreadable:
+        return record.unreadable, record.user_id
     return (
         *(record.cpus, record.cpus_per_task, record.minimum_cpus_per_node, record.tasks),
         *(record.min_nodes, record.max_nodes, record.required_nodes, record.excluded_nodes),
@@ -51,6 +64,8 @@ def _group(
     identical: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Counter[int], at: datetime
 ) -> PendingJobs:
     record = identical[0]
+    if record.unreadable:
+        return _unreadable_group(identical)
     per_gpu = memory_per_gpu_mib(record)
     return PendingJobs(
         job_ids=tuple(each.id for each in identical),
@@ -90,6 +105,19 @@ def _group(
     )
 
 
+def _unreadable_group(identical: Sequence[JobRecord]) -> PendingJobs:
+    record = identical[0]
+    return PendingJobs(
+        job_ids=tuple(each.id for each in identical),
+        count=0,
+        cpus=1,
+        partition=record.partition,
+        uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+        reason=record.reason_to_show,
+        first_submitted_at=min(each.submit_time or OLDEST for each in identical),
+    )
+
+
 def _begins_at(record: JobRecord, at: datetime) -> datetime | None:
     return record.eligible_time if record.eligible_time is not None and record.eligible_time > at else None
 
@@ -112,7 +140,7 @@ def running_jobs(records: Iterable[JobRecord], owner_name: OwnerName) -> tuple[R
             nodes=record.hosts,
             cpus=record.cpus or 1,
             started_at=record.start_time,
-            ends_by=None if record.time_limit is None else record.start_time + timedelta(minutes=record.time_limit),
+            ends_by=_ends_by(record.start_time, record.time_limit),
             memory_mib=memory_mib(record.tres_alloc_str),
             gres=allocated_gres(record),
             extra=record.extra,
@@ -123,16 +151,27 @@ def running_jobs(records: Iterable[JobRecord], owner_name: OwnerName) -> tuple[R
     return tuple(sorted(running, key=lambda job: _job_id_order(job.job_id)))
 
 
+def _ends_by(start: datetime, minutes: int | None) -> datetime | None:
+    """Return start plus time limit; None for a limit of thousands of years, which is as good as none."""
+    left = (LATEST - start) // timedelta(minutes=1)
+    return None if minutes is None or minutes > left else start + timedelta(minutes=minutes)
+
+
 def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
-    """Return all nodes, sorted by name. `idle_since` is Slurm's `last_busy`, which is set after the last clean-up."""
+    """Return all nodes, sorted by name. `idle_since` is Slurm's `last_busy`, which is set after the last clean-up.
+
+    A node of which something cannot be read is neither idle nor does it have room.
+    """
     states = (
         NodeState(
             name=node.name,
-            states=node.state,
+            states=(*(state for state in node.state if state != "IDLE"), "UNREADABLE")
+            if node.unreadable
+            else node.state,
             cpus=node.cpus,
-            cpus_allocated=node.alloc_cpus,
+            cpus_allocated=max(node.cpus, node.alloc_cpus, 1) if node.unreadable else node.alloc_cpus,
             memory_mib=node.real_memory,
-            memory_allocated_mib=node.alloc_memory,
+            memory_allocated_mib=max(node.real_memory, node.alloc_memory) if node.unreadable else node.alloc_memory,
             gres=gres_counts(node.gres),
             gres_allocated=gres_counts(node.gres_used),
             features=node.features,

@@ -82,6 +82,8 @@ class SnapshotPublisher:
             pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, published_at) if jobs_known else None,
             running=running_jobs(cluster.jobs, cluster.owner_name) if jobs_known else None,
             nodes=node_states(cluster.nodes.values()) if nodes_known else None,
+            unreadable_jobs=cluster.unreadable_jobs if jobs_known else 0,
+            unreadable_nodes=cluster.unreadable_nodes if nodes_known else 0,
             traces=pending_traces(cluster.jobs) if jobs_known else {},
         )
 

@@ -75,6 +75,7 @@ class Watcher:
             await self._poll_jobs()
         self._polls += 1
         self._tell_reachable()
+        self._cluster.tell_readable()
         self._publisher.wake()
 
     def _tell_reachable(self) -> None:

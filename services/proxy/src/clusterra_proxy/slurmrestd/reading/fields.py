@@ -1,0 +1,76 @@
+"""The values of Slurm's records, each typed and bounded.
+
+Any user can submit a job with extreme values, such as `--begin=uts300000000000`. A time beyond `LATEST` becomes
+`LATEST`: Slurm means it, but Python's calendar does not have it. All other values out of bounds are errors of their
+record.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+
+from clusterra_proxy.slurmrestd import hostlist
+
+NO_VALUES = frozenset({0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF})
+"""Slurm's NO_VAL and INFINITE in 32 and 64 bits: plain numbers that mean "not set"."""
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+"""The latest time of a record. It leaves a year for calculations: the last one of Python's calendar is 9999."""
+
+_LATEST_SECONDS = int(LATEST.timestamp())
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, dict):
+        if not value.get("set") or value.get("infinite"):
+            return None
+        value = value.get("number")
+    return None if isinstance(value, int) and value in NO_VALUES else value
+
+
+def _moment(value: Any) -> Any:
+    seconds = _number(value)
+    if isinstance(seconds, int):
+        return datetime.fromtimestamp(min(seconds, _LATEST_SECONDS), UTC) if seconds > 0 else None
+    return seconds
+
+
+def _within_calendar(moment: datetime | None) -> datetime | None:
+    return None if moment is None else max(min(moment, LATEST), EARLIEST).astimezone(UTC)
+
+
+def _expandable(expression: str) -> str:
+    hostlist.expand(expression)
+    return expression
+
+
+def _text(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _items(value: Any) -> Any:
+    return () if value is None else value
+
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""A number that every record has."""
+Number = Annotated[Count | None, BeforeValidator(_number)]
+"""A number, or None for Slurm's "not set" and "infinite"."""
+Uid = Annotated[int, Field(ge=0, lt=2**32)]
+JobNumber = Annotated[int, Field(ge=1, lt=10**10)]
+"""The number of a job record."""
+OtherJob = Annotated[Annotated[int, Field(ge=0, lt=10**10)] | None, BeforeValidator(_number)]
+"""The number of another job record, such as an array's; 0 or None for none."""
+ArrayTask = Annotated[Annotated[int, Field(ge=0, lt=10**7)] | None, BeforeValidator(_number)]
+"""The number of a task in its array."""
+Time = Annotated[AwareDatetime | None, BeforeValidator(_moment), AfterValidator(_within_calendar)]
+"""A time in seconds since the epoch, or None for "never"."""
+Text = Annotated[str, BeforeValidator(_text)]
+"""A string; null becomes the empty string."""
+Hosts = Annotated[str, BeforeValidator(_text), AfterValidator(_expandable)]
+"""A hostlist expression."""
+States = Annotated[tuple[str, ...], Field(min_length=1)]
+"""A base state and its flags."""
+type NullableList[T] = Annotated[tuple[T, ...], BeforeValidator(_items)]
+"""A list. slurmrestd writes null for some empty lists."""
