@@ -1,7 +1,7 @@
 """An agent of the `kubernetes` substrate without NATS: tests set its desired state and collect its events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -22,17 +22,38 @@ from kube_workers import SHAPE
 SPEC = WorkerSpec(cpus=2, memory_mib=8192)
 
 
+def desired_state(generation: int, targets: Mapping[str, tuple[int, Collection[str]]], fence: int = 1) -> DesiredState:
+    return DesiredState(
+        generation=generation,
+        fence=fence,
+        snapshot_generation=1,
+        decided_at=now(),
+        targets=tuple(
+            ShapeTarget(shape=shape, worker=SPEC, replicas=replicas, victims=tuple(sorted(victims)))
+            for shape, (replicas, victims) in targets.items()
+        ),
+    )
+
+
 class Agent:
     """One run of an agent. `facts` is shared by all runs of a test."""
 
     def __init__(
-        self, substrate: KubernetesSubstrate, controller: ControlLoop, latest: LatestDesired, lease: KubernetesLease
+        self,
+        substrate: KubernetesSubstrate,
+        latest: LatestDesired,
+        lease: KubernetesLease,
+        connected_to_nats: Callable[[], bool],
     ) -> None:
         self.lease = lease
         self.substrate = substrate
-        self.control_loop = controller
+        self.control_loop = ControlLoop(latest, substrate, self.read_newest, lambda: connected_to_nats() and lease.held)
         self._latest = latest
         self.misclassified: list[MisclassifiedFact] = []
+        self.stored: DesiredState | None = None
+        """The newest desired state that the scaler has published."""
+        self.held_up: Callable[[], Awaitable[None]] = _not_at_all
+        """What happens while the agent is held up, right before it looks again at the newest desired state."""
         self.task: asyncio.Task[None] | None = None
         """The task that `agent` runs. Cancelling it simulates a kill."""
 
@@ -40,17 +61,20 @@ class Agent:
         return self.desire_all(generation, {shape: (replicas, victims)})
 
     def desire_all(self, generation: int, targets: Mapping[str, tuple[int, Collection[str]]], fence: int = 1) -> bool:
-        desired = DesiredState(
-            generation=generation,
-            fence=fence,
-            snapshot_generation=1,
-            decided_at=now(),
-            targets=tuple(
-                ShapeTarget(shape=shape, worker=SPEC, replicas=replicas, victims=tuple(sorted(victims)))
-                for shape, (replicas, victims) in targets.items()
-            ),
-        )
+        desired = desired_state(generation, targets, fence)
+        self.publish(desired)
         return self._latest.offer(desired)
+
+    def publish(self, desired: DesiredState) -> None:
+        """Publishes a desired state that the agent has not received yet."""
+        if self.stored is None or desired.order > self.stored.order:
+            self.stored = desired
+
+    async def read_newest(self) -> DesiredState | None:
+        await self.held_up()
+        if self.stored is not None:
+            self._latest.offer_news(self.stored)
+        return self.stored
 
     async def workers(self) -> dict[str, Worker] | None:
         """Returns the workers by name, or None while they are unknown."""
@@ -102,6 +126,10 @@ class Agent:
             running.create_task(self._publish_events(facts))
 
 
+async def _not_at_all() -> None:
+    """The agent is not held up."""
+
+
 @asynccontextmanager
 async def agent(
     kubeconfig: Path,
@@ -120,8 +148,7 @@ async def agent(
     async with connected(namespace, kubeconfig) as api:
         lease = KubernetesLease(api, identity(folder))
         substrate, latest = substrate_of(api.led_by(lease), folder), LatestDesired(folder)
-        controller = ControlLoop(latest, substrate, lambda: connected_to_nats() and lease.held)
-        running_agent = Agent(substrate, controller, latest, lease)
+        running_agent = Agent(substrate, latest, lease, connected_to_nats)
         running = asyncio.create_task(running_agent.run(facts))
         running_agent.task = running
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -16,7 +15,7 @@ from clusterra_contracts.scale import DesiredState
 from clusterra_edge_agent.heartbeat.builder import HeartbeatBuilder
 from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
-from clusterra_edge_agent.substrate.port import WorkerEvent
+from clusterra_edge_agent.substrate.port import DesiredCheck, WorkerEvent
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus
@@ -51,7 +50,7 @@ class ManyWorkers:
     async def run(self) -> None:
         await asyncio.Event().wait()
 
-    async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
+    async def apply(self, desired: DesiredState, check: DesiredCheck) -> float | None:
         return None
 
     def pending_events(self) -> tuple[WorkerEvent, ...]:

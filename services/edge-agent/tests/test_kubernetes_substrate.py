@@ -13,7 +13,7 @@ from clusterra_contracts.events import MachineSize, MisclassifiedFact, WorkerFac
 from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.process import until
-from kube_agent import Agent, agent
+from kube_agent import Agent, agent, desired_state
 from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
@@ -315,3 +315,23 @@ async def test_workers_are_unknown_without_the_api_server_and_the_agent_catches_
 
 async def _unknown(agent: Agent) -> bool:
     return await agent.workers() is None
+
+
+async def test_a_worker_that_is_taken_back_while_the_agent_is_held_up_stays(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
+    async with edge.agent() as agent:
+        agent.desire(1, 3)
+        names = await agent.running(3)
+        await agent.applied(1)
+        kept, *victims = names
+
+        async def scaler_takes_one_back() -> None:
+            agent.publish(desired_state(3, {SHAPE: (1, victims)}))
+
+        agent.held_up = scaler_takes_one_back
+        agent.desire(2, 0, names)
+        await agent.applied(3)
+
+        assert await agent.running(1) == [kept]
+
+    assert Counter(fact.kind for fact in edge.facts) == {"worker.started": 3, "worker.stopped": 2}

@@ -13,6 +13,7 @@ from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import SlurmUser, WorkerName
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.logs import job_output
+from clusterra_edge_agent.process.one_by_one import WorkerBusy
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import Slurmd
 from clusterra_edge_agent.process.substrate import ProcessSubstrate
@@ -156,6 +157,24 @@ async def test_a_job_keeps_running_while_its_agent_is_replaced(site: Site) -> No
         assert job_output.read(site.cluster.shared_dir, place, ALICE.uid, 0, 100) == (b"5001\ndone\n", 10)
         with pytest.raises(job_output.NoSuchOutput):
             job_output.find(site.cluster.shared_dir, job_id, "stdout", ALICE.uid + 1)
+
+
+async def test_a_worker_on_which_a_job_runs_is_not_removed(site: Site) -> None:
+    async with site.substrate() as substrate:
+        name = await substrate.start("memory-large", SPEC)
+        job_id = await site.cluster.sbatch(ALICE, "#!/bin/bash\necho up; sleep 600\n", "--output=job_%j.out")
+        assert await site.until_running(job_id) == name
+
+        with pytest.raises(WorkerBusy, match=rf"{job_id}\."):
+            await substrate.remove(name)
+
+        assert [worker.phase for worker in await substrate.workers()] == ["running"]
+        assert steps(job_id)
+
+        await site.cluster.run("scancel", job_id)
+        await until(lambda: not steps(job_id), seconds=JOB_SECONDS, what="the end of the job", every=0.05)
+        await substrate.remove(name)
+        await until_workers(substrate, lambda workers: not workers)
 
 
 @pytest.mark.parametrize("victim", ["launcher", "slurmd"])

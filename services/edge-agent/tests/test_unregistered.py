@@ -24,7 +24,7 @@ def test_an_unregistered_worker_that_does_not_serve_is_replaced() -> None:
     there = (worker("xs-1", "booting"),)
     assert reconcile(add_unregistered_victims(desired(1, "xs-1"), there), there) == (
         Start("xs", SPEC, 1),
-        Remove("xs-1"),
+        Remove("xs-1", unregistered=True),
     )
 
 
@@ -43,7 +43,7 @@ def test_an_unregistered_worker_that_is_ending_is_left_unchanged(phase: WorkerPh
 def test_victims_are_removed_in_any_phase() -> None:
     there = (worker("xs-1", "booting"), worker("xs-2", "running"), worker("xs-3", "booting"))
     present = add_unregistered_victims(desired(1, "xs-1", victims=("xs-2",)), there)
-    assert reconcile(present, there) == (Remove("xs-1"), Remove("xs-2"))
+    assert reconcile(present, there) == (Remove("xs-1", unregistered=True), Remove("xs-2"))
 
 
 def test_no_opinion_stays_none() -> None:

@@ -8,12 +8,13 @@ from functools import partial
 import structlog
 from clusterra_contracts.bus import permissions, subjects
 from clusterra_contracts.rpc.edge import ReadLog
+from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.events import EventPublisher
 from clusterra_runtime.nats.versions import software_version
 from clusterra_runtime.service import Service, run
 
-from clusterra_edge_agent.control.desired import LatestDesired, follow
+from clusterra_edge_agent.control.desired import LatestDesired, follow, read_newest
 from clusterra_edge_agent.control.loop import ControlLoop
 from clusterra_edge_agent.heartbeat.builder import HeartbeatBuilder
 from clusterra_edge_agent.heartbeat.edge_status import EdgeStatus, EdgeStatusSource
@@ -47,7 +48,10 @@ async def app(service: Service) -> AsyncIterator[None]:
             def connected() -> bool:
                 return client.is_connected or fallback.connected
 
-            control_loop = ControlLoop(latest, substrate, lambda: connected() and leadership.held)
+            async def newest() -> DesiredState | None:
+                return await (read_newest(client, ref, latest) if client.is_connected else fallback.read_newest())
+
+            control_loop = ControlLoop(latest, substrate, newest, lambda: connected() and leadership.held)
             builder = HeartbeatBuilder(
                 substrate,
                 lambda: control_loop.applied,

@@ -1,6 +1,7 @@
 """Follows the latest desired state: a push when it changes, and a read whenever a push may have been missed."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,6 +70,11 @@ class LatestDesired:
         self.change_signal.notify()
         return True
 
+    def offer_news(self, desired: DesiredState) -> None:
+        """Offers a state that was read again: the current one is no news. Raises OSError."""
+        if self.current is None or desired.order != self.current.order:
+            self.offer(desired)
+
 
 async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> None:
     """Offers every desired state of a cluster to `latest`, until cancelled."""
@@ -82,7 +88,7 @@ async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> 
     try:
         while True:
             missed.clear()
-            pause_seconds = REREAD_SECONDS if await _read_last(client, ref, latest) else RETRY_SECONDS
+            pause_seconds = REREAD_SECONDS if await _read_last(client, ref, latest.offer) else RETRY_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_seconds):
                     await missed.wait()
@@ -90,12 +96,24 @@ async def follow(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> 
         unsubscribe()
 
 
-async def _read_last(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> bool:
-    """Offers the stored state to `latest`. Returns whether it could be read."""
+async def read_newest(client: bus.Client, ref: ClusterRef, latest: LatestDesired) -> DesiredState | None:
+    """Reads the stored state again and offers it to `latest`. Returns None when it cannot be read."""
+    read: list[DesiredState] = []
+
+    def take(desired: DesiredState) -> None:
+        latest.offer_news(desired)
+        read.append(desired)
+
+    await _read_last(client, ref, take)
+    return read[0] if read else None
+
+
+async def _read_last(client: bus.Client, ref: ClusterRef, take: Callable[[DesiredState], object]) -> bool:
+    """Passes the stored state on. Returns whether it could be read."""
     try:
         found = await bus.last(client, topology.SCALE.name, subjects.scale_desired(ref), DesiredState)
         if found is not None:
-            latest.offer(found[0])
+            take(found[0])
     except InvalidMessage as error:
         # Reading it again is useless until another state is stored.
         log.warning("stored_desired_state_invalid", reason=str(error))

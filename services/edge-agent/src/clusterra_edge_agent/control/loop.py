@@ -1,7 +1,7 @@
 """The control loop: reconciles the workers with the desired state, again and again."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import structlog
@@ -29,6 +29,36 @@ APPLY_SECONDS = Histogram(
 )
 
 
+class NewestCheck:
+    """Compares the desired state that is being applied with the newest one."""
+
+    def __init__(
+        self,
+        desired: DesiredState,
+        latest: LatestDesired,
+        read_newest: Callable[[], Awaitable[DesiredState | None]],
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._desired = desired
+        self._latest = latest
+        self._read_newest = read_newest
+        self._may_act = may_act
+
+    def is_current(self) -> bool:
+        """See `DesiredCheck.is_current`."""
+        current = self._latest.current
+        return current is not None and current.order == self._desired.order and self._may_act()
+
+    async def look_again(self) -> bool:
+        """See `DesiredCheck.look_again`."""
+        if not self.is_current():
+            return False
+        newest = await self._read_newest()
+        if newest is None or newest.order < self._desired.order:
+            raise SubstrateUnavailable("the newest desired state cannot be read, so nothing is removed")
+        return self.is_current()
+
+
 class ControlLoop:
     """Applies the latest desired state, and applies it again whenever the workers change.
 
@@ -36,11 +66,19 @@ class ControlLoop:
     then. It changes nothing while another agent may act.
     """
 
-    def __init__(self, latest: LatestDesired, substrate: Substrate, may_act: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        latest: LatestDesired,
+        substrate: Substrate,
+        read_newest: Callable[[], Awaitable[DesiredState | None]],
+        may_act: Callable[[], bool],
+    ) -> None:
+        """`read_newest` reads the stored desired state and offers it to `latest`; None when it cannot be read."""
         self.change_signal = ChangeSignal()
         self.applied: Applied | None = None
         self._latest = latest
         self._substrate = substrate
+        self._read_newest = read_newest
         self._may_act = may_act
 
     async def run(self, *signals: ChangeSignal) -> None:
@@ -64,7 +102,7 @@ class ControlLoop:
             try:
                 with_victims = add_unregistered_victims(desired, await self._substrate.workers())
                 retry_after_seconds = await self._substrate.apply(
-                    with_victims, lambda: self._latest.current is desired and self._may_act()
+                    with_victims, NewestCheck(desired, self._latest, self._read_newest, self._may_act)
                 )
             except SubstrateUnavailable as error:
                 log.warning("substrate_unavailable", reason=str(error))

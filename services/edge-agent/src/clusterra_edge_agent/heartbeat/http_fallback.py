@@ -53,17 +53,30 @@ class HttpFallback:
         self._latest = latest
         self._may_report = may_report
         self._answered_at: float | None = None
+        self._due = asyncio.Event()
+        self._asked: list[asyncio.Future[DesiredState | None]] = []
+        """Those who wait for the reply to the next heartbeat."""
 
     @property
     def connected(self) -> bool:
         """Whether the gateway replied within the last 15 s."""
         return self._answered_at is not None and time.monotonic() - self._answered_at < CONNECTED_SECONDS
 
+    async def read_newest(self) -> DesiredState | None:
+        """Sends the next heartbeat at once, and returns the desired state of its reply; None without one."""
+        answer: asyncio.Future[DesiredState | None] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
+        self._due.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECTED_SECONDS):
+                return await answer
+        return None
+
     async def run(
         self, open_exchange: Callable[[], AbstractAsyncContextManager[Exchange]], *signals: ChangeSignal
     ) -> None:
         """Sends a heartbeat every 5 s and at every change once NATS has been away for 10 s. Runs until cancelled."""
-        due = asyncio.Event()
+        due = self._due
         for signal in signals:
             signal.listen(due)
         while True:
@@ -84,9 +97,13 @@ class HttpFallback:
             if not self._may_report():
                 await due.wait()
                 continue
+            asked, self._asked = self._asked, []
             try:
-                self._handle_reply(await exchange(await self._build()))
+                reply = await exchange(await self._build())
+                self._handle_reply(reply)
+                _answer(asked, reply)
             except ExchangeFailed as error:
+                _answer(asked, None)
                 failures += 1
                 pause_seconds = max(error.retry_after_seconds, _jittered_backoff_seconds(failures))
                 log.warning("heartbeat_not_answered", reason=str(error), again_in_seconds=round(pause_seconds, 1))
@@ -103,12 +120,18 @@ class HttpFallback:
         self._answered_at = time.monotonic()
         if desired is not None:
             try:
-                self._latest.offer(desired)
+                self._latest.offer_news(desired)
             except OSError as error:
                 log.warning("desired_state_not_kept", reason=str(error))
         if not connected:
             # What could not be done without a connection is done now, even if the desired state is not new.
             self._latest.change_signal.notify()
+
+
+def _answer(asked: list[asyncio.Future[DesiredState | None]], reply: DesiredState | None) -> None:
+    for each in asked:
+        if not each.done():
+            each.set_result(reply)
 
 
 def _jittered_backoff_seconds(failures: int) -> float:

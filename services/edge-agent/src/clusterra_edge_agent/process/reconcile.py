@@ -25,9 +25,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove this worker: it is drained and idle."""
+    """Remove this worker: it is drained and idle, or has never registered."""
 
     name: WorkerName
+    unregistered: bool = False
+    """Whether to remove it only while its slurmd does not serve."""
 
 
 type Action = Start | Remove
@@ -45,5 +47,5 @@ def reconcile(desired: DesiredState, workers: Sequence[Worker]) -> tuple[Action,
         missing = target.replicas - (len(present) - len(victims))
         if missing > 0:
             starts.append(Start(target.shape, target.worker, missing))
-        removals.extend(Remove(name) for name in victims)
+        removals.extend(Remove(name, unregistered=name in target.unregistered) for name in victims)
     return (*starts, *removals)

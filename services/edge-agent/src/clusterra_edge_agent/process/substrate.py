@@ -5,7 +5,6 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,9 +15,10 @@ from clusterra_contracts.identity import ShapeName, WorkerName, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.shapes import WorkerSpec
 
+from clusterra_edge_agent.process.job_steps import running_steps
 from clusterra_edge_agent.process.leftovers import WORKER, kill_processes
 from clusterra_edge_agent.process.listening import listening
-from clusterra_edge_agent.process.one_by_one import StartFailed, apply_one_by_one
+from clusterra_edge_agent.process.one_by_one import StartFailed, WorkerBusy, apply_one_by_one
 from clusterra_edge_agent.process.ports import Ports
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import InvalidSpec, Slurmd
@@ -26,7 +26,7 @@ from clusterra_edge_agent.process.worker_files import WorkerFiles
 from clusterra_edge_agent.process.worker_process import WorkerProcess
 from clusterra_edge_agent.substrate.backoff import CrashBackoff
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
-from clusterra_edge_agent.substrate.port import SubstrateUnavailable, WorkerEvent
+from clusterra_edge_agent.substrate.port import DesiredCheck, SubstrateUnavailable, WorkerEvent
 from clusterra_edge_agent.substrate.records import End, Records
 
 log = structlog.get_logger(__name__)
@@ -104,9 +104,9 @@ class ProcessSubstrate:
             tracked.record.worker(serving=tracked.serving) for tracked in everything if tracked.record.end != "stopped"
         )
 
-    async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
+    async def apply(self, desired: DesiredState, check: DesiredCheck) -> float | None:
         """See `Substrate.apply`."""
-        return await apply_one_by_one(desired, is_current, self)
+        return await apply_one_by_one(desired, check, self)
 
     async def start(self, shape: ShapeName, spec: WorkerSpec) -> WorkerName:
         """Starts a slurmd on a port of its own. Raises StartFailed."""
@@ -143,10 +143,15 @@ class ProcessSubstrate:
         return name
 
     async def remove(self, name: WorkerName) -> None:
-        """Sends SIGTERM, and SIGKILL after the grace time. The worker is `terminating` until it has ended."""
+        """Sends SIGTERM, and SIGKILL after the grace time. The worker is `terminating` until it has ended.
+
+        Raises WorkerBusy.
+        """
         tracked = self._tracked.get(name)
         if tracked is None or tracked.process is None or tracked.record.removing:
             return
+        if steps := _running_steps(name, tracked.process):
+            raise WorkerBusy(f"the job steps {', '.join(steps)} run there")
         self._update(tracked, removing=True)
         self._terminate(name, tracked.process)
         self.change_signal.notify()
@@ -258,3 +263,11 @@ class ProcessSubstrate:
                 retry_after_seconds=RETRY_SECONDS,
             )
         return port
+
+
+def _running_steps(name: WorkerName, process: WorkerProcess) -> tuple[str, ...]:
+    try:
+        return running_steps(name, process.identity.pid)
+    except OSError:
+        # It has just ended, and its end removes what is left.
+        return ()

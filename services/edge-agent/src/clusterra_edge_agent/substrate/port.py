@@ -1,6 +1,5 @@
 """The port to the substrate: whatever runs the workers."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -14,7 +13,7 @@ from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 
 
 class SubstrateUnavailable(Exception):
-    """The substrate cannot be read or changed now. Its workers are unknown, not absent."""
+    """The workers cannot be read or changed now. They are unknown, not absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,20 @@ class WorkerEvent:
     fact: WorkerFact | MisclassifiedFact
     version: str
     time: datetime
+
+
+class DesiredCheck(Protocol):
+    """Whether a desired state is still the one to apply. An agent may be held up at any step of a pass."""
+
+    def is_current(self) -> bool:
+        """Whether the agent has received no newer desired state, and may act."""
+
+    async def look_again(self) -> bool:
+        """Reads the newest desired state again. Returns whether it is still this one, and the agent may act.
+
+        Called right before each removal, with nothing in between that waits. Raises SubstrateUnavailable when the
+        newest desired state cannot be read: it may have taken the worker back.
+        """
 
 
 class Substrate(Protocol):
@@ -44,12 +57,13 @@ class Substrate(Protocol):
     async def workers(self) -> tuple[Worker, ...]:
         """Returns all workers. Raises SubstrateUnavailable when they are unknown."""
 
-    async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
-        """Does everything towards `desired` that can be done now, as long as `is_current` holds.
+    async def apply(self, desired: DesiredState, check: DesiredCheck) -> float | None:
+        """Does everything towards `desired` that can be done now, as long as it is current.
 
-        Only victims are removed, and a shape that is not listed is left unchanged. Returns the seconds after which to
-        call again for what could not be done, or None when the substrate has accepted everything. Raises
-        SubstrateUnavailable.
+        Only victims are removed, each after `check.look_again`, and an `unregistered` one only while its slurmd does
+        not serve (see `add_unregistered_victims`). A shape that is not listed is left unchanged. Returns the seconds
+        after which to call again for what could not be done, or None when the substrate has accepted everything.
+        Raises SubstrateUnavailable.
         """
 
     def pending_events(self) -> tuple[WorkerEvent, ...]:

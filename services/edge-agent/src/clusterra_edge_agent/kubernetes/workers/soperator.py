@@ -1,6 +1,5 @@
 """The `kubernetes` substrate of a cluster created by Soperator: a shape's workers are nodes of its NodeSet."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -13,6 +12,7 @@ from clusterra_edge_agent.kubernetes.client.resources import Deployment
 from clusterra_edge_agent.kubernetes.workers import targets
 from clusterra_edge_agent.kubernetes.workers.soperator_ordinals import plan
 from clusterra_edge_agent.kubernetes.workers.substrate import RETRY_SECONDS, KubernetesSubstrate
+from clusterra_edge_agent.substrate.port import DesiredCheck
 
 log = structlog.get_logger(__name__)
 
@@ -31,18 +31,20 @@ class PowerStateSubstrate(KubernetesSubstrate):
         )
         self._reflectors.append(self._power_states)
 
-    async def _converge(
-        self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]
-    ) -> float | None:
+    async def _converge(self, deployment: Deployment, target: ShapeTarget, check: DesiredCheck) -> float | None:
         assert isinstance(deployment, SoperatorNodeSet)  # noqa: S101 - `targets.soperator` has no others
         power_state = self._power_states.objects.get(deployment.name)
         if power_state is None:
             log.warning("no_power_state", nodeset=deployment.name)
             return RETRY_SECONDS
-        if not is_current():
+        if target.victims and not await check.look_again():
+            return 0.0
+        # From here to the change nothing waits.
+        power_state = self._power_states.objects.get(deployment.name, power_state)
+        if not check.is_current():
             return 0.0
         pods = list(self._by_shape[target.shape].values())
-        step = plan(deployment, power_state, pods, target.replicas, target.victims)
+        step = plan(deployment, power_state, pods, target.replicas, self._removable(target))
         self._records.mark_removing(pods, target.victims)
         if step.active is not None:
             spec = {"activeNodes": list(step.active)}

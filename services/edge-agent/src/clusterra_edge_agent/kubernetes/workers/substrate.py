@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -21,11 +21,12 @@ from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
 from clusterra_edge_agent.kubernetes.workers.deletion_policy import DeletionPolicy, can_probe
 from clusterra_edge_agent.kubernetes.workers.pod_records import PodRecords
+from clusterra_edge_agent.kubernetes.workers.removal import Outdated, if_still_desired
 from clusterra_edge_agent.kubernetes.workers.replicas import Plan, plan
 from clusterra_edge_agent.kubernetes.workers.stale_cache import StaleCacheGuard
 from clusterra_edge_agent.kubernetes.workers.targets import TargetFactory, deployments
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
-from clusterra_edge_agent.substrate.port import SubstrateUnavailable, WorkerEvent
+from clusterra_edge_agent.substrate.port import DesiredCheck, SubstrateUnavailable, WorkerEvent
 
 log = structlog.get_logger(__name__)
 
@@ -90,13 +91,13 @@ class KubernetesSubstrate:
         """Whether the controllers' caches are fresh: the API server had no recent outage."""
         return self._stale_cache_guard.caches_fresh
 
-    async def apply(self, desired: DesiredState, is_current: Callable[[], bool]) -> float | None:
+    async def apply(self, desired: DesiredState, check: DesiredCheck) -> float | None:
         """See `Substrate.apply`. Shapes are handled concurrently."""
         self._check_following()
         targets = {
             target.shape: self._without_reused_names(target, desired.decided_at) for target in desired.targets or ()
         }
-        waits = await asyncio.gather(*(self._apply(target, is_current) for target in targets.values()))
+        waits = await asyncio.gather(*(self._apply(target, check) for target in targets.values()))
         return min((wait for wait in waits if wait is not None), default=None)
 
     def pending_events(self) -> tuple[WorkerEvent, ...]:
@@ -168,7 +169,7 @@ class KubernetesSubstrate:
         valid = (name for name in target.victims if name not in pods or pods[name].created_at <= decided_at)
         return target.model_copy(update={"victims": tuple(valid)})
 
-    async def _apply(self, target: ShapeTarget, is_current: Callable[[], bool]) -> float | None:
+    async def _apply(self, target: ShapeTarget, check: DesiredCheck) -> float | None:
         deployment = next((each for each in self._deployments.objects.values() if each.shape == target.shape), None)
         if deployment is None:
             if target.replicas == 0:
@@ -179,9 +180,14 @@ class KubernetesSubstrate:
             log.error("not_scaled", shape=target.shape, owner=deployment.name, reason=problem)
             return UNSCALABLE_RETRY_SECONDS
         try:
-            return await self._converge(deployment, target, is_current)
+            return await self._converge(deployment, target, check)
         except OSError as error:
             raise SubstrateUnavailable(f"the victims of {target.shape} cannot be recorded: {error}") from error
+        except Outdated:
+            return 0.0
+        except SubstrateUnavailable as error:
+            log.warning("nothing_removed", shape=target.shape, reason=str(error))
+            return RETRY_SECONDS
         except Conflict as error:
             log.info("changed_meanwhile", shape=target.shape, reason=str(error))
             return UNSETTLED_SECONDS
@@ -199,41 +205,45 @@ class KubernetesSubstrate:
             return f"{' and '.join(alike)} have the same shape: keep the label {SHAPE_LABEL} on only one of them"
         return deployment.unscalable
 
-    async def _converge(
-        self, deployment: Deployment, target: ShapeTarget, is_current: Callable[[], bool]
-    ) -> float | None:
+    async def _converge(self, deployment: Deployment, target: ShapeTarget, check: DesiredCheck) -> float | None:
         """Does what can be done for a shape now; see `Substrate.apply` for the result.
 
-        Raises ApiError, and OSError when the victims cannot be recorded.
+        Raises ApiError, Outdated, and OSError when the victims cannot be recorded.
         """
-        step = await self._run_step(deployment.name, target, is_current)
+        step = await self._run_step(deployment.name, target, check)
         while step is not None and step.unsettled and step.costs:
             # The answers to the marks are all that the next step needs, so it does not wait for the watch.
-            step = await self._run_step(deployment.name, target, is_current)
+            step = await self._run_step(deployment.name, target, check)
         if step is None:
             return 0.0
         return UNSETTLED_SECONDS if step.unsettled or step.deletions else None
 
-    async def _run_step(self, owner: str, target: ShapeTarget, is_current: Callable[[], bool]) -> Plan | None:
+    async def _run_step(self, owner: str, target: ShapeTarget, check: DesiredCheck) -> Plan | None:
         """Executes and returns the next step for a shape, or None when the situation has changed.
 
-        Raises ApiError, and OSError when the victims cannot be recorded.
+        Raises ApiError, Outdated, and OSError when the victims cannot be recorded.
         """
         policy_enforced = await self._is_policy_enforced(owner, target)
         deployment, pods = self._deployments.objects.get(owner), list(self._by_shape[target.shape].values())
-        if deployment is None or not is_current():
+        if deployment is None or not check.is_current():
             return None
         step = plan(
             deployment,
             pods,
             target.replicas,
-            target.victims,
+            self._removable(target),
             caches_fresh=self._stale_cache_guard.caches_fresh,
             policy_enforced=policy_enforced,
         )
         self._records.mark_removing(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
-        await self._execute(step, deployment)
+        await self._execute(step, deployment, check)
         return step
+
+    def _removable(self, target: ShapeTarget) -> Collection[WorkerName]:
+        """The victims of a target, without unregistered ones whose slurmd serves by now."""
+        pods = self._by_shape[target.shape]
+        serving = {name for name in target.unregistered if name in pods and pods[name].ready}
+        return set(target.victims) - serving
 
     async def _is_policy_enforced(self, owner: str, target: ShapeTarget) -> bool:
         """Whether the API server protects all other workers when replicas are lowered. Raises ApiError."""
@@ -243,16 +253,22 @@ class KubernetesSubstrate:
         pods = self._by_shape[target.shape].values()
         return await self._deletion_policy.is_enforced(next((pod for pod in pods if can_probe(pod)), None))
 
-    async def _execute(self, step: Plan, deployment: Deployment) -> None:
-        """Raises ApiError. The next plan sees what was done until then."""
+    async def _execute(self, step: Plan, deployment: Deployment, check: DesiredCheck) -> None:
+        """Raises ApiError and Outdated. The next plan sees what was done until then."""
         pods = self._by_shape[deployment.shape or ""]
         calls = [partial(self._mark, pods[name], cost) for name, cost in step.costs.items()]
         if step.lower_to is not None:
-            calls.append(partial(self._scale, deployment, step.lower_to, deployment.metadata.resource_version))
+            version = deployment.metadata.resource_version
+            lower = partial(self._scale, deployment, step.lower_to, version)
+            calls.append(partial(if_still_desired, check, lower))
         await self._concurrently(calls)
         if step.raise_to is not None:
             await self._scale(deployment, step.raise_to)
-        await self._concurrently(partial(self._delete, pods[name]) for name in step.deletions if name in pods)
+        await self._concurrently(
+            partial(if_still_desired, check, partial(self._delete, pods[name]))
+            for name in step.deletions
+            if name in pods
+        )
         if step.deletions or step.raise_to is not None or step.lower_to is not None:
             log.info(
                 "deployment_changed",
@@ -282,7 +298,7 @@ class KubernetesSubstrate:
         self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": spec}))
 
     async def _concurrently(self, calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
-        """Runs all calls, even if some fail. Raises the first ApiError."""
+        """Runs all calls, even if some fail. Raises the first error."""
 
         async def limited(call: Callable[[], Awaitable[None]]) -> None:
             async with self._calls:
