@@ -171,9 +171,14 @@ CASES: Sequence[Case] = (
         {
             'clusterra_leases_held{job="scaler",service="scaler",instance="1"}': "4x60",
             'clusterra_leases_held{job="scaler",service="scaler",instance="2"}': "4x60",
-            'clusterra_leases_held{job="proxy",service="proxy",instance="1"}': "1x60",
-            'clusterra_leases_held{job="proxy",service="proxy",instance="2"}': "0x60",
+            'clusterra_leases_held{job="proxy",service="proxy",instance="1"}': "3x60",
+            'clusterra_leases_held{job="proxy",service="proxy",instance="2"}': "5x60",
         },
+    ),
+    Case(
+        "ClusterraClusterDegraded",
+        {'clusterra_cluster_degraded{job="proxy",tenant="acme",cluster="main",reason="unreachable"}': "1x60"},
+        {'clusterra_cluster_degraded{job="proxy",tenant="acme",cluster="main",reason="unreachable"}': "1 1 1 _x60"},
     ),
     Case(
         "ClusterraSnapshotOld",

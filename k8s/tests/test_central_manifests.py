@@ -174,7 +174,9 @@ async def test_the_gateways_account_may_do_nothing_anywhere(central: ControlPlan
     }
 
 
-def test_there_are_no_more_scalers_than_partitions(kubectl: Path) -> None:
-    scaler = named(build(kubectl, CENTRAL / "overlays" / "prod"), "HorizontalPodAutoscaler", "scaler")
+def test_there_are_no_more_replicas_than_partitions(kubectl: Path) -> None:
+    manifests = build(kubectl, CENTRAL / "overlays" / "prod")
 
-    assert scaler["spec"]["maxReplicas"] == JOB_PARTITIONS
+    for service in ("scaler", "proxy"):
+        autoscaler = named(manifests, "HorizontalPodAutoscaler", service)
+        assert autoscaler["spec"]["maxReplicas"] == JOB_PARTITIONS

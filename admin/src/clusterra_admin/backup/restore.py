@@ -6,6 +6,7 @@ from clusterra_contracts.bus.topology import LEASES
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
+from clusterra_runtime.nats.binding import InvalidBinding
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.store.attribute_value import key_record
@@ -81,7 +82,11 @@ class Restore:
                 for item in page.items:
                     binding = ClusterBinding.model_validate_json(str(item.attributes["binding"]))
                     if situation.bindings.get(item.key.sk) != binding:
-                        await put_binding(self._client, ClusterRef.from_key(item.key.sk), binding)
+                        try:
+                            await put_binding(self._client, ClusterRef.from_key(item.key.sk), binding)
+                        except InvalidBinding as error:
+                            self._progress.tell(f"registry: {item.key.sk} is left out: {error}")
+                            continue
                         written += 1
                 if (cursor := page.cursor) is None:
                     break

@@ -14,7 +14,7 @@ from clusterra_admin.doctor.finding import Finding, failure, ok, skipped
 from clusterra_admin.doctor.http import CertificateRejected, NoAnswer, get
 from clusterra_admin.running import running
 
-PARTITIONS: Mapping[str, int] = {"scaler": JOB_PARTITIONS, "proxy": 1}
+PARTITIONS: Mapping[str, int] = {"scaler": JOB_PARTITIONS, "proxy": JOB_PARTITIONS}
 """Service -> the number of partitions whose leases its replicas share."""
 HANDOVER_SECONDS = 4.0
 """Leases may change hands while we look: the finding waits for the new holder at most this long."""

@@ -9,8 +9,18 @@ from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.shapes import Catalogue
 from clusterra_gateway.accounts.budget import cluster_caps
 from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_runtime.nats.binding import check_slurmrestd_url
 from clusterra_runtime.secrets.reference import CheckedReference
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from clusterra_admin.terminal import wrong_fields
 
@@ -34,7 +44,7 @@ class GivenCluster(_Strict):
 
     id: Id
     name: str
-    slurmrestd_url: str
+    slurmrestd_url: Annotated[str, AfterValidator(check_slurmrestd_url)]
     jwt_key: CheckedReference
     operator: SlurmUser
     partition: str = "main"

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from clusterra_contracts.bus.subjects import JOB_PARTITIONS
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease import Leases
 from clusterra_runtime.nats.registry import Registry
@@ -11,7 +12,7 @@ from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
 
 from clusterra_proxy.clusters import Clusters
-from clusterra_proxy.leader import Leader
+from clusterra_proxy.partitions import Partitions
 from clusterra_proxy.settings import Settings
 
 
@@ -26,10 +27,10 @@ async def app(service: Service) -> AsyncIterator[None]:
     try:
         async with announced(service, client), Secrets() as secrets:
             await registry.start(client)
-            leader = Leader()
-            leases = Leases(client, service.name, 1, leader.lead, instance=settings.instance)
+            partitions = Partitions()
+            leases = Leases(client, service.name, JOB_PARTITIONS, partitions.lead, instance=settings.instance)
             service.background("leases", leases.run)
-            Clusters(service, client, settings, leader, secrets).follow(registry)
+            Clusters(service, client, settings, partitions, secrets).follow(registry)
             yield
     finally:
         await registry.stop()

@@ -6,6 +6,7 @@ from functools import partial
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_runtime.nats.binding import InvalidBinding, check_binding
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
@@ -13,9 +14,10 @@ from clusterra_runtime.service import Service
 
 from clusterra_proxy.cluster.cluster import Cluster, open_cluster
 from clusterra_proxy.cluster.condition import Condition
-from clusterra_proxy.leader import Leader
+from clusterra_proxy.partitions import CLUSTERS, Partitions
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.settings import Settings
+from clusterra_proxy.supervision import Supervisor
 from clusterra_proxy.watch.condition_report import ConditionReport
 from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.watcher import Watcher
@@ -24,52 +26,96 @@ log = structlog.get_logger(__name__)
 
 
 class Clusters:
-    """Runs one background task per binding. A changed binding ends its task and starts another.
+    """Runs one background task per cluster. A changed binding ends its task and starts another.
 
-    Every replica answers requests. Only the leader watches clusters and keeps their placeholders.
+    Every replica answers requests. Only the replica that leads a cluster's partition watches the cluster, keeps its
+    placeholders and reports its condition. No failure of a cluster's work ends the process, or the work for another.
     """
 
-    def __init__(self, service: Service, client: Client, settings: Settings, leader: Leader, secrets: Secrets) -> None:
+    def __init__(
+        self, service: Service, client: Client, settings: Settings, partitions: Partitions, secrets: Secrets
+    ) -> None:
         self._service = service
         self._client = client
         self._settings = settings
-        self._leader = leader
+        self._partitions = partitions
         self._secrets = secrets
         self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
 
     def follow(self, registry: Registry) -> None:
         """Serve all clusters of a registry now, and follow its changes."""
-        for ref, binding in registry.clusters.items():
-            self._on_binding(ref, binding)
-        registry.on_change.append(self._on_binding)
 
-    def _on_binding(self, ref: ClusterRef, binding: ClusterBinding | None) -> None:
+        def on_change(ref: ClusterRef, binding: ClusterBinding | None) -> None:
+            self._on_binding(ref, binding, registry.unreadable.get(ref, ""))
+
+        for ref in registry.clusters.keys() | registry.unreadable.keys():
+            on_change(ref, registry.get(ref))
+        registry.on_change.append(on_change)
+
+    def _on_binding(self, ref: ClusterRef, binding: ClusterBinding | None, unreadable: str) -> None:
         previous = self._tasks.pop(ref, None)
         if previous is not None:
             previous.cancel()
-        if binding is not None:
-            run = partial(self._serve, ref, binding, previous)
+        if binding is not None or unreadable:
+            run = partial(self._keep, ref, binding, unreadable, previous)
             self._tasks[ref] = self._service.background(f"cluster {ref}", run)
 
-    async def _serve(self, ref: ClusterRef, binding: ClusterBinding, previous: asyncio.Task[None] | None) -> None:
+    async def _keep(
+        self,
+        ref: ClusterRef,
+        binding: ClusterBinding | None,
+        unreadable: str,
+        previous: asyncio.Task[None] | None,
+    ) -> None:
+        """Serve a cluster as long as this binding holds, whatever fails."""
         if previous is not None:
             await asyncio.wait([previous])
+        condition = Condition(ref)
+        supervisor = Supervisor(condition)
+        usable, problem = _usable(binding, unreadable)
         with structlog.contextvars.bound_contextvars(tenant=ref.tenant, cluster=ref.cluster):
-            log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
-            condition = Condition(ref)
-            report = ConditionReport(ref, condition, self._client)
-            most = self._settings.placeholders
-            opened = open_cluster(ref, binding, self._secrets, condition, max_placeholders=most)
-            async with opened as cluster, asyncio.TaskGroup() as tasks:
-                tasks.create_task(cluster.keep_privileged())
-                tasks.create_task(self._leader.while_leading(lambda: self._watch(cluster)))
-                tasks.create_task(self._leader.while_leading(report.run))
-                tasks.create_task(self._leader.while_leading(cluster.placeholders.keep))
-                async with handlers.serve(self._client, cluster):
-                    await asyncio.Event().wait()
+            async with asyncio.TaskGroup() as tasks:
+                reporting = partial(supervisor.run, "report", partial(self._report, ref, condition, problem))
+                tasks.create_task(self._partitions.while_leading(ref, reporting))
+                if usable is not None:
+                    tasks.create_task(supervisor.run("serve", partial(self._serve, ref, usable, condition, supervisor)))
+
+    async def _serve(
+        self, ref: ClusterRef, binding: ClusterBinding, condition: Condition, supervisor: Supervisor
+    ) -> None:
+        log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
+        opened = open_cluster(ref, binding, self._secrets, condition, max_placeholders=self._settings.placeholders)
+        async with opened as cluster, asyncio.TaskGroup() as tasks:
+            watching = partial(supervisor.run, "watch", partial(self._watch, cluster))
+            keeping = partial(supervisor.run, "placeholders", cluster.placeholders.keep)
+            tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
+            tasks.create_task(self._partitions.while_leading(ref, watching))
+            tasks.create_task(self._partitions.while_leading(ref, keeping))
+            async with handlers.serve(self._client, cluster):
+                await asyncio.Event().wait()
+
+    async def _report(self, ref: ClusterRef, condition: Condition, problem: str) -> None:
+        condition.keep()
+        if problem:
+            condition.degrade("binding_invalid", problem)
+        else:
+            condition.recover("binding_invalid")
+        await ConditionReport(ref, condition, self._client).run()
 
     async def _watch(self, cluster: Cluster) -> None:
         settings = self._settings
         intervals = Intervals(settings.poll_seconds, settings.snapshot_seconds, settings.snapshot_margin_seconds)
         watcher = Watcher(cluster, self._client, intervals)
-        await watcher.run()
+        with CLUSTERS.track_inprogress():
+            await watcher.run()
+
+
+def _usable(binding: ClusterBinding | None, unreadable: str) -> tuple[ClusterBinding | None, str]:
+    """Return the binding to work with, if there is one, and what is wrong with the newest one."""
+    if binding is None:
+        return None, unreadable
+    try:
+        check_binding(binding)
+    except InvalidBinding as error:
+        return None, str(error)
+    return binding, f"{unreadable}; version {binding.version} is in use" if unreadable else ""

@@ -6,6 +6,7 @@ after every reconnect and every 30 s.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from nats.aio.msg import Msg
 
+from clusterra_runtime.nats.binding import check_binding
 from clusterra_runtime.nats.bus import MessageRejected, dead_letter, store
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import Stored, replay
@@ -44,12 +46,14 @@ type OnChange = Callable[[ClusterRef, ClusterBinding | None], None]
 class Registry:
     """The bindings of all clusters. A cluster whose entry cannot be parsed keeps its last valid binding.
 
-    `on_change` callbacks run on the event loop with each new binding, and with None when a cluster was removed.
+    `on_change` callbacks run on the event loop with each new binding, and with None when a cluster was removed. They
+    also run, with the binding that is kept or None, when `unreadable` has changed.
     """
 
     def __init__(self) -> None:
         self.on_change: list[OnChange] = []
         self._clusters: dict[ClusterRef, ClusterBinding] = {}
+        self._unreadable: dict[ClusterRef, str] = {}
         self._revisions: dict[str, int] = {}
         self._sequence = 0
         self._hint = asyncio.Event()
@@ -61,6 +65,11 @@ class Registry:
     def clusters(self) -> Mapping[ClusterRef, ClusterBinding]:
         """A live view of all bindings."""
         return MappingProxyType(self._clusters)
+
+    @property
+    def unreadable(self) -> Mapping[ClusterRef, str]:
+        """A live view of the clusters whose newest entry cannot be parsed, with the reason."""
+        return MappingProxyType(self._unreadable)
 
     def get(self, ref: ClusterRef) -> ClusterBinding | None:
         """The binding of a cluster; None if the cluster does not exist."""
@@ -88,6 +97,12 @@ class Registry:
                     log.warning("registry_not_read", reason=str(error))
                     self._stale = True
                     await asyncio.sleep(RETRY_SECONDS)
+                    continue
+                except Exception:
+                    # Without this task, no change of any cluster would be seen until the process is restarted.
+                    log.exception("registry_reader_failed")
+                    self._stale = True
+                    await asyncio.sleep(REREAD_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311
                     continue
                 self._loaded.set()
                 await self._wait()
@@ -146,33 +161,46 @@ class Registry:
             # The replay misses a key that is written meanwhile, so check that each missing key is really absent.
             if not [entry async for entry in replay(client, _STREAM, subject)]:
                 del self._revisions[subject]
-                self._set(subject, None)
+                if (ref := _ref(subject)) is not None:
+                    self._set(ref, None)
 
     def _take(self, client: Client, entry: Stored) -> None:
         self._sequence = max(self._sequence, entry.sequence)
         if self._revisions.get(entry.subject) == entry.sequence:
             return
         self._revisions[entry.subject] = entry.sequence
+        ref = _ref(entry.subject)
+        if ref is None:
+            client.work(_bury(client, entry, "the key names no valid tenant and cluster"))
+            return
         try:
             deleted = _OPERATION in entry.headers
-            binding = None if deleted else decode(ClusterBinding, entry.body, dict(entry.headers))
-            self._set(entry.subject, binding)
-        except (InvalidMessage, ValueError) as error:
+            self._set(ref, None if deleted else decode(ClusterBinding, entry.body, dict(entry.headers)))
+        except InvalidMessage as error:
             client.work(_bury(client, entry, str(error)))
+            self._set(ref, self._clusters.get(ref), str(error))
 
-    def _set(self, subject: str, binding: ClusterBinding | None) -> None:
-        ref = ClusterRef.from_key(subject.removeprefix(_PREFIX))
-        if self._clusters.get(ref) == binding:
+    def _set(self, ref: ClusterRef, binding: ClusterBinding | None, unreadable: str = "") -> None:
+        if self._clusters.get(ref) == binding and self._unreadable.get(ref, "") == unreadable:
             return
-        if binding is None:
-            del self._clusters[ref]
-        else:
+        self._clusters.pop(ref, None)
+        self._unreadable.pop(ref, None)
+        if binding is not None:
             self._clusters[ref] = binding
+        if unreadable:
+            self._unreadable[ref] = unreadable
         for callback in tuple(self.on_change):
             try:
                 callback(ref, binding)
             except Exception:
                 log.exception("registry_callback_failed", tenant=ref.tenant, cluster=ref.cluster)
+
+
+def _ref(subject: str) -> ClusterRef | None:
+    try:
+        return ClusterRef.from_key(subject.removeprefix(_PREFIX))
+    except ValueError:
+        return None
 
 
 async def _bury(client: Client, entry: Stored, reason: str) -> None:
@@ -184,7 +212,11 @@ async def _bury(client: Client, entry: Stored, reason: str) -> None:
 
 
 async def put_binding(client: Client, ref: ClusterRef, binding: ClusterBinding) -> None:
-    """Write a cluster's binding for the other services; only the gateway does. Raises as `bus.publish_durable` does."""
+    """Write a cluster's binding for the other services; only the gateway does.
+
+    Raises InvalidBinding for one that no service could work with, and else as `bus.publish_durable` does.
+    """
+    check_binding(binding)
     body, headers = encode(binding)
     await store(client, f"{_PREFIX}{ref.key}", body, headers)
 

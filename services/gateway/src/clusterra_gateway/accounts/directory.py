@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+import structlog
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.outbox import Outbox, OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -20,6 +22,8 @@ from clusterra_gateway.accounts.keyspace import (
     tenant_key,
 )
 from clusterra_gateway.accounts.records import Domain, Invitation, Member, Record, Tenant
+
+log = structlog.get_logger()
 
 CHANGE_ATTEMPTS = 5
 """Attempts to change a cluster that others change at the same time."""
@@ -49,9 +53,16 @@ class Directory:
         return await self._read(invitation_key(email), Invitation)
 
     async def clusters(self) -> dict[ClusterRef, ClusterBinding]:
-        """All clusters of all tenants."""
+        """All clusters of all tenants whose bindings can be read. The others are logged."""
         page = await self.store.query(ACCOUNTS, CLUSTERS)
-        return {ClusterRef.from_key(item.key.sk): _binding_of(item) for item in page.items}
+        clusters: dict[ClusterRef, ClusterBinding] = {}
+        for item in page.items:
+            try:
+                clusters[ClusterRef.from_key(item.key.sk)] = _binding_of(item)
+            except ValidationError as error:
+                # Not the error's text: it repeats the record.
+                log.error("cluster_unreadable", cluster=item.key.sk, problems=error.error_count())  # noqa: TRY400
+        return clusters
 
     async def cluster(self, ref: ClusterRef) -> ClusterBinding | None:
         """A cluster; None when there is none."""

@@ -4,7 +4,8 @@ import asyncio
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.nats.bus import BusUnavailable, Client
+from clusterra_runtime.nats.binding import InvalidBinding
+from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
 from clusterra_runtime.nats.registry import Registry, put_binding
 from clusterra_runtime.store.store import StoreError
 
@@ -16,7 +17,7 @@ INTERVAL_SECONDS = 30.0
 
 
 class Projection:
-    """Puts each binding that the registry lacks or has in an older version. So a lost bucket is filled again."""
+    """Puts each binding that the registry lacks, cannot read or has in an older version: also all of a lost bucket."""
 
     def __init__(self, directory: Directory, client: Client, registry: Registry) -> None:
         self._directory = directory
@@ -24,12 +25,20 @@ class Projection:
         self._registry = registry
 
     async def project(self) -> list[ClusterRef]:
-        """Puts what is missing or older, and returns the clusters put. Raises StoreError, BusUnavailable."""
+        """Puts what is missing, unreadable or older. Returns those clusters. Raises StoreError, BusUnavailable."""
         outdated = []
         for ref, binding in (await self._directory.clusters()).items():
             projected = self._registry.get(ref)
-            if projected is None or projected.version < binding.version:
-                await put_binding(self._client, ref, binding)
+            unreadable = ref in self._registry.unreadable
+            if projected is None or unreadable or projected.version < binding.version:
+                try:
+                    await put_binding(self._client, ref, binding)
+                except (InvalidBinding, MessageRejected) as error:
+                    # It stays as it is in the registry, and all other clusters are put.
+                    log.error(  # noqa: TRY400 - the message is complete
+                        "cluster_not_projected", tenant=ref.tenant, cluster=ref.cluster, reason=str(error)
+                    )
+                    continue
                 outdated.append(ref)
                 log.info("cluster_projected", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
         return outdated

@@ -29,6 +29,7 @@ class Condition:
         self._ref = ref
         self._degraded: dict[str, Degradation] = {}
         self._checked: set[str] = set()
+        self._kept = True
         self.changed = asyncio.Event()
         """Set at every change; its reader clears it."""
 
@@ -39,6 +40,8 @@ class Condition:
 
     def degrade(self, reason: DegradedReason, message: str) -> None:
         """Say that the cluster is degraded. A repetition replaces the message; `message` must name no secret."""
+        if not self._kept:
+            return
         self._checked.add(reason)
         known = self._degraded.get(reason)
         text = message[:LONGEST_MESSAGE]
@@ -53,6 +56,8 @@ class Condition:
 
     def recover(self, reason: DegradedReason) -> None:
         """Say that the cluster is not degraded for this reason, or no longer."""
+        if not self._kept:
+            return
         self._checked.add(reason)
         if self._degraded.pop(reason, None) is not None:
             self._remove_gauge(reason)
@@ -68,8 +73,13 @@ class Condition:
             self._degraded[told.reason] = told
             DEGRADED.labels(self._ref.tenant, self._ref.cluster, told.reason).set(1)
 
+    def keep(self) -> None:
+        """Keep the condition from now on: this replica watches the cluster."""
+        self._kept = True
+
     def forget(self) -> None:
-        """Forget everything, without telling it: another replica watches the cluster from now on, or it is gone."""
+        """Forget everything, and ignore what is said until `keep`: another replica watches the cluster, or none."""
+        self._kept = False
         for reason in self._degraded:
             self._remove_gauge(reason)
         self._degraded.clear()
