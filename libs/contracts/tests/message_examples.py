@@ -218,7 +218,7 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "edge.log.v1": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
-    "history.read.v1": history_rpc.ReadHistory(kinds=("job.*",), limit=50),
+    "history.read.v2": history_rpc.ReadHistory(kinds=("job.*",), limit=50),
     "history.page.v1": history_rpc.HistoryPage(events=(EVENT,)),
     "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
     "usage.v1": usage_rpc.Usage(burn_rate_usd_per_hour=0.0816, pending_bill_usd=0.0068, running_jobs=1, as_of=MOMENT),

@@ -7,8 +7,9 @@ import pytest
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, Fact, JobFact, NodeFact, event_of
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.history import ReadHistory
+from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_events.archive import MAX_EXAMINED, Archive
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -23,13 +24,13 @@ KINDS = ("job.submitted", "job.running", "job.completed", "node.registered", "no
 TABLE = Table("events")
 
 
-def job(kind: str, job_id: str) -> JobFact:
+def job(kind: str, job_id: str, uid: int = 20001) -> JobFact:
     return JobFact(
         kind=kind,
         job_id=job_id,
         name="hello",
         user="ada",
-        uid=20001,
+        uid=uid,
         partition="main",
         state="RUNNING",
         submitted_at=START,
@@ -140,12 +141,14 @@ async def test_a_foreign_cursor_is_rejected(archive: Archive, cursor: str) -> No
 
 moments = st.integers(0, 12).map(lambda seconds: START + timedelta(seconds=seconds))
 facts = st.one_of(
-    st.builds(job, st.sampled_from(KINDS[:3]), st.sampled_from(["1", "2_1"])),
+    st.builds(job, st.sampled_from(KINDS[:3]), st.sampled_from(["1", "2_1"]), st.sampled_from([20001, 20002])),
     st.builds(node, st.sampled_from(KINDS[3:]), st.sampled_from(["n1", "n2"])),
 )
 occurrences = st.lists(st.tuples(facts, st.integers(0, 12)), max_size=25)
+ada = SlurmUser(name="ada", uid=20001, gid=20001)
 requests = st.builds(
     ReadHistory,
+    viewer=st.none() | st.builds(Viewer, user=st.just(ada), admin=st.booleans()),
     kinds=st.none() | st.lists(st.sampled_from([*KINDS, "job.*", "node.*"]), max_size=3).map(tuple),
     subject=st.none() | st.sampled_from(["1", "n1", "nobody"]),
     after=st.none() | moments,
@@ -156,9 +159,11 @@ requests = st.builds(
 
 
 def matches(request: ReadHistory, event: Event) -> bool:
-    kinds = request.kinds
+    kinds, viewer = request.kinds, request.viewer
+    own = isinstance(event.data, JobFact) and event.data.uid == ada.uid
     return (
-        (kinds is None or any(event.kind == kind or event.kind.startswith(kind.rstrip("*")) for kind in kinds))
+        (viewer is None or viewer.admin or own)
+        and (kinds is None or any(event.kind == kind or event.kind.startswith(kind.rstrip("*")) for kind in kinds))
         and (request.subject is None or event.subject == request.subject)
         and (request.after is None or event.time >= request.after)
         and (request.before is None or event.time < request.before)

@@ -108,7 +108,10 @@ async def running(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[Wo
     async with AsyncExitStack() as opened:
         store = await opened.enter_async_context(MemoryStore())
         await store.create_tables(*tables_of(TABLES))
-        tenants = [provisioned("acme", "main", admins=("boss@acme.example",)), provisioned("rival", "secret")]
+        tenants = [
+            provisioned("acme", "main", admins=("boss@acme.example",)),
+            provisioned("rival", "secret", admins=("chief@rival.example",)),
+        ]
         client = await bus.connect(settings, "stand-in")
         opened.push_async_callback(bus.close, client)
         async with Outbox(store, partial(bus.store, client)) as outbox:

@@ -2,15 +2,16 @@
 
 import asyncio
 import itertools
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import orjson
 import pytest
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.events import AdminFact, Event, NodeFact
+from clusterra_contracts.events import AdminFact, Event, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow, Subscription
+from clusterra_gateway.identity.stream_limit import MAX_STREAMS
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
@@ -20,6 +21,7 @@ from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
 from nats.js.errors import NotFoundError
+from prometheus_client import REGISTRY
 from sse_reader import sse_reader
 
 EVENTS = "/v1/clusters/main/events"
@@ -34,13 +36,26 @@ async def publish_node_down(world: World, node: str, ref: ClusterRef | None = No
     await publisher.publish(ref or world.acme.ref, NodeFact(kind="node.down", node=node), version=version, time=now())
 
 
+def job_fact(job_id: str, uid: int) -> JobFact:
+    return JobFact(
+        kind="job.running",
+        job_id=job_id,
+        name="x",
+        user=f"u{uid}",
+        uid=uid,
+        partition="main",
+        state="RUNNING",
+        submitted_at=now(),
+    )
+
+
 def nodes(events: list[ServerSentEvent]) -> list[str]:
     """The nodes that the unnamed events are about."""
     return [orjson.loads(event.data)["data"]["node"] for event in events if event.event == "message"]
 
 
 async def test_filters_reach_the_archive(world: World) -> None:
-    browser = await world.login("ada@acme.example")
+    browser = await world.login("boss@acme.example")
     query = "kind=job.failed,node.*&subject=7&after=2026-01-01T00:00:00Z&newest_first=true&limit=9&cursor=x"
 
     async with browser.get(f"{EVENTS}?{query}") as answer:
@@ -53,9 +68,9 @@ async def test_filters_reach_the_archive(world: World) -> None:
 
 
 async def test_the_stream_has_only_the_clusters_own_events(world: World) -> None:
-    ada, eve = await world.login("ada@acme.example"), await world.login("eve@rival.example")
+    boss, chief = await world.login("boss@acme.example"), await world.login("chief@rival.example")
 
-    async with sse_reader(ada, STREAM) as mine, sse_reader(eve, "/v1/clusters/secret/events/stream") as theirs:
+    async with sse_reader(boss, STREAM) as mine, sse_reader(chief, "/v1/clusters/secret/events/stream") as theirs:
         await publish_node_down(world, "n1")
         await publish_node_down(world, "r1", world.rival.ref)
         await publish_node_down(world, "n2")
@@ -70,8 +85,94 @@ async def test_the_stream_has_only_the_clusters_own_events(world: World) -> None
     assert event.type == "cloud.clusterra.node.down"
 
 
-async def test_a_client_resumes_behind_its_last_id_and_misses_nothing(world: World) -> None:
+async def test_members_see_the_events_of_their_own_jobs_alone(world: World) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    async with ada.get("/v1/users/me") as answer:
+        uid = (await answer.json())["uid"]
+    publisher = EventPublisher(world.client, "proxy")
+    facts: list[JobFact | NodeFact] = [
+        job_fact("1", uid + 1),
+        NodeFact(kind="node.down", node="n1"),
+        job_fact("2", uid),
+    ]
+    world.acme.events = [event_of("proxy", world.acme.ref, fact, version="1", time=now()) for fact in facts]
+
+    async with sse_reader(ada, STREAM) as hers, sse_reader(boss, STREAM) as all_events:
+        for fact in facts:
+            await publisher.publish(world.acme.ref, fact, version="1", time=now())
+        await all_events.until_events(3)
+        await hers.until_events(1)
+    async with sse_reader(ada, STREAM, last_id=int(all_events.events[0].id) - 1) as resumed:
+        await resumed.until_events(1)
+    async with ada.get(EVENTS) as answer:
+        page = await answer.json()
+
+    assert [orjson.loads(event.data)["subject"] for event in all_events.events] == ["1", "n1", "2"]
+    assert [orjson.loads(event.data)["subject"] for event in hers.events] == ["2"]
+    assert [orjson.loads(event.data)["subject"] for event in resumed.events] == ["2"]
+    assert [event["subject"] for event in page["events"]] == ["2"], "also from an archive that knows no viewer"
+
+
+async def test_an_unknown_parameter_of_a_stream_is_refused(world: World) -> None:
     browser = await world.login("ada@acme.example")
+
+    async with browser.get(f"{STREAM}?kind=job.failed") as answer:
+        problem = await answer.json()
+
+    assert (answer.status, problem["detail"]) == (400, "kind: Extra inputs are not permitted")
+
+
+@pytest.mark.parametrize("after", ["2026-01-01T00:00:00", "0001-01-01T00:00:00%2B05:00", "9999-12-31T23:59:59-05:00"])
+async def test_a_time_without_a_zone_or_outside_of_the_calendar_is_refused(world: World, after: str) -> None:
+    browser = await world.login("ada@acme.example")
+
+    async with browser.get(f"{EVENTS}?after={after}") as answer:
+        problem = await answer.json()
+
+    assert answer.status == 400
+    assert problem["detail"].startswith("after: ")
+
+
+async def test_one_person_cannot_open_streams_without_end(world: World) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+
+    async with AsyncExitStack() as opened:
+        for _ in range(MAX_STREAMS):
+            await opened.enter_async_context(sse_reader(ada, STREAM))
+        async with ada.get(STREAM) as refused:
+            assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+        async with sse_reader(boss, STREAM) as other:
+            assert other.response.status == 200
+
+    async def open_again() -> bool:
+        async with ada.get(STREAM) as answer:
+            return answer.status == 200
+
+    await until(open_again, seconds=30, what="a stream to be allowed again")
+
+
+async def test_a_client_that_reads_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.http.writing.WRITE_SECONDS", 0.5)
+    browser = await world.login("boss@acme.example")
+    subscribers = REGISTRY.get_sample_value("clusterra_feed_subscribers") or 0
+    answer = await browser.get(STREAM)
+    assert answer.connection is not None
+    assert answer.connection.transport is not None
+    answer.connection.transport.pause_reading()
+    publisher = EventPublisher(world.client, "proxy")
+
+    async def left() -> bool:
+        # Each is larger than a line of text, so that the buffers of the connection fill soon.
+        fact = NodeFact(kind="node.down", node="n1", reason="x" * 200_000)
+        await publisher.publish(world.acme.ref, fact, version=str(next(_versions)), time=now())
+        return REGISTRY.get_sample_value("clusterra_feed_subscribers") == subscribers
+
+    await until(left, seconds=60, what="the stream to end", every=0.01)
+    answer.close()
+
+
+async def test_a_client_resumes_behind_its_last_id_and_misses_nothing(world: World) -> None:
+    browser = await world.login("boss@acme.example")
 
     async with sse_reader(browser, STREAM) as reader:
         await publish_node_down(world, "n0")
@@ -87,7 +188,7 @@ async def test_a_client_resumes_behind_its_last_id_and_misses_nothing(world: Wor
 
 
 async def test_an_id_that_is_no_longer_retained_is_answered_with_reset(world: World) -> None:
-    browser = await world.login("ada@acme.example")
+    browser = await world.login("boss@acme.example")
 
     async with sse_reader(browser, STREAM) as reader:
         await publish_node_down(world, "n1")
@@ -111,7 +212,7 @@ async def test_an_id_that_is_no_longer_retained_is_answered_with_reset(world: Wo
 
 
 async def test_the_stream_survives_the_loss_of_the_consumer(world: World) -> None:
-    browser = await world.login("ada@acme.example")
+    browser = await world.login("boss@acme.example")
     js = world.client.jetstream()
 
     async with sse_reader(browser, STREAM) as reader:
@@ -130,7 +231,7 @@ async def test_the_stream_survives_the_loss_of_the_consumer(world: World) -> Non
 
 
 async def test_invalid_events_and_events_on_the_wrong_subject_are_left_out(world: World) -> None:
-    browser = await world.login("ada@acme.example")
+    browser = await world.login("boss@acme.example")
     lie = AdminFact(kind="user.created", actor="eve", subject="root")
 
     async with sse_reader(browser, STREAM) as reader:
@@ -183,7 +284,7 @@ async def test_a_slow_subscriber_is_dropped_after_its_last_queued_event(monkeypa
         }
     )
 
-    slow = Subscription(None)
+    slow = Subscription(lambda _fact: True)
     for sequence in range(9):
         slow.offer(StreamedEvent(sequence, event))
 
@@ -198,7 +299,7 @@ async def test_a_slow_subscriber_is_dropped_after_its_last_queued_event(monkeypa
 
 async def test_a_quiet_stream_has_pings(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusterra_gateway.http.sse.PING_SECONDS", 0.05)
-    browser = await world.login("ada@acme.example")
+    browser = await world.login("boss@acme.example")
 
     async with browser.get(STREAM) as answer:
         first = await answer.content.readline()
@@ -218,7 +319,7 @@ async def test_the_stream_misses_nothing_when_the_nats_server_is_killed(
         await bus.close(client)
 
         async with running(settings, issuer) as world:
-            browser = await world.login("ada@acme.example")
+            browser = await world.login("boss@acme.example")
             async with sse_reader(browser, STREAM) as reader:
                 await publish_node_down(world, "n1")
                 await reader.until_events(1)

@@ -1,6 +1,7 @@
 """A real slurmrestd's answers in every version, and the records and errors that they become."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -177,6 +178,17 @@ async def test_concurrent_callers_share_one_list(slurm: SlurmWorld) -> None:
         answers = await asyncio.gather(*(slurmctld.jobs(token) for _ in range(20)))
         assert len({id(answer) for answer in answers}) == 1
         assert await slurmctld.jobs(token) is not answers[0]
+
+
+async def test_a_caller_of_the_whole_list_does_not_share_a_list_of_changes(slurm: SlurmWorld) -> None:
+    token = slurm.token(slurm.operator)
+    async with slurm.slurmctld() as slurmctld:
+        await slurmctld.version(token)
+        tomorrow = int(time.time()) + 86400
+        changed, whole = await asyncio.gather(slurmctld.jobs(token, changed_after=tomorrow), slurmctld.jobs(token))
+
+    assert changed is None
+    assert whole is not None
 
 
 async def test_connections_are_reused_and_replaced_after_errors(slurm: SlurmWorld) -> None:

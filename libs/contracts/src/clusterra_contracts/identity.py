@@ -7,7 +7,7 @@ meaning. Therefore every id is checked here, when it is created and again wherev
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,38}$")]
 """The id of a tenant or a cluster: one subject token that cannot contain a wildcard."""
@@ -24,10 +24,13 @@ UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,30}$")
 
 
 def _in_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the time is outside of the years 1 to 9999 in UTC") from None
 
 
-Moment = Annotated[datetime, AfterValidator(_in_utc), Field(json_schema_extra={"format": "date-time"})]
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc), Field(json_schema_extra={"format": "date-time"})]
 """A time-zone aware timestamp, kept in UTC."""
 
 

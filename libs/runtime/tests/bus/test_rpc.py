@@ -100,7 +100,7 @@ async def test_a_subject_with_invalid_ids_is_answered_invalid(client: Client) ->
     assert json.loads(answer.data)["error"]["kind"] == "invalid"
 
 
-async def test_an_answer_that_is_not_a_reply_is_invalid(client: Client, ref: ClusterRef) -> None:
+async def test_an_answer_that_is_not_a_reply_is_no_fault_of_the_request(client: Client, ref: ClusterRef) -> None:
     subject = subjects.slurm(ref, "delete-node")
 
     async def nonsense(message: object) -> None:
@@ -108,7 +108,9 @@ async def test_an_answer_that_is_not_a_reply_is_invalid(client: Client, ref: Clu
 
     await client.subscribe(subject, cb=nonsense)
 
-    assert (await failure(client, subject)).kind == "invalid"
+    error = await failure(client, subject)
+
+    assert (error.kind, error.internal) == ("unavailable", True)
 
 
 async def test_an_answer_over_the_payload_limit_becomes_an_error(client: Client, ref: ClusterRef) -> None:
@@ -122,7 +124,7 @@ async def test_an_answer_over_the_payload_limit_becomes_an_error(client: Client,
     await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, handler)
     error = await failure(client, subjects.slurm(ref, "delete-node"))
 
-    assert (error.kind, error.detail) == ("invalid", "the answer is too large")
+    assert (error.kind, error.internal, error.detail) == ("unavailable", True, "the answer is too large")
 
 
 async def test_requests_run_concurrently_up_to_the_limit(client: Client, ref: ClusterRef) -> None:

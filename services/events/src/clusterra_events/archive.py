@@ -14,6 +14,7 @@ from clusterra_contracts.events import KINDS, Event
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.rpc.visibility import may_see
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
@@ -102,7 +103,9 @@ class Archive:
                     return HistoryPage(events=tuple(events), cursor=_cursor(last))
                 examined, last = examined + 1, item.key.sk
                 event = Event.model_validate_json(str(item.attributes["event"]))
-                if kinds is None or event.kind in kinds:
+                if (kinds is None or event.kind in kinds) and (
+                    request.viewer is None or may_see(request.viewer, event.data)
+                ):
                     events.append(event)
         return HistoryPage(events=tuple(events))
 

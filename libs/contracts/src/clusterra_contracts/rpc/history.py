@@ -6,13 +6,16 @@ from pydantic import Field
 
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import Moment, Wire
+from clusterra_contracts.rpc.slurm import Viewer
 
 
 class ReadHistory(Wire):
     """Read archived events in the order they happened; `newest_first` reverses it. A filter of None matches all."""
 
-    schema_name: ClassVar[str] = "history.read.v1"
+    schema_name: ClassVar[str] = "history.read.v2"
 
+    viewer: Viewer | None = None
+    """Only events that this person may see; None: all events."""
     kinds: tuple[str, ...] | None = None
     """Exact kinds (`job.failed`), or all kinds of one family (`job.*`)."""
     subject: str | None = None

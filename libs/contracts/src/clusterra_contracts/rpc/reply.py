@@ -27,6 +27,8 @@ class RpcError(Wire):
     """What to do about it."""
     code: int | None = None
     """Slurm's error number, if the error came from Slurm."""
+    internal: bool = False
+    """The answer cannot be sent or read: no fault of the request, and trying again may not help."""
 
 
 class Reply[T: Wire](Wire):

@@ -39,7 +39,8 @@ async def call[T: Wire](
     """Send a request and wait for its result.
 
     Raises RpcFailed with the answered error; with the kind `unavailable` if nobody serves the subject, no answer comes
-    in time or there is no connection; with the kind `invalid` if the request is too large or the answer is not a reply.
+    in time or there is no connection; with the kind `invalid` if the request is too large. An answer that is not a
+    reply is `unavailable` and `internal`.
     """
     with spans.requesting(subject) as span:
         try:
@@ -72,7 +73,10 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
     try:
         reply = decode(Reply[result], answer.data, answer.headers)  # type: ignore[valid-type]
     except InvalidMessage as error:
-        raise RpcFailed(RpcError(kind="invalid", detail=f"{subject}: {error}")) from error
+        log.warning("reply_unreadable", subject=subject, reason=str(error))
+        raise RpcFailed(
+            RpcError(kind="unavailable", detail=f"{subject}: the answer cannot be read", internal=True)
+        ) from error
     if reply.error is not None:
         raise RpcFailed(reply.error)
     assert reply.result is not None  # noqa: S101 - the model ensures it
@@ -174,7 +178,9 @@ async def _respond[T: Wire](client: Client, message: Msg, reply: Reply[T]) -> No
     try:
         await client.publish(message.reply, body, headers=headers)
     except nats.errors.MaxPayloadError:
-        error = RpcError(kind="invalid", detail="the answer is too large", hint="ask for a smaller page")
+        log.warning("reply_too_large", subject=message.subject, bytes=len(body))
+        hint = "ask for a smaller page"
+        error = RpcError(kind="unavailable", detail="the answer is too large", hint=hint, internal=True)
         await _respond(client, message, Reply[T](error=error))
     except nats.errors.Error as error:
         log.warning("reply_not_sent", subject=message.subject, reason=str(error))

@@ -31,7 +31,7 @@ class AgentRoute(Route):
     keys: AgentKeys
 
     @override
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def serve(self, request: web.Request) -> web.StreamResponse:
         owner = await self.keys.owner(request)
         with structlog.contextvars.bound_contextvars(tenant=owner.tenant, cluster=owner.cluster):
             return await self.handler(request, owner)

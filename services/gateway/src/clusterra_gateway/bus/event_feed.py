@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import EVENT
-from clusterra_contracts.events import Event
+from clusterra_contracts.events import Event, Fact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
@@ -67,9 +67,9 @@ class EventFeed:
         return self._pull is not None and self._pull.served
 
     @contextmanager
-    def subscribe(self, ref: ClusterRef, *, subject: str | None = None) -> Iterator[Subscription]:
-        """A subscription to a cluster's events, or only those about one subject, until the block ends."""
-        subscription = Subscription(subject)
+    def subscribe(self, ref: ClusterRef, *, visible: Callable[[Fact], bool]) -> Iterator[Subscription]:
+        """A subscription to those of a cluster's events whose fact is visible, until the block ends."""
+        subscription = Subscription(visible)
         self._subscriptions[ref].add(subscription)
         SUBSCRIBERS.inc()
         try:

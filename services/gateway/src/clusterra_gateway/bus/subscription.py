@@ -1,9 +1,10 @@
 """One subscriber of the event feed: a bounded queue of events."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from clusterra_contracts.events import Event
+from clusterra_contracts.events import Event, Fact
 from prometheus_client import Counter
 
 QUEUE = 1000
@@ -25,16 +26,16 @@ class SubscriberTooSlow(Exception):
 
 
 class Subscription:
-    """The events of one cluster from the moment of subscribing, or only those about one subject."""
+    """The visible events of one cluster from the moment of subscribing."""
 
-    def __init__(self, subject: str | None) -> None:
-        self._subject = subject
+    def __init__(self, visible: Callable[[Fact], bool]) -> None:
+        self._visible = visible
         self._queue: asyncio.Queue[StreamedEvent] = asyncio.Queue(QUEUE)
         self._too_slow = False
 
     def offer(self, event: StreamedEvent) -> None:
         """Queues an event without waiting. After an overflow, drops it: a gap must not be hidden by later events."""
-        if self._too_slow or (self._subject is not None and event.event.subject != self._subject):
+        if self._too_slow or not self._visible(event.event.data):
             return
         try:
             self._queue.put_nowait(event)

@@ -6,6 +6,8 @@ from typing import Annotated
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.visibility import may_see
 from pydantic import Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
@@ -45,40 +47,50 @@ class Events:
         self._archive = archive
         self._feed = feed
 
-    async def page(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Returns a page of archived events, oldest first unless asked otherwise."""
-        filters = query(request, EventsQuery)
-        return json_response(
-            await self._archive.history(
-                ref,
-                ReadHistory(
-                    kinds=filters.kind,
-                    subject=filters.subject,
-                    after=filters.after,
-                    before=filters.before,
-                    newest_first=filters.newest_first,
-                    limit=filters.limit,
-                    cursor=filters.cursor,
-                ),
-            )
-        )
+    async def page(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns a page of archived events, oldest first unless asked otherwise.
 
-    async def live(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        Members see the events of their own jobs, admins all events. A page may have fewer events than `limit`, even
+        none: `cursor` continues after it, and is null at the end.
+        """
+        filters = query(request, EventsQuery)
+        page = await self._archive.history(
+            ref,
+            ReadHistory(
+                viewer=caller.viewer,
+                kinds=filters.kind,
+                subject=filters.subject,
+                after=filters.after,
+                before=filters.before,
+                newest_first=filters.newest_first,
+                limit=filters.limit,
+                cursor=filters.cursor,
+            ),
+        )
+        # An archive of the release before knows no viewer.
+        visible = tuple(event for event in page.events if may_see(caller.viewer, event.data))
+        return json_response(page.model_copy(update={"events": visible}))
+
+    async def live(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Streams events as they happen. `id` is the event's position in the stream.
 
+        Members get the events of their own jobs, admins all events.
         A `reset` event means that some events in between are no longer retained.
         """
-        source = self._events(ref, last_event_id(request))
+        source = self._events(ref, caller.viewer, last_event_id(request))
         return await stream(request, source, allowed=self._access.still_allowed(request))
 
-    async def _events(self, ref: ClusterRef, after: int | None) -> AsyncGenerator[ServerSentEvent]:
-        with self._feed.subscribe(ref) as live:  # before the replay, so that no event is lost between the two
+    async def _events(self, ref: ClusterRef, viewer: Viewer, after: int | None) -> AsyncGenerator[ServerSentEvent]:
+        with self._feed.subscribe(
+            ref, visible=lambda fact: may_see(viewer, fact)
+        ) as live:  # before the replay, so that no event is lost between the two
             if after is not None:
                 retained = await self._feed.retained()
                 if retained.follows(after):
                     async for event in self._feed.replay(ref, after=after):
                         after = event.sequence
-                        yield _encoded(event)
+                        if may_see(viewer, event.event.data):
+                            yield _encoded(event)
                 else:
                     after = retained.last
                     yield ServerSentEvent(NOT_RETAINED, event="reset", id=after)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -9,11 +10,12 @@ from http import HTTPStatus
 import structlog
 from aiohttp import web
 from clusterra_runtime import trace, tracing
+from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.tracing import SpanKind
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 from clusterra_gateway.http.errors import RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.parameters import MAX_BODY_BYTES
@@ -22,11 +24,20 @@ from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_p
 REQUESTS = Counter(
     "clusterra_http_requests_total", "Requests by route and status; a stream counts at its end", ("route", "code")
 )
+SECONDS = Histogram(
+    "clusterra_http_seconds",
+    "From the arrival of a request to the end of its response, by route and status; streams are not counted",
+    ("route", "code"),
+    buckets=LATENCY_BUCKETS_SECONDS,
+)
 
 log = structlog.get_logger()
 
 LEAVING = web.AppKey("leaving", asyncio.Event)
 """Set while the process still serves but is about to stop."""
+
+STREAMS = web.AppKey("streams", frozenset[str])
+"""The names of the routes whose responses have no end."""
 
 _REQUEST_ID = web.RequestKey("request_id", str)
 _CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -51,8 +62,12 @@ async def problems(
         tracing.entry(request.headers, _span_name(request), SpanKind.SERVER, _span_attributes(request)) as span,
         structlog.contextvars.bound_contextvars(request_id=request_id(request)),
     ):
+        began = time.perf_counter()
         response = await _answer(request, handler)
-        REQUESTS.labels(request.match_info.route.name or "unknown", str(response.status)).inc()
+        route, status = request.match_info.route.name or "unknown", str(response.status)
+        REQUESTS.labels(route, status).inc()
+        if route not in request.app[STREAMS]:
+            SECONDS.labels(route, status).observe(time.perf_counter() - began)
         span.set_attribute("http.response.status_code", response.status)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             tracing.failed(span, str(response.status))

@@ -124,4 +124,5 @@ def internal_problem(request_id: str) -> Problem:
 
 def request_error_of(error: RpcError) -> RequestError:
     """Converts an error that a service answered on the bus to the error of the HTTP request."""
-    return RPC[error.kind](error.detail, hint=error.hint, code=error.code)
+    kind = BadUpstream if error.internal else RPC[error.kind]
+    return kind(error.detail, hint=error.hint, code=error.code)

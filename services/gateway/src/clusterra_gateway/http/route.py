@@ -5,28 +5,18 @@ for edge-agents.
 """
 
 import inspect
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, override
 
 from aiohttp import web
-from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
-from prometheus_client import Histogram
 from pydantic import BaseModel
 
 from clusterra_gateway.http.parameters import Parameter, Query
 
 type PublicHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 type Method = Literal["GET", "POST", "DELETE"]
-
-SECONDS = Histogram(
-    "clusterra_http_seconds",
-    "From the arrival of a request to the end of its response; streams are not counted",
-    ("route",),
-    buckets=LATENCY_BUCKETS_SECONDS,
-)
 
 
 @dataclass(frozen=True)
@@ -66,17 +56,9 @@ class Route(ABC):
         """The public description."""
         return inspect.getdoc(self.handler) or ""
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answers one request and measures how long that takes."""
-        started = time.perf_counter()
-        try:
-            return await self._handle(request)
-        finally:
-            if not self.stream:
-                SECONDS.labels(self.name).observe(time.perf_counter() - started)
-
     @abstractmethod
-    async def _handle(self, request: web.Request) -> web.StreamResponse: ...
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Answers one request."""
 
 
 @dataclass(frozen=True)
@@ -86,5 +68,5 @@ class PublicRoute(Route):
     handler: PublicHandler
 
     @override
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def serve(self, request: web.Request) -> web.StreamResponse:
         return await self.handler(request)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from clusterra_gateway.http.api_description import describe
-from clusterra_gateway.http.middleware import LEAVING, add_headers, problems
+from clusterra_gateway.http.middleware import LEAVING, STREAMS, add_headers, problems
 from clusterra_gateway.http.parameters import MAX_BODY_BYTES
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import STOPPING
@@ -21,6 +21,7 @@ def application(routes: Sequence[Route], leaving: asyncio.Event | None = None) -
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
     app[STOPPING] = asyncio.Event()
     app[LEAVING] = leaving or asyncio.Event()
+    app[STREAMS] = frozenset(route.name for route in routes if route.stream)
     describe(app, routes)
     app.on_response_prepare.append(add_headers)
     for route in routes:

@@ -11,6 +11,7 @@ from aiohttp import web
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import Parameter
 from clusterra_gateway.http.responses import NO_STORE
+from clusterra_gateway.http.writing import write
 
 log = structlog.get_logger()
 
@@ -78,7 +79,8 @@ async def stream(
     loop = asyncio.get_running_loop()
     try:
         await response.prepare(request)
-        await response.write(f"retry: {random.randint(*(int(s * 1000) for s in RETRY_SECONDS))}\n\n".encode())  # noqa: S311
+        retry = random.randint(*(int(seconds * 1000) for seconds in RETRY_SECONDS))  # noqa: S311
+        await write(request, response, f"retry: {retry}\n\n".encode())
         ping_at = loop.time() + PING_SECONDS
         while True:
             if step is None:
@@ -92,14 +94,14 @@ async def stream(
                 event, step = step.result(), None
                 if event is None:
                     break
-                await response.write(event.encode())
+                await write(request, response, event.encode())
             if loop.time() >= ping_at:
                 if not await allowed():
                     break
-                await response.write(b": ping\n\n")
+                await write(request, response, b": ping\n\n")
                 ping_at = loop.time() + PING_SECONDS
     except ConnectionResetError:
-        pass  # the client has left, which is how most streams end
+        pass  # the client has left, which is how most streams end, or was left
     except Exception:
         # The status is already sent: the client gets the problem when it reconnects.
         log.exception("stream_failed", path=request.path)

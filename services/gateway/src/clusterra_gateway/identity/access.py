@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
 from clusterra_gateway.identity.authentication import Authentication, Caller
+from clusterra_gateway.identity.stream_limit import StreamLimit
 
 
 class Access:
@@ -18,6 +19,7 @@ class Access:
     def __init__(self, authentication: Authentication, registry: Registry) -> None:
         self._authentication = authentication
         self._registry = registry
+        self.streams = StreamLimit()
 
     async def caller(self, request: web.Request) -> Caller:
         """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, override
 
@@ -10,7 +11,7 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import tracing
 
-from clusterra_gateway.http.parameters import Parameter
+from clusterra_gateway.http.parameters import Parameter, Query, query
 from clusterra_gateway.http.route import Route, SecurityScheme
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import COOKIE, Caller
@@ -25,7 +26,10 @@ type ClusterHandler = Callable[[web.Request, Caller, ClusterRef], Awaitable[web.
 
 @dataclass(frozen=True)
 class PrivateRoute(Route):
-    """A route for signed-in callers. Every log line of the request names the tenant and the user."""
+    """A route for signed-in callers. Every log line of the request names the tenant and the user.
+
+    A query parameter that the route does not declare is an error.
+    """
 
     security: ClassVar[tuple[SecurityScheme, ...]] = (
         SecurityScheme("cookie", {"type": "apiKey", "in": "cookie", "name": COOKIE}),
@@ -36,10 +40,15 @@ class PrivateRoute(Route):
     access: Access
 
     @override
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def serve(self, request: web.Request) -> web.StreamResponse:
         caller = await self.access.caller(request)
+        if self.query is None:
+            query(request, Query)
         tracing.current().set_attribute(tracing.TENANT, caller.member.tenant)
-        with structlog.contextvars.bound_contextvars(tenant=caller.member.tenant, user=caller.member.user):
+        with (
+            structlog.contextvars.bound_contextvars(tenant=caller.member.tenant, user=caller.member.user),
+            self.access.streams.opened(caller.member.id) if self.stream else nullcontext(),
+        ):
             return await self._handle_for(request, caller)
 
     @abstractmethod

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 import orjson
+from clusterra_contracts.events import Fact, JobFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.slurm import Job, Viewer
@@ -85,7 +86,11 @@ class OutputFollower:
         because the job was requeued, sends `reset` and starts from the beginning. Raises RpcFailed when the job no
         longer exists.
         """
-        with self._feed.subscribe(output.ref, subject=output.job.job_id) as events:
+
+        def about_the_job(fact: Fact) -> bool:
+            return isinstance(fact, JobFact) and fact.job_id == output.job.job_id
+
+        with self._feed.subscribe(output.ref, visible=about_the_job) as events:
             state = _JobState(self._slurm, output, events)
             text = OutputDecoder(offset)
             while True:

@@ -12,6 +12,7 @@ from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
+from clusterra_gateway.http.writing import write
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
@@ -56,13 +57,13 @@ class Outputs:
         end = chunk.size
         try:
             while chunk.data:
-                await response.write(chunk.data)
+                await write(request, response, chunk.data)
                 offset = chunk.offset + len(chunk.data)
                 if offset >= end:
                     break
                 chunk = await self._edge.output(ref, output.job, output.stream, offset=offset)
         except ConnectionResetError:
-            pass  # the client has left
+            pass  # the client has left, or was left
         except RpcFailed as failed:
             log.warning("output_cut_off", job=output.job.job_id, reason=failed.error.detail)
             if request.transport is not None:

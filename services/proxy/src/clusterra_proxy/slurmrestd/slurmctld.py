@@ -33,7 +33,7 @@ class Slurmctld:
     def __init__(self, slurmrestd: Slurmrestd) -> None:
         self._rest = slurmrestd
         self._version: Version | None = None
-        self._listing: asyncio.Task[JobList | None] | None = None
+        self._listings: dict[int | None, asyncio.Task[JobList | None]] = {}
         self.slurm_version = ""
         """The Slurm release of the last answer, such as `26.05.5`."""
         self.last_listed_at: Moment | None = None
@@ -93,11 +93,14 @@ class Slurmctld:
     async def jobs(self, token: str, *, changed_after: int | None = None) -> JobList | None:
         """List all jobs; None when nothing has changed since `changed_after`.
 
-        Callers that arrive while a list is in flight share its result.
+        Callers that arrive while a list with the same `changed_after` is in flight share its result: a list of changes
+        may be None where the whole list is not empty.
         """
-        if self._listing is None or self._listing.done():
-            self._listing = asyncio.create_task(self._list(token, changed_after))
-        return await asyncio.shield(self._listing)
+        listing = self._listings.get(changed_after)
+        if listing is None:
+            listing = self._listings[changed_after] = asyncio.create_task(self._list(token, changed_after))
+            listing.add_done_callback(lambda _: self._listings.pop(changed_after))
+        return await asyncio.shield(listing)
 
     async def _list(self, token: str, changed_after: int | None) -> JobList | None:
         began = now()
