@@ -139,7 +139,8 @@ def summary(phases: dict[str, dict[str, Any]]) -> dict[str, object]:
 async def measure(arguments: argparse.Namespace, folder: Path, progress: Progress) -> dict[str, object]:
     """Start everything, run, and stop everything."""
     write_secret(folder / "jwt-key", "0123456789abcdef" * 4)
-    async with site(folder, AGENT, arguments.replicas, progress) as running:
+    started = site(folder, AGENT, arguments.replicas, progress, count_store=arguments.count_store)
+    async with started as running:
         # boto3 reads the emulator's address from there.
         os.environ.update(running.aws.environment())
         bench = Bench(arguments, running)
@@ -160,6 +161,7 @@ def main() -> None:
     parser.add_argument("--alone-minutes", type=float, default=2.0, help="minutes before it comes")
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two changes of a cluster")
     parser.add_argument("--replicas", type=int, default=1, help="replicas of proxy and scaler")
+    parser.add_argument("--count-store", action="store_true", help="count the operations of DynamoDB, which takes CPU")
     parser.add_argument("--folder", type=Path, help="keep logs and state in this new folder")
     arguments = parser.parse_args()
     if arguments.running is None:

@@ -13,6 +13,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.machine.ports import reserved_ports
 from clusterra_lab.machine.progress import Progress
 from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws_proxy import AwsProxy, aws_proxy
 from clusterra_lab.parts.declared_tables import declare_tables
 from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_lab.stack.fleet import Command, RunningService, fleet
@@ -31,6 +32,8 @@ class Site:
     aws: Aws
     client: Client
     services: Mapping[str, RunningService]
+    store: AwsProxy | None
+    """Counts what the services ask of DynamoDB, if that was wanted."""
 
     def processes(self) -> dict[str, psutil.Process]:
         """The services, the servers beside them and this process, by name."""
@@ -58,11 +61,18 @@ class Site:
 
 
 @asynccontextmanager
-async def site(folder: Path, agent_of: ClusterRef, replicas: int, progress: Progress) -> AsyncIterator[Site]:
-    """Start everything but the clusters, until the block ends. `replicas` is the number of proxies and scalers."""
+async def site(
+    folder: Path, agent_of: ClusterRef, replicas: int, progress: Progress, *, count_store: bool = False
+) -> AsyncIterator[Site]:
+    """Start everything but the clusters, until the block ends. `replicas` is the number of proxies and scalers.
+
+    With `count_store`, the services' requests to DynamoDB pass this process, which takes CPU.
+    """
     async with AsyncExitStack() as running:
         nats = await running.enter_async_context(nats_server(folder / "nats", progress=progress))
         aws = await running.enter_async_context(aws_emulator(folder / "aws", progress=progress))
+        store = await running.enter_async_context(aws_proxy(aws)) if count_store else None
+        aws = aws if store is None else store.aws
         client = await bus.connect(nats.settings("bench"), "bench")
         running.push_async_callback(bus.close, client)
         progress("declaring streams and tables")
@@ -81,7 +91,7 @@ async def site(folder: Path, agent_of: ClusterRef, replicas: int, progress: Prog
         ]
         agent = Command("edge-agent", "clusterra_edge_agent", environment | _agent(folder, agent_of, ports))
         started = await running.enter_async_context(fleet([*commands, agent], folder / "logs", progress))
-        yield Site(folder, nats, aws, client, started)
+        yield Site(folder, nats, aws, client, started, store)
 
 
 def _agent(folder: Path, ref: ClusterRef, ports: range) -> dict[str, str]:

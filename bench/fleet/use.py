@@ -28,7 +28,8 @@ class Use:
     _cpu: dict[str, float]
     _bus: dict[str, int]
     _decide: Buckets
-    _log_lines: int
+    _leases_lost: int
+    _store: dict[str, int]
     _peak_mib: dict[str, float] = field(default_factory=dict)
     _loads: list[float] = field(default_factory=list)
 
@@ -37,9 +38,8 @@ class Use:
         processes = site.processes()
         cpu = {name: _cpu_seconds(process) for name, process in processes.items()}
         lost = sum(1 for _ in _lost_leases(site))
-        return cls(
-            site, processes, time.monotonic(), cpu, await site.bus_totals(), await _histogram(site, DECIDE), lost
-        )
+        decided = await _histogram(site, DECIDE)
+        return cls(site, processes, time.monotonic(), cpu, await site.bus_totals(), decided, lost, _store_totals(site))
 
     def sample(self) -> None:
         """Note the memory of all processes and the load of the machine."""
@@ -56,7 +56,7 @@ class Use:
         decided = await _histogram(self.site, DECIDE)
         alive = {name: process for name, process in self.processes.items() if process.is_running()}
         return {
-            "leases_lost": sum(1 for _ in _lost_leases(self.site)) - self._log_lines,
+            "leases_lost": sum(1 for _ in _lost_leases(self.site)) - self._leases_lost,
             "died": sorted(self.processes.keys() - alive.keys()),
             "decide": {
                 size: {
@@ -72,6 +72,10 @@ class Use:
             },
             "peak_mib": {name: round(mib) for name, mib in self._peak_mib.items()},
             "bus_per_second": {name: round((count - self._bus[name]) / seconds) for name, count in bus.items()},
+            "store_per_second": {
+                name: round((count - self._store.get(name, 0)) / seconds, 2)
+                for name, count in _store_totals(self.site).items()
+            },
             "load_average": round(sum(self._loads) / len(self._loads), 1),
         }
 
@@ -84,6 +88,10 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 def _rss_mib(process: psutil.Process) -> float:
     return float(process.memory_info().rss) / 2**20
+
+
+def _store_totals(site: Site) -> dict[str, int]:
+    return {**site.store.operations, "write_units": site.store.write_units} if site.store is not None else {}
 
 
 def _lost_leases(site: Site) -> Iterator[str]:

@@ -25,6 +25,7 @@ from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress, console_progress
 from clusterra_lab.parts.aws import aws_emulator
+from clusterra_lab.parts.aws_proxy import aws_proxy
 from clusterra_lab.parts.user import UnexpectedAnswerError, User
 from clusterra_lab.stack.services import PEOPLE
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
@@ -33,7 +34,6 @@ from soak import audit
 from soak.clock import AgentClock
 from soak.load import Load
 from soak.memory import Sample, mib_per_hour
-from soak.throttle import throttle
 from soak.troubles import Troubles
 
 SHARED_MIB = 16
@@ -185,9 +185,9 @@ async def soaked(folder: Path, shared: Path, seed: int, progress: Progress) -> A
     # A link, because the lab unmounts whatever is mounted below its own folder.
     (slurm / "shared").symlink_to(shared)
     options = LabOptions(ScalingPolicy(idle_seconds=5.0, max_workers=20), environment=clock.environment)
-    async with aws_emulator(folder / "aws", progress=progress) as aws, throttle(aws.endpoint_url) as store:
+    async with aws_emulator(folder / "aws", progress=progress) as aws, aws_proxy(aws) as store:
         # The lab then takes this as an emulator that somebody else runs.
-        os.environ.update(aws.environment() | {"AWS_ENDPOINT_URL": store.url})
+        os.environ.update(store.aws.environment())
         async with (
             stack(folder / "lab", options, progress=progress) as lab,
             observe(lab.bus, lab.cluster) as observer,

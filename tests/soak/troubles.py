@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+from clusterra_lab.parts.aws_proxy import AwsProxy
 from clusterra_lab.slurm.daemon import DaemonName
 from clusterra_lab.stack.stack import Stack
 
 from soak.clock import AgentClock
-from soak.throttle import Throttle
 
 PAUSE_SECONDS = (5.0, 15.0)
 """How long something is stopped, full, slow or wrong."""
@@ -31,7 +31,7 @@ class Troubles:
 
     lab: Stack
     clock: AgentClock
-    store: Throttle
+    store: AwsProxy
     shared: Path
     """The folder of the small file system that is the cluster's shared folder."""
     rng: random.Random
@@ -110,11 +110,11 @@ class Troubles:
             filler.unlink(missing_ok=True)
 
     async def _throttle_store(self) -> None:
-        self.store.share = self.rng.choice((0.5, 0.9, 1.0))
+        self.store.refused_share = self.rng.choice((0.5, 0.9, 1.0))
         try:
             await self._wait()
         finally:
-            self.store.share = 0.0
+            self.store.refused_share = 0.0
 
     async def _step_clock(self) -> None:
         self.clock.step(self.rng.choice(CLOCK_STEPS))
