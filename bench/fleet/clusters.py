@@ -69,6 +69,8 @@ def standing(ref: ClusterRef, size: Size, answers: Answers, at: int) -> LightEdg
         queue.start(job, nodes[number // per_node], at - 50)
     for number in range(size.pending):
         submit_waiting(queue, number, at - 40)
+    # Takes seconds for a long queue, and later only as long as what has changed.
+    queue.jobs_size(at)
     return edge
 
 

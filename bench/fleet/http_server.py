@@ -18,6 +18,8 @@ class Reply:
 
     body: bytes | Iterable[bytes]
     status: str = "200 OK"
+    size: int = 0
+    """The number of bytes of a body in parts."""
 
 
 NOT_MODIFIED = Reply(b"", "304 Not Modified")
@@ -67,26 +69,20 @@ class _Connection(asyncio.Protocol):
         if isinstance(reply.body, bytes):
             self._transport.write(_head(reply.status, len(reply.body)) + reply.body)
         else:
-            self._long = asyncio.create_task(self._write_parts(reply.status, reply.body))
+            self._long = asyncio.create_task(self._write_parts(_head(reply.status, reply.size), reply.body))
 
-    async def _write_parts(self, status: str, parts: Iterable[bytes]) -> None:
-        """Write a long body and let others have the loop in between. Its length must be known before."""
-        chunks: list[bytes] = []
-        pending: list[bytes] = []
-        size = 0
+    async def _write_parts(self, head: bytes, parts: Iterable[bytes]) -> None:
+        """Write a long body, and let others have the loop in between."""
+        pending, size = [head], 0
         for part in parts:
             pending.append(part)
             size += len(part)
             if size >= _PART_BYTES:
-                chunks.append(b"".join(pending))
+                await self._writable.wait()
+                self._transport.write(b"".join(pending))
                 pending, size = [], 0
                 await asyncio.sleep(0)
-        chunks.append(b"".join(pending))
-        self._transport.write(_head(status, sum(map(len, chunks))))
-        for chunk in chunks:
-            await self._writable.wait()
-            self._transport.write(chunk)
-            await asyncio.sleep(0)
+        self._transport.write(b"".join(pending))
 
 
 def _head(status: str, length: int) -> bytes:

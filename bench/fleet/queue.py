@@ -85,6 +85,8 @@ class Queue:
     _ended: deque[int] = field(default_factory=deque)
     _state_rows: dict[int, bytes] = field(default_factory=dict)
     _node_rows: dict[str, bytes] = field(default_factory=dict)
+    _job_sizes: dict[int, int] = field(default_factory=dict)
+    """Bytes of each job's record, so that the size of a list is known before the list is made."""
     _states: bytes = b""
     _nodes: bytes = b""
 
@@ -120,6 +122,7 @@ class Queue:
         while self._ended and self.jobs[self._ended[0]].ended_at < at - KEEP_ENDED_SECONDS:
             gone = self._ended.popleft()
             del self.jobs[gone], self._state_rows[gone]
+            self._job_sizes.pop(gone, None)
             self._states, self.jobs_changed_at = b"", at
 
     def register(self, name: str, worker: WorkerSpec, at: int) -> Node:
@@ -173,6 +176,13 @@ class Queue:
         before, after = self.answers.around("nodes", "nodes", last_update=number(at))
         return before + self._node_row(self.nodes[name]) + after
 
+    def jobs_size(self, at: int) -> int:
+        """The number of bytes of `jobs_parts`."""
+        before, after = self.answers.around("job", "jobs", last_update=number(at))
+        for job_id in self.jobs.keys() - self._job_sizes.keys():
+            self._job_sizes[job_id] = len(self._job_row(self.jobs[job_id]))
+        return len(before) + sum(self._job_sizes.values()) + max(len(self.jobs) - 1, 0) + len(after)
+
     def jobs_parts(self, at: int, chosen: Iterable[Job] | None = None) -> Iterator[bytes]:
         """Answer to `GET jobs/`, or to `GET job/{id}` with one job, in parts: it may be hundreds of megabytes."""
         before, after = self.answers.around("job", "jobs", last_update=number(at))
@@ -185,6 +195,7 @@ class Queue:
 
     def _changed_job(self, job: Job, at: int) -> None:
         row = {"job_id": str(job.job_id), "state": [job.state]}
+        self._job_sizes.pop(job.job_id, None)
         self._state_rows[job.job_id] = json.dumps(row, indent=2).encode()
         self._states, self.jobs_changed_at = b"", at
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 VERSION = "v0.0.44"
 _RECORDED = Path(__file__).parents[2] / "services" / "proxy" / "tests" / "recorded" / f"{VERSION}.json"
 
@@ -22,11 +24,11 @@ class Template:
             marked[name] = value
         text = json.dumps(marked, indent=2).replace("%", "%%")
         self._text = re.sub(r'"@@(\w+)@@"', r"%(\1)s", text).encode()
-        self._varying = varying
+        self._varying = {name: name.encode() for name in varying}
 
     def render(self, **values: Any) -> bytes:
         """The object with these values of the varying fields, each of which must be given."""
-        return self._text % {name.encode(): json.dumps(values[name]).encode() for name in self._varying}
+        return self._text % {key: orjson.dumps(values[name]) for name, key in self._varying.items()}
 
 
 def number(value: int | None) -> dict[str, Any]:

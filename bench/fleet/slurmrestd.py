@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from clusterra_proxy.slurmrestd import hostlist
@@ -12,6 +13,8 @@ from fleet.http_server import NOT_MODIFIED, Reply
 from fleet.queue import Queue
 from fleet.recorded import VERSION, Answers
 
+_SHORT_BYTES = 1024 * 1024
+"""A shorter body is made at once."""
 _OK = Reply(b'{"errors": [], "warnings": []}')
 _MISSING = Reply(
     b'{"errors": [{"description": "no such node", "error": "Invalid node name specified", "error_number": 2018}]}',
@@ -62,7 +65,7 @@ class StandIn:
             case "jobs":
                 if since and queue.jobs_changed_at < since:
                     return Reply(b"".join(queue.jobs_parts(at, ())))
-                return Reply(queue.jobs_parts(at))
+                return self._list(queue, at)
             case "job":
                 job = queue.jobs.get(int(name)) if name.isdecimal() else None
                 if job is None:
@@ -75,6 +78,13 @@ class StandIn:
             case "partitions":
                 return Reply(b'{"errors": [], "partitions": [{"name": "main"}]}')
         return _MISSING
+
+    def _list(self, queue: Queue, at: int) -> Reply:
+        """All jobs as they are now: a change meanwhile must not change the size that was announced."""
+        size = queue.jobs_size(at)
+        if size < _SHORT_BYTES:
+            return Reply(b"".join(queue.jobs_parts(at)))
+        return Reply(queue.jobs_parts(at, [replace(job) for job in queue.jobs.values()]), size=size)
 
     def _write(self, cluster: str, queue: Queue, method: str, path: str, body: bytes) -> Reply:
         at, kind, name = int(time.time()), *path.rstrip("/").split("/", 1)

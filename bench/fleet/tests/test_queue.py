@@ -43,9 +43,11 @@ def test_answers_show_what_happened(seed: int, steps: int) -> None:
     queue = played(seed, steps)
 
     states = States.model_validate(orjson.loads(queue.states_body()))
-    jobs = V44.jobs.model_validate(orjson.loads(b"".join(queue.jobs_parts(AT))))
+    listed = b"".join(queue.jobs_parts(AT))
+    jobs = V44.jobs.model_validate(orjson.loads(listed))
     nodes = Nodes.model_validate(orjson.loads(queue.nodes_body(AT)))
 
+    assert queue.jobs_size(AT) == len(listed)
     assert {(row.job_id, *row.state) for row in states.jobs} == {(str(j.job_id), j.state) for j in queue.jobs.values()}
     assert {job.job_id: (job.state, job.hosts, job.cpus) for job in jobs.jobs} == {
         each.job_id: (each.state, (each.node,) if each.node else (), each.request.cpus) for each in queue.jobs.values()

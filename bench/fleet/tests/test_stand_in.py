@@ -47,6 +47,17 @@ async def test_jobs_and_nodes_are_read(stand_in: tuple[StandIn, Queue, Slurmrest
         await slurmctld.job("token", "99")
 
 
+async def test_a_long_list_arrives_whole(stand_in: tuple[StandIn, Queue, Slurmrestd]) -> None:
+    _, queue, slurmrestd = stand_in
+    for _ in range(300):
+        queue.submit(Request(1, 1024, "general"), 1_600_000_000)
+
+    listed = await Slurmctld(slurmrestd).jobs("token")
+
+    assert listed is not None
+    assert len(listed[1]) == 300
+
+
 async def test_nodes_are_drained_resumed_and_deleted(stand_in: tuple[StandIn, Queue, Slurmrestd]) -> None:
     _, queue, slurmrestd = stand_in
     slurmctld = Slurmctld(slurmrestd)
