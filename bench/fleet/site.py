@@ -1,6 +1,7 @@
 """What runs: NATS, the DynamoDB emulator, the services, and an agent of a cluster; with their use of the machine."""
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -96,7 +97,7 @@ async def site(
 
 def _agent(folder: Path, ref: ClusterRef, ports: range) -> dict[str, str]:
     """The variables of a real agent, whose workers only listen on the port of their slurmd."""
-    worker = [sys.executable, str(Path(__file__).with_name("worker.py"))]
+    worker = [sys.executable, str(Path(__file__).with_name("worker.py")), str(os.getpid())]
     return {
         "CLUSTERRA_TENANT": ref.tenant,
         "CLUSTERRA_CLUSTER": ref.cluster,
