@@ -36,6 +36,8 @@ from soak.load import Load
 from soak.memory import Sample, mib_per_hour
 from soak.troubles import Troubles
 
+POLICY = ScalingPolicy(idle_seconds=5.0, max_workers=20, boot_timeout_seconds=60.0, ghost_seconds=60.0)
+"""Short times, so that a worker that Slurm has forgotten is gone before the end of the run."""
 SHARED_MIB = 16
 HEAL_SECONDS = 420.0
 """How long the lab may take, after the last trouble, to end all jobs and to remove all workers."""
@@ -85,15 +87,19 @@ class Soak:
             await asyncio.sleep(SAMPLE_SECONDS)
 
     async def _audit(self, progress: Progress) -> dict[str, object]:
-        accepted, began = dict(self._load.accepted), time.monotonic()
+        accepted, began = self._load.accepted, time.monotonic()
         progress(f"waiting for the end of {len(accepted)} jobs")
-        runs: tuple[audit.Run, ...] = ()
+        recorded: tuple[audit.Run, ...] = ()
+        queued: tuple[audit.Run, ...] = ()
 
         async def all_ended() -> bool:
-            nonlocal runs
-            done = await self._lab.slurm.run(*audit.SACCT, "--starttime=now-1days", audit.FIELDS)
-            runs = audit.runs(done.stdout) if done.returncode == 0 else runs
-            return not audit.unfinished(accepted, runs)
+            nonlocal recorded, queued
+            sacct = await self._lab.slurm.run(*audit.SACCT, *audit.SACCT_FIELDS)
+            squeue = await self._lab.slurm.run(*audit.SQUEUE)
+            if sacct.returncode or squeue.returncode:
+                return False
+            recorded, queued = audit.runs(sacct.stdout), audit.runs(squeue.stdout)
+            return not queued
 
         await _patiently(all_ended, HEAL_SECONDS)
         progress("waiting for the events and for the end of all workers")
@@ -114,16 +120,20 @@ class Soak:
 
         await _patiently(nothing_left, max(HEAL_SECONDS - (time.monotonic() - began), 60.0))
         orphans = await self._orphans()
+        lost = audit.lost(accepted, recorded, queued)
+        by_slurm = audit.lost_by_slurmctld(lost, self._load.accepted_at, self._troubles.slurmctld_killed_at)
         return {
-            "lost": len(audit.lost(accepted, runs)),
-            "doubled": len(audit.doubled(runs)),
+            "lost": len(lost - by_slurm),
+            "doubled": len(audit.doubled(recorded)),
             "orphans": sum(orphans.values()),
             "mib_per_hour": {name: mib_per_hour(samples) for name, samples in self._samples.items()},
             "troubles": dict(sorted(self._troubles.counts.items())),
             "jobs": len(accepted),
-            "unfinished": sorted(audit.unfinished(accepted, runs)),
-            "unknown_to_clients": sorted(audit.unknown_to_clients(accepted, runs)),
-            "doubled_keys": sorted(audit.doubled(runs)),
+            "lost_by_killed_slurmctld": sorted(by_slurm),
+            "lost_keys": sorted(lost - by_slurm),
+            "doubled_keys": sorted(audit.doubled(recorded)),
+            "unfinished": sorted(audit.unfinished(accepted, recorded, queued)),
+            "unknown_to_clients": sorted(audit.unknown_to_clients(accepted, recorded)),
             "refused": self._load.refused,
             "left": orphans,
             "events": audit.event_faults(accepted, events),
@@ -184,7 +194,7 @@ async def soaked(folder: Path, shared: Path, seed: int, progress: Progress) -> A
     slurm.mkdir(parents=True)
     # A link, because the lab unmounts whatever is mounted below its own folder.
     (slurm / "shared").symlink_to(shared)
-    options = LabOptions(ScalingPolicy(idle_seconds=5.0, max_workers=20), environment=clock.environment)
+    options = LabOptions(POLICY, environment=clock.environment)
     async with aws_emulator(folder / "aws", progress=progress) as aws, aws_proxy(aws) as store:
         # The lab then takes this as an emulator that somebody else runs.
         os.environ.update(store.aws.environment())

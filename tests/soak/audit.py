@@ -7,43 +7,57 @@ from dataclasses import dataclass
 from clusterra_contracts.events import JOB_ENDS, Event
 
 SACCT = ("sacct", "--allusers", "--duplicates", "--allocations", "--noheader", "--parsable2")
-FIELDS = "--format=JobIDRaw,JobName,State,Start"
-FINISHED = frozenset(
-    {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
-)
-_SUPERSEDED = frozenset({"REQUEUED", "NODE_FAIL"})
-"""A run with this state was followed by another run of the same job."""
+SACCT_FIELDS = ("--starttime=now-1days", "--format=JobIDRaw,JobName,State")
+SQUEUE = ("squeue", "--all", "--noheader", "--format=%i|%j|%T")
+FINISHED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"})
+STATE_SECONDS = 10.0
+"""slurmctld stores its state a few seconds after it has accepted a job. A SIGKILL in between loses the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a job in Slurm's accounting."""
+    """A run of a job in Slurm's accounting, or a job in its queue."""
 
     job_id: str
     name: str
     state: str
     """The base state, without `by 0`."""
 
+    @property
+    def job(self) -> tuple[str, str]:
+        """Id and name: a slurmctld that has lost jobs gives their ids to others."""
+        return self.job_id, self.name
 
-def runs(sacct: str) -> tuple[Run, ...]:
-    """The runs in the output of sacct with FIELDS."""
+
+def runs(output: str) -> tuple[Run, ...]:
+    """The runs in the output of SACCT with SACCT_FIELDS, or the jobs in that of SQUEUE."""
     found = []
-    for line in sacct.splitlines():
-        job_id, name, state, _ = line.split("|")
+    for line in output.splitlines():
+        job_id, name, state = line.split("|")
         found.append(Run(job_id, name, state.split()[0]))
     return tuple(found)
 
 
-def unfinished(accepted: Mapping[str, str], recorded: Iterable[Run]) -> set[str]:
-    """The keys whose job has no finished run."""
-    finished = {run.job_id for run in recorded if run.state in FINISHED}
-    return {key for key, job_id in accepted.items() if job_id not in finished}
+def unfinished(accepted: Mapping[str, str], recorded: Iterable[Run], queued: Iterable[Run]) -> set[str]:
+    """The keys whose job is in Slurm's queue and has no finished run yet."""
+    finished, present = _finished(recorded), {job.job for job in queued}
+    return {key for key, job_id in accepted.items() if (job_id, key) in present - finished}
 
 
-def lost(accepted: Mapping[str, str], recorded: Iterable[Run]) -> set[str]:
-    """The keys that were accepted, and whose job Slurm does not know, or knows under another name."""
-    known = {(run.job_id, run.name) for run in recorded}
+def lost(accepted: Mapping[str, str], recorded: Iterable[Run], queued: Iterable[Run]) -> set[str]:
+    """The keys that were accepted, and whose job is neither finished nor in Slurm's queue."""
+    known = _finished(recorded) | {job.job for job in queued}
     return {key for key, job_id in accepted.items() if (job_id, key) not in known}
+
+
+def lost_by_slurmctld(lost: Iterable[str], accepted_at: Mapping[str, float], killed_at: Iterable[float]) -> set[str]:
+    """Those lost keys whose job slurmctld had accepted just before it was killed. Times are of one clock."""
+    kills = tuple(killed_at)
+    return {key for key in lost if any(0 <= kill - accepted_at[key] <= STATE_SECONDS for kill in kills)}
+
+
+def _finished(recorded: Iterable[Run]) -> set[tuple[str, str]]:
+    return {run.job for run in recorded if run.state in FINISHED}
 
 
 def doubled(recorded: Iterable[Run]) -> set[str]:

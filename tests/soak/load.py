@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ class Load:
     rng: random.Random
     accepted: dict[str, str] = field(default_factory=dict)
     """Key -> id of the job."""
+    accepted_at: dict[str, float] = field(default_factory=dict)
+    """Key -> when the job was accepted, in seconds of the monotonic clock."""
     refused: dict[str, str] = field(default_factory=dict)
     """Key -> why the submit was refused for good."""
     answers: Counter[str] = field(default_factory=Counter)
@@ -44,7 +47,7 @@ class Load:
         cancelled, after = self.rng.random() < CANCELLED, self.rng.uniform(0, 10)
         submitted = await self._until_answered(key, user, script, job)
         if submitted is not None:
-            self.accepted[key] = submitted.job_id
+            self.accepted[key], self.accepted_at[key] = submitted.job_id, time.monotonic()
             if cancelled:
                 await asyncio.sleep(after)
                 await self._cancel(user, submitted.job_id)

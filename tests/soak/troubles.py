@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -36,6 +37,8 @@ class Troubles:
     """The folder of the small file system that is the cluster's shared folder."""
     rng: random.Random
     counts: Counter[str] = field(default_factory=Counter)
+    slurmctld_killed_at: list[float] = field(default_factory=list)
+    """In seconds of the monotonic clock."""
     log: list[str] = field(default_factory=list)
     """What went wrong in causing a trouble."""
 
@@ -76,6 +79,8 @@ class Troubles:
         await self._pause(self.lab.services[name].pid)
 
     async def _kill_daemon(self, name: DaemonName) -> None:
+        if name == "slurmctld":
+            self.slurmctld_killed_at.append(time.monotonic())
         await self.lab.slurm[name].kill()
         await self.lab.slurm[name].start()
 

@@ -19,29 +19,41 @@ def event(job_id: str, kind: JobKind) -> Event:
 
 
 def test_runs_are_read_from_sacct() -> None:
-    runs = audit.runs("11|soak-1|COMPLETED|x\n12|soak-2|CANCELLED by 0|x\n")
+    runs = audit.runs("11|soak-1|COMPLETED\n12|soak-2|CANCELLED by 0\n")
 
     assert [(run.job_id, run.state) for run in runs] == [("11", "COMPLETED"), ("12", "CANCELLED")]
-    assert audit.unfinished(ACCEPTED, runs) == audit.lost(ACCEPTED, runs) == audit.doubled(runs) == set()
+    assert audit.unfinished(ACCEPTED, runs, ()) == audit.lost(ACCEPTED, runs, ()) == audit.doubled(runs) == set()
 
 
 def test_a_job_that_slurm_does_not_know_is_lost() -> None:
-    runs = audit.runs("11|soak-1|COMPLETED|x\n12|other|COMPLETED|x\n")
+    runs = audit.runs("11|soak-1|COMPLETED\n12|other|COMPLETED\n")
 
-    assert audit.lost(ACCEPTED, runs) == {"soak-2"}
-    assert audit.unfinished({"soak-1": "11"}, audit.runs("11|soak-1|RUNNING|x\n")) == {"soak-1"}
+    assert audit.lost(ACCEPTED, runs, ()) == {"soak-2"}
+
+
+def test_a_job_in_the_queue_is_unfinished_and_one_that_only_accounting_has_is_lost() -> None:
+    running = audit.runs("11|soak-1|RUNNING\n12|soak-2|NODE_FAIL\n")
+
+    assert audit.unfinished(ACCEPTED, running, running[1:]) == {"soak-2"}
+    assert audit.lost(ACCEPTED, running, running[1:]) == {"soak-1"}
+
+
+def test_slurmctld_loses_what_it_accepted_just_before_a_kill() -> None:
+    accepted_at = {"soak-1": 100.0, "soak-2": 80.0, "soak-3": 106.0}
+
+    assert audit.lost_by_slurmctld(accepted_at, accepted_at, [105.0]) == {"soak-1"}
 
 
 def test_a_key_that_became_two_jobs_is_doubled() -> None:
-    runs = audit.runs("11|soak-1|COMPLETED|x\n12|soak-2|COMPLETED|x\n13|soak-2|PENDING|x\n")
+    runs = audit.runs("11|soak-1|COMPLETED\n12|soak-2|COMPLETED\n13|soak-2|PENDING\n")
 
     assert audit.doubled(runs) == {"soak-2"}
     assert audit.unknown_to_clients({"soak-1": "11"}, runs) == {"soak-2"}
 
 
 def test_a_requeued_job_is_doubled_only_if_both_runs_completed() -> None:
-    assert audit.doubled(audit.runs("11|soak-1|NODE_FAIL|x\n11|soak-1|COMPLETED|x\n")) == set()
-    assert audit.doubled(audit.runs("11|soak-1|COMPLETED|x\n11|soak-1|COMPLETED|x\n")) == {"soak-1"}
+    assert audit.doubled(audit.runs("11|soak-1|NODE_FAIL\n11|soak-1|COMPLETED\n")) == set()
+    assert audit.doubled(audit.runs("11|soak-1|COMPLETED\n11|soak-1|COMPLETED\n")) == {"soak-1"}
 
 
 def test_missing_and_doubled_events_are_counted() -> None:
