@@ -12,7 +12,8 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import Process, start, until
-from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.slurm.config import ClusterOptions
+from clusterra_lab.slurm.control_plane import DEFAULT_OPTIONS, OwnedSlurmCluster, slurm_cluster
 from clusterra_proxy.admission.placeholders import PREFIX
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import NotFound
@@ -146,7 +147,7 @@ async def placeholder_names(slurm: SlurmWorld) -> list[str]:
 
 
 @asynccontextmanager
-async def slurm_world(directory: Path) -> AsyncIterator[SlurmWorld]:
+async def slurm_world(directory: Path, options: ClusterOptions = DEFAULT_OPTIONS) -> AsyncIterator[SlurmWorld]:
     """A control plane without any node."""
-    async with slurm_cluster(directory / "slurm") as cluster:
+    async with slurm_cluster(directory / "slurm", options) as cluster:
         yield SlurmWorld(cluster, directory)

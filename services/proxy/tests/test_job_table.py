@@ -140,3 +140,33 @@ def test_reading_the_changed_records_makes_the_table_equal_to_slurm(polls: list[
             table.put(job(number, slurm[number]), at(10 * second + 1))
         assert {record.job_id: record.state for record in table} == slurm
         assert {record.job_id for record in diff.removed} == before - slurm.keys()
+
+
+def test_tasks_that_slurm_leaves_out_of_a_long_list_still_wait() -> None:
+    table = job_table(waiting_array(9, "0-9"))
+
+    table.put(waiting_array(9, "0,2,4,6,..."), at(1))
+
+    (array,) = table
+    assert table.waiting_tasks(array) == tuple(range(10))
+    assert table.cancelled_tasks(at(5)) == ()
+
+
+def test_a_started_task_of_a_truncated_list_waits_no_longer() -> None:
+    table = job_table(waiting_array(9, "0-9"))
+    table.put(task(10, 9, 3), at(1))
+
+    table.put(waiting_array(9, "0,2,4,6,..."), at(1))
+
+    array = next(record for record in table if record.is_waiting_array)
+    assert table.waiting_tasks(array) == (0, 1, 2, 4, 5, 6, 7, 8, 9)
+    assert table.cancelled_tasks(at(5)) == ()
+
+
+def test_rows_of_the_states_are_counted_without_reading_them() -> None:
+    table = job_table(waiting_array(9, "0-99999:2%7"), task(10, 9, 1), job(11))
+    assert table.state_rows == 50_003
+
+    table.replace((job(11),), at(1))
+
+    assert table.state_rows == 1

@@ -48,6 +48,8 @@ class JobTable:
         """By array, tasks observed to wait no longer, with the time: they started or were cancelled."""
         self._cancelled: defaultdict[int, dict[int, JobRecord]] = defaultdict(dict)
         self._unreadable: set[int] = set()
+        self._array_rows: dict[int, int] = {}
+        """By record, the number of rows of `jobs/state` that it has, if it stands for several tasks."""
 
     def __iter__(self) -> Iterator[JobRecord]:
         """Iterate over all records, and one for each task that was cancelled before it started."""
@@ -63,6 +65,11 @@ class JobTable:
     def unreadable(self) -> int:
         """The number of records of which something cannot be read."""
         return len(self._unreadable)
+
+    @property
+    def state_rows(self) -> int:
+        """The number of rows that `jobs/state` would have: one for each record, and one for each waiting task."""
+        return len(self._entries) + sum(self._array_rows.values())
 
     def job(self, job_id: JobId) -> tuple[JobRecord, ...]:
         """Return the record of a job or a task, or all records of an array; an empty tuple for an unknown id."""
@@ -96,7 +103,7 @@ class JobTable:
         if known is not None and known.requested_at > requested_at:
             return
         if known is not None and known.record.is_waiting_array and record.is_waiting_array:
-            self._set_waiting_tasks(known.record, array_tasks.expand(record.array_task_string), now())
+            self._follow_waiting_tasks(known.record, record.array_task_string)
         self._entries[record.job_id] = Entry(record, requested_at)
         if record.unreadable:
             self._unreadable.add(record.job_id)
@@ -104,8 +111,11 @@ class JobTable:
             self._unreadable.discard(record.job_id)
         if record.array:
             self._arrays[record.array].add(record.job_id)
-        if not record.is_waiting_array:
+        if record.is_waiting_array:
+            self._array_rows[record.job_id] = array_tasks.count(record.array_task_string)
+        else:
             self._waiting.pop(record.job_id, None)
+            self._array_rows.pop(record.job_id, None)
 
     def replace(
         self, records: Iterable[JobRecord], requested_at: datetime, *, unidentified: int = 0
@@ -168,6 +178,17 @@ class JobTable:
                 del no_longer_waiting[task]
         return tuple(new)
 
+    def _follow_waiting_tasks(self, known: JobRecord, expression: str) -> None:
+        """Apply the tasks that a newer record of an array names. A truncated expression does not name them all."""
+        if expression == known.array_task_string:
+            return
+        if not array_tasks.truncated(expression):
+            self._set_waiting_tasks(known, array_tasks.expand(expression), now())
+            return
+        records = (self._entries[number].record for number in self._arrays.get(known.array or 0, ()))
+        started = {record.array_task_id for record in records}
+        self._set_waiting_tasks(known, tuple(task for task in self.waiting_tasks(known) if task not in started), now())
+
     def _set_waiting_tasks(self, array: JobRecord, tasks: tuple[int, ...], observed_at: datetime) -> None:
         """Set which tasks of an array wait now, and record those that no longer do."""
         for task in set(self.waiting_tasks(array)) - set(tasks):
@@ -184,6 +205,7 @@ class JobTable:
         for number in removed:
             record = self._entries.pop(number).record
             self._unreadable.discard(number)
+            self._array_rows.pop(number, None)
             self._waiting.pop(number, None)
             if record.array:
                 self._arrays[record.array].discard(number)

@@ -26,6 +26,22 @@ def expand(expression: str) -> tuple[int, ...]:
     return tuple(tasks)
 
 
+def count(expression: str) -> int:
+    """Return the number of task ids in an expression, without expanding it."""
+    total = 0
+    for item in expression.partition("%")[0].split(","):
+        match = _ITEM.fullmatch(item)
+        if match:
+            first, last, step = match.groups()
+            total += len(range(int(first), min(int(last or first), MAX_TASK) + 1, max(int(step or 1), 1)))
+    return total
+
+
+def truncated(expression: str) -> bool:
+    """Return whether Slurm left out the end of a long expression."""
+    return "..." in expression
+
+
 def ranges(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Return task ids as contiguous ranges, each as its first and last id."""
     found: list[tuple[int, int]] = []

@@ -11,6 +11,7 @@ from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
 from clusterra_proxy.slurmrestd.errors import NotFound, SlurmFailed
 from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.slurmctld import JobList
 from clusterra_proxy.watch.event_queue import EventQueue
 from clusterra_proxy.watch.job_facts import PublishedJobEvents, job_event, transitions
 from clusterra_proxy.watch.job_spans import record_spans
@@ -27,6 +28,13 @@ MAX_SINGLE_READS = 8
 """Up to this number, changed records are always read one by one."""
 LISTED_JOBS_PER_READ = 5
 """Reading one record takes as long as this number of records in a list."""
+MAX_STATE_ROWS = 10_000
+"""The most rows for which all states are read. A list has one record for the waiting tasks of an array, the states have
+a row for each, and slurmrestd takes time by the square of their number: 0.4 s for 10,000, minutes for 100,000."""
+ROWS_PER_RECORD = 2
+"""With fewer rows than this per record, the rows are not those of large arrays, and a list takes as long."""
+LIST_ONLY_RATIO = 4
+"""As LIST_INTERVAL_RATIO, while lists replace the states."""
 LOST_JOB_SECONDS = 60.0
 """How long accounting is asked for the end of a job that slurmctld has purged."""
 
@@ -74,13 +82,21 @@ class JobPoll:
         try:
             await self._poll(self._cluster.mint.operator_token())
         except SlurmFailed:
-            # Slurm may return with other jobs under the same ids, so the next list must be a full one.
+            # Slurm may return with other jobs under the same ids, so the next list must be a full one. It comes before
+            # the states, because a new array may be the reason why these took too long.
             self._last_update = None
+            self._next_list_at = 0.0
             raise
 
     async def _poll(self, token: str) -> None:
         if time.monotonic() >= self._next_list_at:
+            requested_at = now()
             await self._list(token)
+            if self._lists_only:
+                self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
+                self._cluster.jobs_observed_at = requested_at
+        if self._lists_only:
+            return
         requested_at = now()
         states = await self._cluster.slurmctld.states(token)
         diff = self._cluster.jobs.apply_states(states.jobs, requested_at, unidentified=states.unidentified)
@@ -88,6 +104,12 @@ class JobPoll:
         await self._read(token, diff.changed, len(states.jobs))
         self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
         self._cluster.jobs_observed_at = requested_at
+
+    @property
+    def _lists_only(self) -> bool:
+        """Whether large arrays make the states more expensive than a list."""
+        rows = self._cluster.jobs.state_rows
+        return rows > max(MAX_STATE_ROWS, ROWS_PER_RECORD * len(self._cluster.jobs))
 
     async def resolve_lost_jobs(self) -> None:
         """Ask accounting for the end of jobs that slurmctld purged before their end was observed.
@@ -118,8 +140,15 @@ class JobPoll:
         listed = await self._cluster.slurmctld.jobs(token, changed_after=self._last_update)
         took = time.monotonic() - began
         self._next_list_at = time.monotonic() + max(RECONCILE_SECONDS, LIST_INTERVAL_RATIO * took)
-        if listed is None:
-            return
+        if listed is not None:
+            self._apply(listed)
+        if self._lists_only:
+            # An answer without jobs would mean that none has changed, or that none is left. The states tell, a full
+            # list too.
+            self._last_update = None
+            self._next_list_at = time.monotonic() + LIST_ONLY_RATIO * took
+
+    def _apply(self, listed: JobList) -> None:
         requested_at, records, self._last_update, unidentified = listed
         self._cluster.unidentified_jobs = unidentified
         self._note_lost(self._cluster.jobs.replace(records, requested_at, unidentified=unidentified))
