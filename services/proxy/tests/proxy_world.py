@@ -155,8 +155,13 @@ def submission(user: SlurmUser, script: str = SCRIPT, key: str | None = None, **
 
 
 @asynccontextmanager
-async def proxy_world(slurm: SlurmWorld, directory: Path, name: str = "c1") -> AsyncIterator[ProxyWorld]:
-    """A cluster on the given Slurm, with its own NATS and proxy."""
+async def proxy_world(
+    slurm: SlurmWorld, directory: Path, name: str = "c1", *, slurmrestd_url: str | None = None
+) -> AsyncIterator[ProxyWorld]:
+    """A cluster on the given Slurm, with its own NATS and proxy, perhaps with something between it and slurmrestd."""
+    binding = slurm.binding(name)
+    if slurmrestd_url is not None:
+        binding = binding.model_copy(update={"slurmrestd_url": slurmrestd_url})
     ref = ClusterRef(tenant="acme", cluster=name)
     async with nats_server(directory / "nats") as nats:
         client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
@@ -168,7 +173,7 @@ async def proxy_world(slurm: SlurmWorld, directory: Path, name: str = "c1") -> A
         try:
             await topology.apply(client)
             await client.subscribe(subjects.job_pending(ref), cb=collect)
-            await put_binding(client, ref, slurm.binding(name))
+            await put_binding(client, ref, binding)
             await world.start()
             yield world
         finally:

@@ -59,6 +59,11 @@ from hypothesis import strategies as st
             "Its last start or run failed, and Slurm does not start it again (JobLaunchFailure).",
         ),
         (
+            {"reason": "Unreadable: cpus, tasks", "count": 0},
+            "failure",
+            "A part of Slurm's record of it cannot be read, so nobody knows what it needs (Unreadable: cpus, tasks).",
+        ),
+        (
             {"reason": "MoonPhase"},
             None,
             "Slurm keeps it waiting for a reason that the scaler does not know (MoonPhase).",

@@ -48,7 +48,7 @@ def _waits(record: JobRecord) -> bool:
 def _grouping_key(record: JobRecord, at: datetime) -> tuple[object, ...]:
     """Return what a job requests and why it waits: equal for jobs that are the same to the scaler."""
     if record.unreadable:
-        return record.unreadable, record.user_id
+        return record.unreadable, record.user_id, record.het_job_id, record.het_job_offset
     return (
         *(record.cpus, record.cpus_per_task, record.minimum_cpus_per_node, record.tasks),
         *(record.min_nodes, record.max_nodes, record.required_nodes, record.excluded_nodes),
@@ -113,6 +113,8 @@ def _unreadable_group(identical: Sequence[JobRecord]) -> PendingJobs:
         cpus=1,
         partition=record.partition,
         uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+        het_job_id=str(record.het_job_id) if record.het_job_id else None,
+        het_offset=record.het_job_offset or 0,
         reason=record.reason_to_show,
         first_submitted_at=min(each.submit_time or OLDEST for each in identical),
     )

@@ -1,5 +1,6 @@
 """What blocks a waiting job, where more nodes would not start it."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -22,6 +23,7 @@ _BY_REASON: Mapping[str, str] = {
     "PartitionInactive": "Its partition {partition} is not active.",
     "PartitionNodeLimit": "It asks for more or fewer nodes than its partition {partition} allows.",
     "PartitionTimeLimit": "Its time limit is longer than its partition {partition} allows.",
+    "Unreadable": "A part of Slurm's record of it cannot be read, so nobody knows what it needs ({reason}).",
 }
 """Texts for those of Slurm's reasons that tell more than their cause."""
 
@@ -66,7 +68,7 @@ def cause_text(group: PendingJobs, at: datetime) -> str:
     cause = cause_of(group, at)
     if cause == "time" and group.begins_at is not None and group.begins_at > at:
         return f"It will not start before {moment_text(group.begins_at)}."
-    word = group.reason.partition(",")[0]
+    word = re.split("[,:]", group.reason, maxsplit=1)[0]
     template = _BY_REASON.get(word) if cause_of_reason(group.reason) == cause else None
     reservation = f" {group.reservation}" if group.reservation else ""
     text = template or _BY_CAUSE[cause]

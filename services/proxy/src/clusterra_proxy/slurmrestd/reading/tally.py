@@ -44,5 +44,10 @@ class UnreadableRecords:
             if len(self._named) < MAX_NAMED:
                 self._named.add((kind, each))
                 log.warning(
-                    "record_unreadable", cluster=str(self._ref), kind=kind, id=each.id, problems=list(each.problems)
+                    "record_unreadable",
+                    tenant=self._ref.tenant,
+                    cluster=self._ref.cluster,
+                    kind=kind,
+                    id=each.id,
+                    problems=list(each.problems),
                 )

@@ -24,8 +24,9 @@ _REASONS: Mapping[Cause, str] = {
     "reservation": "Reservation ReservationDeleted ReservationInvalid",
     "partition": "PartitionDown PartitionInactive PartitionNodeLimit PartitionTimeLimit",
     "hold": "JobHeldUser JobHeldAdmin JobHoldMaxRequeue",
+    # `Unreadable` is the proxy's own: a field of Slurm's record of the job cannot be read.
     "failure": """
-        SystemFailure JobLaunchFailure NonZeroExitCode RaisedSignal TimeLimit InactiveLimit OutOfMemory
+        Unreadable SystemFailure JobLaunchFailure NonZeroExitCode RaisedSignal TimeLimit InactiveLimit OutOfMemory
         BurstBufferOperation
     """,
     "device": "BurstBufferResources BurstBufferStageIn NvidiaImexChannels MpiPortsBusy",
