@@ -107,6 +107,24 @@ class SurvivalCurve(NamedTuple):
         begin, before = EDGES[high - 1], self.survival[high - 1]
         return before + (self.survival[high] - before) * (age - begin) / (EDGES[high] - begin)
 
+    def after(self, age: float) -> list[float]:
+        """`at` at `age` plus each of MIDDLES."""
+        survival, limit_seconds = self
+        chances = [0.0] * len(MIDDLES)
+        high = bisect_right(EDGES, age)
+        for cell, later in enumerate(MIDDLES):
+            then = age + later
+            if then >= limit_seconds:
+                break
+            while high < len(EDGES) and EDGES[high] <= then:
+                high += 1
+            if high == len(EDGES):
+                chances[cell] = survival[-1]
+            else:
+                begin, before = EDGES[high - 1], survival[high - 1]
+                chances[cell] = before + (survival[high] - before) * (then - begin) / (EDGES[high] - begin)
+        return chances
+
 
 class RunTimeModel:
     """Estimates run times from the jobs that began and ended before. See RunTimes."""
@@ -119,6 +137,8 @@ class RunTimeModel:
         }
         self._running = {each.job_id: _Job(each.began, each.bin, each.keys) for each in counts.running}
         self._curves: dict[str, SurvivalCurve] = {}
+        self._survivals: dict[tuple[HistoryKey, ...], tuple[float, ...]] = {}
+        """Of the present counts: thousands of jobs have the same histories."""
         self._counted_at = -math.inf
 
     @property
@@ -152,6 +172,7 @@ class RunTimeModel:
     def begin(self, job_id: str, traits: Traits, now: float) -> None:
         """See RunTimes."""
         self._curve(job_id, traits)
+        self._survivals.clear()
         job = _Job(now, 0, history_keys(traits))
         for key in job.keys:
             # The histories used last stand at the end.
@@ -169,6 +190,7 @@ class RunTimeModel:
         job = self._running.pop(job_id, None)
         if job is None:
             return
+        self._survivals.clear()
         self._count(job, age_bin(now - job.began))
         for key in job.keys:
             if key in self._histograms:
@@ -184,6 +206,7 @@ class RunTimeModel:
         if now - self._counted_at < _COUNT_SECONDS:
             return
         self._counted_at = now
+        self._survivals.clear()
         for job in self._running.values():
             self._count(job, age_bin(now - job.began))
 
@@ -195,7 +218,7 @@ class RunTimeModel:
         now = curve.at(age)
         if now <= 1e-9:
             return certain(OVERDUE * age)
-        return expected([curve.at(age + later) / now for later in MIDDLES])
+        return expected([chance / now for chance in curve.after(age)])
 
     def ends_within(self, job_id: str, traits: Traits, age: float, seconds: float) -> float:
         """The chance that a job of this age has ended after `seconds` more; 0 for a job that is long overdue."""
@@ -214,8 +237,12 @@ class RunTimeModel:
     def _curve(self, job_id: str, traits: Traits) -> SurvivalCurve:
         curve = self._curves.get(job_id)
         if curve is None:
-            histograms = [self._histograms[key] for key in history_keys(traits) if key in self._histograms]
-            curve = SurvivalCurve(self._survival(histograms), traits.limit_seconds or _HORIZON_SECONDS)
+            keys = history_keys(traits)
+            survival = self._survivals.get(keys)
+            if survival is None:
+                survival = self._survival([self._histograms[key] for key in keys if key in self._histograms])
+                self._survivals[keys] = survival
+            curve = SurvivalCurve(survival, traits.limit_seconds or _HORIZON_SECONDS)
             self._curves[job_id] = curve
         return curve
 

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 
 from clusterra_contracts.identity import JobId, ShapeName
@@ -80,6 +81,7 @@ class FleetAssignment:
         self.capped: list[CappedJob] = []
         self._capacity = capacity
         self._job_groups = job_groups
+        self._family_shapes = FamilyShapes(observation.binding.catalogue)
         self._booked_on: defaultdict[JobId, list[FleetBin]] = defaultdict(list)
         for fleet_bin in capacity.fleet_bins:
             for job_id in fleet_bin.booking.jobs if fleet_bin.booking else ():
@@ -103,13 +105,17 @@ class FleetAssignment:
         if not job_ids:
             return
         group = self._job_groups.group(demand, job_ids, nodes)
-        ready = self._capacity.ready_for(demand, group)
-        while job_ids and len(ready) >= nodes:
-            job_id, chosen = job_ids.pop(0), ready[:nodes]
-            for fleet_bin in chosen:
+        search = self._capacity.ready_for(demand, group)
+        ready = list(islice(search, nodes))
+        started = 0
+        while started < len(job_ids) and len(ready) == nodes:
+            for fleet_bin in ready:
                 self._capacity.put(fleet_bin, group)
-                self._plan(fleet_bin, job_id, demand)
-            ready[:nodes] = [fleet_bin for fleet_bin in chosen if fleet_bin.bin.fits(group)]
+                self._plan(fleet_bin, job_ids[started], demand)
+            started += 1
+            ready = [fleet_bin for fleet_bin in ready if fleet_bin.bin.fits(group)]
+            ready += islice(search, nodes - len(ready))
+        del job_ids[:started]
         if nodes == 1:
             for fleet_bin in self._capacity.take_freeing(demand, group, len(job_ids)):
                 self._plan(fleet_bin, job_ids.pop(0), demand)
@@ -187,6 +193,8 @@ class FleetAssignment:
         `ahead` are the workers bought for jobs of this demand and of those before it.
         """
         unmet, capped = 0, list[JobId]()
+        # Whatever else happens, bins only fill: where one job does not fit, its equals do not, either.
+        group, fits = self._job_groups.group(waiting.demand, waiting.job_ids[:1], waiting.demand.nodes), True
         placed = Counter(waiting.placed)
         for job_id in waiting.job_ids:
             if placed[job_id] > 0:
@@ -194,20 +202,17 @@ class FleetAssignment:
                 for fleet_bin in waiting.reserved:
                     self._plan(fleet_bin, job_id, waiting.demand)
                     self.held_bookings.append(_booking(fleet_bin.place, job_id, self.observation))
-            elif not self._place_at_any_cost(waiting.demand, job_id):
+            elif not (fits := fits and self._place_at_any_cost(waiting.demand, job_id, group)):
                 unmet += 1
                 if job_id in self._unaffordable:
                     capped.append(job_id)
         if capped:
-            group = self._job_groups.group(waiting.demand, capped[:1], waiting.demand.nodes)
             self.capped.append(
                 CappedJob(waiting.demand, capped[0], len(capped), group, waiting.missing_nodes, Counter(ahead))
             )
             self._hold_for_head_job(waiting, capped[0])
         if unmet:
-            (shape,) = FamilyShapes(self.observation.binding.catalogue).choose(
-                [waiting.demand.parts[0].need], catalogue
-            )
+            (shape,) = self._family_shapes.choose([waiting.demand.parts[0].need], catalogue)
             reason = shape.reason if isinstance(shape, NoShape) else AT_QUOTA
             self.unmet.append(Unmet(waiting.demand, unmet, reason))
 
@@ -221,10 +226,9 @@ class FleetAssignment:
             for fleet_bin in waiting.reserved:
                 self._plan(fleet_bin, job_id, waiting.demand)
 
-    def _place_at_any_cost(self, demand: Demand, job_id: JobId) -> bool:
+    def _place_at_any_cost(self, demand: Demand, job_id: JobId, group: Group) -> bool:
         """Place a job that cannot have new workers on any others, whatever it costs there. False if it does not fit."""
-        group = self._job_groups.group(demand, (job_id,), demand.nodes)
-        chosen = self._capacity.any_for(demand, group)[: demand.nodes]
+        chosen = list(islice(self._capacity.any_for(demand, group), demand.nodes))
         if len(chosen) < demand.nodes:
             return False
         for fleet_bin in chosen:

@@ -73,6 +73,8 @@ class FleetBins:
         self._offerings: dict[ShapeName, Offering] = {}
         self._templates: dict[object, Bin] = {}
         """Of workers that run nothing, by their free capacity and bookings: thousands may be equal."""
+        self._busy: dict[WorkerName, Remaining] = {}
+        """How long what runs there keeps a worker busy."""
         self._running: defaultdict[WorkerName, list[RunningJob]] = defaultdict(list)
         for job in observation.snapshot.running or ():
             for name in job.nodes:
@@ -118,8 +120,9 @@ class FleetBins:
         booked = _booked(booking, shares)
         running = self._running.get(each.name)
         if running:
-            busy = last(self._history.of_running(job, self._now) for job in running)
-            return _filled(self._bin(each, busy), booked)
+            if each.name not in self._busy:
+                self._busy[each.name] = last(self._history.of_running(job, self._now) for job in running)
+            return _filled(self._bin(each, self._busy[each.name]), booked)
         key = (each.shape or foreign_shape(each.name), each.cpus, each.memory_mib, each.empty, *map(id, booked))
         if key not in self._templates:
             self._templates[key] = _filled(self._bin(each, OVER), booked)
