@@ -67,9 +67,10 @@ class Replica:
         pace: Pace = QUICK,
         partitions: int = PARTITIONS,
         service: str = "scaler",
+        division: str = "",
     ) -> None:
         self.name = name
-        self.leases = Leases(client, service, partitions, self._work, instance=name, pace=pace)
+        self.leases = Leases(client, service, partitions, self._work, instance=name, division=division, pace=pace)
         self.failures = 0
         self._register = register
         self._task = asyncio.create_task(self.leases.run())

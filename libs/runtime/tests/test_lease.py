@@ -98,6 +98,44 @@ async def test_replicas_share_equally_and_a_stopping_replica_releases_its_leases
     assert await keys(js) == set(), "replicas that stopped in order leave no keys"
 
 
+async def test_old_and_new_divisions_work_by_turns_while_a_service_is_updated_and_rolled_back(
+    client: Client, js: JetStreamContext, register: Register
+) -> None:
+    """The old release has one lease for everything, the new one has one for each partition."""
+
+    def old(name: str) -> Replica:
+        return Replica(client, name, register, partitions=1)
+
+    def new(name: str) -> Replica:
+        return Replica(client, name, register, division="clusters/4")
+
+    first, second = old("old-1"), old("old-2")
+    await shared([first, second], partitions=1)
+    leading, idle = (first, second) if first.held else (second, first)
+
+    third = new("new-1")
+    await asyncio.sleep(3 * QUICK.poll_seconds)
+    assert (leading.held, third.held) == ({0}, set()), "the old replica still does all of the work"
+
+    await idle.stop()
+    fourth = new("new-2")
+    await leading.stop()
+    await shared([third, fourth])
+
+    # Back again: the old replica waits for the lease of partition 0, and does all of the work once it has it.
+    fifth = old("old-3")
+    await asyncio.sleep(3 * QUICK.poll_seconds)
+    assert (len(third.held), len(fourth.held), fifth.held) == (2, 2, set()), "an old replica counts for no share"
+
+    (holder, other) = (third, fourth) if 0 in third.held else (fourth, third)
+    await holder.stop()
+    await until(lambda: fifth.held == {0} or len(other.held) == PARTITIONS, seconds=10, what="the next holder")
+    await until(lambda: not (fifth.held and other.held), seconds=10, what="one side only")
+    await other.stop()
+    await shared([fifth], partitions=1)
+    await fifth.stop()
+
+
 async def test_the_leases_of_an_unreachable_replica_are_taken_over(
     nats: NatsServer, client: Client, js: JetStreamContext, register: Register
 ) -> None:

@@ -28,7 +28,14 @@ async def app(service: Service) -> AsyncIterator[None]:
         async with announced(service, client), Secrets() as secrets:
             await registry.start(client)
             partitions = Partitions()
-            leases = Leases(client, service.name, JOB_PARTITIONS, partitions.lead, instance=settings.instance)
+            leases = Leases(
+                client,
+                service.name,
+                JOB_PARTITIONS,
+                partitions.lead,
+                instance=settings.instance,
+                division=f"clusters/{JOB_PARTITIONS}",
+            )
             service.background("leases", leases.run)
             Clusters(service, client, settings, partitions, secrets).follow(registry)
             yield

@@ -82,6 +82,11 @@ class Leases:
     - While a replica is alive, each partition is held again within the times of `Pace` after its holder died, and
       immediately after its holder stopped in order.
     - Replicas hold equal shares: a replica that holds more releases the rest.
+
+    `division` names how a service divides its work into partitions. Give a new name when that changes: a release with
+    another division, or with none, does the same work under other partitions. While a replica of such a release holds a
+    lease, this replica holds none, and replicas of such releases count for no share. So old and new replicas work by
+    turns during an update, and overlap for at most one poll and the end of the work.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Leases:
         work: Work,
         *,
         instance: str = "",
+        division: str = "",
         pace: Pace = Pace(),
         alive: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -106,7 +112,8 @@ class Leases:
         self._alive = alive
         # A replica that was restarted under its old name counts as another holder.
         holder = f"{re.sub('[^A-Za-z0-9_-]', '-', instance)}-{secrets.token_hex(6)}"
-        self._value = json.dumps({"holder": holder}).encode()
+        self._division = division
+        self._value = json.dumps({"holder": holder} | ({"division": division} if division else {})).encode()
         self._member = f"{self._prefix}member.{holder}"
         self._held: Mapping[int, _Holding] = {}
         """Replaced at each change and never changed in place, so that every thread may read it."""
@@ -138,7 +145,12 @@ class Leases:
         await self._put(self._member)
         stored = [each async for each in replay(self._client, _STREAM, f"{self._prefix}>")]
         entries = Entries.read(stored, self._pace.ttl_seconds)
-        members = [key for key in entries.live if self._is_member(key)]
+        ours = {each.subject for each in stored if _division(each.body) == self._division}
+        if any(key not in ours and not self._is_member(key) for key in entries.live):
+            for partition in tuple(self._tasks):
+                self._release(partition)
+            return
+        members = [key for key in entries.live if self._is_member(key) and key in ours]
         share = -(-self._partitions // max(len(members), 1))
         mine = sorted(self._tasks)
         for partition in mine[share:]:
@@ -282,6 +294,13 @@ class Leases:
 
     def _is_member(self, key: str) -> bool:
         return key.startswith(f"{self._prefix}member.")
+
+
+def _division(value: bytes) -> str:
+    try:
+        return str(json.loads(value).get("division", ""))
+    except (ValueError, AttributeError):
+        return ""
 
 
 class _Replaced(Exception):
