@@ -94,7 +94,7 @@ class Bench:
         seconds = time.monotonic() - began
         return {
             "seconds": round(seconds),
-            "latencies": {kind: each.figures(time.monotonic()) for kind, each in self._changes.latencies.items()},
+            "latencies": {kind: each.figures(time.time()) for kind, each in self._changes.latencies.items()},
             "postponed": self._changes.postponed,
             "requests_per_second": {
                 kind: round((count - requests[kind]) / seconds, 1) for kind, count in self.stand_in.requests.items()

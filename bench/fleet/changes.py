@@ -9,7 +9,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.scale import DesiredState
 
-from fleet.clock import Latencies
+from fleet.clock import Answer, Latencies
 from fleet.clusters import CATALOGUE, SPARE, submit_waiting
 from fleet.queue import Job, Queue, Request
 
@@ -68,7 +68,7 @@ class Changes:
 
     def told(self, cluster: str) -> None:
         """The stand-in answered with the states of a cluster's jobs."""
-        self._latencies(cluster).told(cluster, time.monotonic())
+        self._latencies(cluster).told(cluster, time.time())
 
     def on_registered(self, cluster: str) -> None:
         """A new worker of a cluster has registered: waiting jobs may start on it."""
@@ -85,7 +85,8 @@ class Changes:
         replicas = spare.replicas if spare is not None else 0
         self._wanted[cluster] = replicas
         if replicas:
-            self._latencies(cluster).answered(cluster, time.monotonic())
+            answer = Answer(desired.snapshot_generation / 1000, desired.decided_at.timestamp(), time.time())
+            self._latencies(cluster).answered(cluster, answer)
 
     async def on_heartbeat_of_agent(self, subject: Subject, heartbeat: Heartbeat) -> None:
         """Register and lose the nodes of a cluster with a real agent, as its heartbeats show its workers."""
@@ -108,7 +109,7 @@ class Changes:
         elif self._wanted.get(name):
             self.postponed += 1
         else:
-            self._latencies(name).happened(name, time.monotonic())
+            self._latencies(name).happened(name, time.time())
             self._jobs[name] = queue.submit(NEWS, at)
 
     def _startable(self, cluster: str) -> list[Job]:

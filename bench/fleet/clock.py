@@ -7,14 +7,25 @@ GIVEN_UP_SECONDS = 60.0
 """News without an answer counts with this time, so that percentiles show it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A desired state that has what the news asks for. Times are in seconds since the epoch."""
+
+    snapshot_at: float
+    """When the proxy took the snapshot that it was decided from."""
+    decided_at: float
+    at: float
+    """When it arrived here."""
+
+
 @dataclass(slots=True)
 class News:
-    """A job that needs a worker which does not exist yet. Times are in seconds of one monotonic clock."""
+    """A job that needs a worker which does not exist yet. Times are in seconds since the epoch."""
 
     cluster: str
     happened_at: float
     told_at: float | None = None
-    answered_at: float | None = None
+    answer: Answer | None = None
 
 
 @dataclass
@@ -34,33 +45,47 @@ class Latencies:
         if (entry := self._open.get(cluster)) is not None and entry.told_at is None:
             entry.told_at = at
 
-    def answered(self, cluster: str, at: float) -> None:
+    def answered(self, cluster: str, answer: Answer) -> None:
         """The desired state has what the news asks for."""
         if (entry := self._open.pop(cluster, None)) is not None:
-            entry.answered_at = at
+            entry.answer = answer
 
     def next_phase(self) -> "Latencies":
         """The latencies of the next phase, which begins with the news that is still open."""
         return Latencies(list(self._open.values()), dict(self._open))
 
     def figures(self, now: float) -> dict[str, float | int | None]:
-        """Percentiles in milliseconds: from the first poll that told it, and from the change itself."""
-        due = [entry for entry in self.news if entry.answered_at is not None or now - entry.happened_at > 1.0]
-        told = [_elapsed(entry.told_at or entry.happened_at, entry.answered_at, now) for entry in due]
-        whole = [_elapsed(entry.happened_at, entry.answered_at, now) for entry in due]
+        """Percentiles in milliseconds: from the first poll that told it, from the change itself, and of each part."""
+        due = [entry for entry in self.news if entry.answer is not None or now - entry.happened_at > 1.0]
+        answered = [(entry, entry.answer) for entry in due if entry.answer is not None]
+        parts = {
+            "told_to_snapshot": [answer.snapshot_at - _told(entry) for entry, answer in answered],
+            "snapshot_to_decided": [answer.decided_at - answer.snapshot_at for _, answer in answered],
+            "decided_to_arrived": [answer.at - answer.decided_at for _, answer in answered],
+        }
+        whole = {
+            "": [_elapsed(_told(entry), entry.answer, now) for entry in due],
+            "from_change_": [_elapsed(entry.happened_at, entry.answer, now) for entry in due],
+            **{f"{name}_": seconds for name, seconds in parts.items()},
+        }
         return {
             "news": len(due),
-            "unanswered": sum(entry.answered_at is None for entry in due),
-            "p50_ms": percentile(told, 50),
-            "p99_ms": percentile(told, 99),
-            "from_change_p50_ms": percentile(whole, 50),
-            "from_change_p99_ms": percentile(whole, 99),
+            "unanswered": len(due) - len(answered),
+            **{
+                f"{name}p{percent}_ms": percentile(seconds, percent)
+                for name, seconds in whole.items()
+                for percent in (50, 99)
+            },
         }
 
 
-def _elapsed(since: float, answered_at: float | None, now: float) -> float:
-    """An open one has waited until now at least."""
-    return (answered_at if answered_at is not None else max(now, since + GIVEN_UP_SECONDS)) - since
+def _told(entry: News) -> float:
+    return entry.happened_at if entry.told_at is None else entry.told_at
+
+
+def _elapsed(since: float, answer: Answer | None, now: float) -> float:
+    """News without an answer has waited until now at least."""
+    return (answer.at if answer is not None else max(now, since + GIVEN_UP_SECONDS)) - since
 
 
 def percentile(seconds: Sequence[float], percent: int) -> float | None:

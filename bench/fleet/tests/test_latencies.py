@@ -3,10 +3,14 @@
 import math
 
 import pytest
-from fleet.clock import GIVEN_UP_SECONDS, Latencies, percentile
+from fleet.clock import GIVEN_UP_SECONDS, Answer, Latencies, percentile
 from fleet.histogram import quantile_ms
 from hypothesis import given
 from hypothesis import strategies as st
+
+
+def answer(at: float) -> Answer:
+    return Answer(snapshot_at=at - 0.06, decided_at=at - 0.02, at=at)
 
 
 def test_news_counts_from_the_poll_that_told_it() -> None:
@@ -14,14 +18,16 @@ def test_news_counts_from_the_poll_that_told_it() -> None:
     latencies.happened("a", 10.0)
     latencies.told("a", 10.4)
     latencies.told("a", 10.9)
-    latencies.answered("a", 10.5)
-    latencies.answered("a", 99.0)
+    latencies.answered("a", answer(10.5))
+    latencies.answered("a", answer(99.0))
 
     figures = latencies.figures(11.0)
 
     assert figures["news"] == 1
     assert figures["p99_ms"] == pytest.approx(100.0)
     assert figures["from_change_p99_ms"] == pytest.approx(500.0)
+    parts = ("told_to_snapshot", "snapshot_to_decided", "decided_to_arrived")
+    assert [figures[f"{part}_p50_ms"] for part in parts] == pytest.approx([40.0, 40.0, 20.0])
 
 
 def test_news_without_an_answer_counts_as_given_up() -> None:
@@ -39,10 +45,10 @@ def test_open_news_is_carried_into_the_next_phase() -> None:
     latencies = Latencies()
     latencies.happened("a", 10.0)
     latencies.happened("b", 10.0)
-    latencies.answered("a", 10.5)
+    latencies.answered("a", answer(10.5))
 
     following = latencies.next_phase()
-    following.answered("b", 13.0)
+    following.answered("b", answer(13.0))
 
     assert following.figures(20.0)["news"] == 1
     assert following.figures(20.0)["p99_ms"] == pytest.approx(3000.0)
