@@ -114,10 +114,9 @@ bench-parameters: $(VENV)/.installed ## Compare the packing's parameters with th
 bench-planner: $(VENV)/.installed ## Measure the planner's speed, and compare its plans with proved optima (7 minutes)
 	@$(BIN)/python bench/planner.py
 
-bench-fleet: $(VENV)/.installed ## Measure many small clusters, alone and beside a big one (CLUSTERS=N, JOBS= RUNNING= NODES= of the big one, MINUTES=N)
-	@PYTHONPATH=bench $(BIN)/python -m fleet $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(JOBS),--jobs $(JOBS)) \
-	  $(if $(RUNNING),--running $(RUNNING)) $(if $(NODES),--nodes $(NODES)) $(if $(MINUTES),--minutes $(MINUTES)) \
-	  $(if $(FOLDER),--folder $(FOLDER))
+bench-fleet: $(VENV)/.installed ## Measure many small clusters, alone and beside a big one (CLUSTERS=N, JOBS= RUNNING= NODES= of the big one, MINUTES= ALONE_MINUTES= EVERY=SECONDS, COUNT_STORE=1)
+	@PYTHONPATH=bench $(BIN)/python -m fleet $(foreach name,CLUSTERS JOBS RUNNING NODES MINUTES ALONE_MINUTES EVERY REPLICAS,\
+	  $(if $($(name)),--$(subst _,-,$(shell echo $(name) | tr A-Z a-z)) $($(name)))) $(if $(COUNT_STORE),--count-store)
 
 lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
