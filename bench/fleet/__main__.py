@@ -38,6 +38,7 @@ AGENT = ClusterRef(tenant=TENANT, cluster="agent")
 """The cluster with a real edge-agent."""
 SMALL_JOBS = 20
 SETTLE_SECONDS = 20.0
+MAX_SETTLE_SECONDS = 180.0
 
 
 class Bench:
@@ -64,13 +65,13 @@ class Bench:
         for number in range(given.clusters):
             small = Size(0, SMALL_JOBS - 1, -(-(SMALL_JOBS - 1) // JOBS_PER_NODE))
             await self._add(ClusterRef(tenant=TENANT, cluster=f"small-{number}"), "small", small, url, store)
-        await asyncio.sleep(SETTLE_SECONDS)
+        await self._settle(progress)
         phases = {"alone": await self._phase("alone", given.alone_minutes, progress)}
         if given.nodes:
             progress(f"a big cluster: {given.jobs} waiting, {given.running} running, {given.nodes} nodes")
             big = Size(given.jobs, given.running, given.nodes)
             await self._add(ClusterRef(tenant=TENANT, cluster="big"), "big", big, url, store)
-            await asyncio.sleep(SETTLE_SECONDS)
+            await self._settle(progress)
             phases["beside"] = await self._phase("beside the big one", given.minutes, progress)
         return summary(phases)
 
@@ -79,6 +80,14 @@ class Bench:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _settle(self, progress: Progress) -> None:
+        """Wait until the events of new clusters are archived, which is no steady state, or for some minutes."""
+        await asyncio.sleep(SETTLE_SECONDS)
+        ends = time.monotonic() + MAX_SETTLE_SECONDS
+        while time.monotonic() < ends and not await self._site.all_archived():
+            progress("waiting for the archive")
+            await asyncio.sleep(2.0)
 
     async def _phase(self, name: str, minutes: float, progress: Progress) -> dict[str, Any]:
         self._changes.measure(("small", "big", "agent"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import psutil
+from clusterra_contracts.bus.topology import EVENT, EVENTS_ARCHIVE
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.machine.ports import reserved_ports
 from clusterra_lab.machine.progress import Progress
@@ -54,6 +55,11 @@ class Site:
         async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{port}/varz") as answer:
             varz = await answer.json()
         return {name: int(varz[name]) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes")}
+
+    async def all_archived(self) -> bool:
+        """Whether the archive has taken every event. A cluster that is added makes events of all its jobs."""
+        consumer = await self.client.jetstream().consumer_info(EVENT.name, EVENTS_ARCHIVE)
+        return not consumer.num_pending and not consumer.num_ack_pending
 
     def log_lines(self, event: str) -> list[str]:
         """All lines of the services' logs that contain the name of this event."""

@@ -13,7 +13,8 @@ from clusterra_lab.parts.aws import Aws
 
 UNIT_BYTES = 1024
 """DynamoDB bills a write per started kibibyte of the item."""
-_WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"})
+_WRITES = {"PutItem": 1, "UpdateItem": 1, "DeleteItem": 1, "BatchWriteItem": 1, "TransactWriteItems": 2}
+"""Units per kibibyte."""
 _REFUSED = (
     b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",'
     b' "message": "The level of configured provisioned throughput for the table was exceeded."}'
@@ -46,7 +47,7 @@ class AwsProxy:
                 self.refused += 1
                 return web.Response(status=400, body=_REFUSED, content_type="application/x-amz-json-1.0")
             self.operations[operation] += 1
-            self.write_units += -(-len(body) // UNIT_BYTES) if operation in _WRITES else 0
+            self.write_units += _WRITES.get(operation, 0) * -(-len(body) // UNIT_BYTES)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_PASSED_ON}
         url = f"{self.upstream}{request.raw_path}"
         async with request.app[_SESSION].request(request.method, url, data=body, headers=headers) as answer:
