@@ -154,7 +154,7 @@ class Load:
     async def _told_to_wait(self, response: ClientResponse, what: str) -> bool:
         """Wait as the answer asks; other errors are failures, and False."""
         after = response.headers.get("Retry-After")
-        if response.status not in (429, 503) or after is None:
+        if response.status not in (409, 429, 503, 504) or after is None:
             self.failures.append(f"{response.status} {what}")
             await asyncio.sleep(1)
             return False

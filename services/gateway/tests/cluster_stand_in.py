@@ -38,6 +38,8 @@ class ClusterStandIn:
     """Answers every submit with this error."""
     lose_replies: int = 0
     """The number of submits that make a job but are answered with `unavailable`."""
+    hold: asyncio.Event | None = None
+    """Every submit waits for it."""
     keys: dict[tuple[int, str], Submitted] = field(default_factory=dict)
     written: asyncio.Event = field(default_factory=asyncio.Event)
     _subscriptions: list[Subscription] = field(default_factory=list)
@@ -80,6 +82,8 @@ class ClusterStandIn:
 
     async def _submit(self, _subject: Subject, submit: Submit) -> Submitted:
         self.submits.append(submit)
+        if self.hold is not None:
+            await self.hold.wait()
         if self.submit_error is not None:
             raise rpc_failure(self.submit_error, "rejected as the test wants it")
         key = (submit.user.uid, submit.idempotency_key or f"none-{len(self.submits)}")

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from clusterra_gateway.http.parameters import MAX_BODY_BYTES
 from clusterra_gateway.jobs.submission import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
+from clusterra_lab.machine.process import until
 from gateway_world import World
 
 SUBMIT = "/v1/clusters/main/jobs/submit"
@@ -149,14 +150,64 @@ async def test_a_submit_with_a_lost_answer_can_be_sent_again_without_a_second_jo
     key = str(uuid.uuid4())
     world.acme.lose_replies = 1
 
-    status, problem = await submit(browser, key=key)
-    assert status == 503
-    assert problem["type"] == "urn:clusterra:problem:unavailable"
+    async with browser.post(SUBMIT, json=SUBMISSION, headers={"Idempotency-Key": key}) as answer:
+        problem = await answer.json()
+    assert (answer.status, problem["type"]) == (504, "urn:clusterra:problem:outcome-unknown")
+    assert "nobody knows yet" in problem["detail"]
+    assert "ask again with the same key" in problem["hint"]
+    assert int(answer.headers["Retry-After"]) >= 1
 
-    status, answer = await submit(browser, key=key)
-    assert (status, answer["job_id"]) == (201, "1")
+    status, again = await submit(browser, key=key)
+    assert (status, again["job_id"], again["repeated"]) == (201, "1", True)
+    assert await submit(browser, key=key) == (status, again)
 
     assert len(world.acme.jobs) == 1
+    assert len(world.acme.submits) == 2  # the third request got the stored answer
+
+
+async def test_without_a_key_an_unknown_outcome_says_where_to_look(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.lose_replies = 1
+
+    async with browser.post(SUBMIT, json=SUBMISSION) as answer:
+        problem = await answer.json()
+
+    assert (answer.status, problem["type"]) == (504, "urn:clusterra:problem:outcome-unknown")
+    assert "list of your jobs" in problem["hint"]
+    assert "Retry-After" not in answer.headers  # a client that obeyed it would make a second job
+
+
+async def test_a_submit_that_reached_nobody_leaves_its_key_free(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    key = str(uuid.uuid4())
+    await world.acme.stop_serving()
+
+    status, problem = await submit(browser, key=key)
+    assert (status, problem["type"]) == (503, "urn:clusterra:problem:unavailable")
+
+    await world.acme.serve(world.client)
+    assert (await submit(browser, SUBMISSION | {"script": "another"}, key=key))[0] == 201
+
+
+async def test_a_repeat_in_flight_is_told_to_ask_again(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    key = str(uuid.uuid4())
+    world.acme.hold = asyncio.Event()
+    first = asyncio.create_task(submit(browser, key=key))
+    await until(lambda: world.acme.submits, seconds=10, what="the first submit")
+
+    async with browser.post(SUBMIT, json=SUBMISSION, headers={"Idempotency-Key": key}) as answer:
+        problem = await answer.json()
+    assert (answer.status, problem["type"]) == (409, "urn:clusterra:problem:in-flight")
+    assert answer.headers["Retry-After"] == "1"
+    status, problem = await submit(browser, SUBMISSION | {"script": "another"}, key=key)
+    assert (status, problem["type"]) == (422, "urn:clusterra:problem:key-reused")
+
+    world.acme.hold.set()
+    status, submitted = await first
+    assert status == 201
+    assert await submit(browser, key=key) == (201, submitted | {"repeated": True})
+    assert len(world.acme.submits) == 1
 
 
 async def test_a_rejected_job_releases_its_key(world: World) -> None:
@@ -177,8 +228,11 @@ async def test_parallel_submits_with_one_key_make_one_job(world: World) -> None:
 
     answers = await asyncio.gather(*(submit(browser, key=key) for _ in range(8)))
 
-    assert {answer[1]["job_id"] for answer in answers} == {"1"}
-    assert len(world.acme.jobs) == 1
+    accepted = [answer for status, answer in answers if status == 201]
+    assert {answer["job_id"] for answer in accepted} == {"1"}
+    assert {status for status, _ in answers} <= {201, 409}
+    assert sum(not answer["repeated"] for answer in accepted) == 1
+    assert len(world.acme.jobs) == len(world.acme.submits) == 1
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 65, "with space!", "ünicode-key"])

@@ -23,7 +23,8 @@ class UnexpectedAnswerError(RuntimeError):
 
 
 class UnavailableError(UnexpectedAnswerError):
-    """The gateway, or a service behind it, is not available now (status 503; 502 and 504 of a reverse proxy)."""
+    """The gateway, or a service behind it, is not available now (status 503, 504; 502 of a reverse proxy), or an equal
+    request is in flight (409 with Retry-After)."""
 
 
 _UNAVAILABLE = (502, 503, 504)
@@ -129,7 +130,8 @@ async def _expect(response: ClientResponse, *statuses: int) -> Any:
 
 async def _check(response: ClientResponse, *statuses: int) -> None:
     if response.status not in statuses:
-        kind = UnavailableError if response.status in _UNAVAILABLE else UnexpectedAnswerError
+        later = response.status in _UNAVAILABLE or (response.status == 409 and "Retry-After" in response.headers)
+        kind = UnavailableError if later else UnexpectedAnswerError
         raise kind(f"{response.method} {response.url.path}: {response.status}: {await response.text()}")
 
 

@@ -41,7 +41,7 @@ def gateway_routes(
     secrets: Secrets,
 ) -> tuple[Route, ...]:
     """The routes of all rooms. Each room gets exactly the objects that its handlers use."""
-    slurm = SlurmRequests(bus.client, settings.slurm_timeout_seconds)
+    slurm = SlurmRequests(bus.client)
     edge = EdgeRequests(bus.client, settings.edge_timeout_seconds)
     scaler = ScalerRequests(bus.client)
     archive = HistoryRequests(bus.client)

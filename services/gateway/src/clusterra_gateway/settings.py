@@ -46,8 +46,6 @@ class Settings(RecordSettings):
     session_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 12 * 3600.0
     """How long a browser stays signed in."""
 
-    slurm_timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
-    """Timeout of a request to a cluster's Slurm."""
     edge_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
     """Timeout of a request to a cluster's edge."""
 

@@ -15,7 +15,7 @@ TABLES = (
     ),
     TableUse(
         IDEMPOTENCY,
-        "the answers of submits that carried an Idempotency-Key, for 24 h",
+        "the claims and answers of submits that carried an Idempotency-Key, for 24 h",
         frozenset({"put", "update", "delete"}),
         items_expire=True,
     ),

@@ -29,6 +29,13 @@ class RpcError(Wire):
     """Slurm's error number, if the error came from Slurm."""
     internal: bool = False
     """The answer cannot be sent or read: no fault of the request, and trying again may not help."""
+    effect: Literal["none", "unknown"] | None = None
+    """Whether the failed request may have changed something after all; None: see `may_have_effect`."""
+
+    @property
+    def may_have_effect(self) -> bool:
+        """Whether the request may have been carried out. Without a statement, only `unavailable` leaves that open."""
+        return self.effect == "unknown" or (self.effect is None and self.kind == "unavailable")
 
 
 class Reply[T: Wire](Wire):

@@ -82,16 +82,39 @@ class JobDescription(Wire):
     standard_error: str | None = None
 
 
-class Submit(Wire):
-    """Submit a batch script as `user`. With an idempotency key, a repetition returns the job of the first request."""
+class Claim(Wire):
+    """The gateway's claim of an idempotency key, as the proxy has to respect it.
 
-    schema_name: ClassVar[str] = "slurm.submit.v1"
+    The gateway claims a key by one conditional write, so at most one attempt at a time may submit its job. Moments are
+    by the gateway's clock.
+    """
+
+    claimed_at: Moment
+    """When the key was claimed first: its job is not older."""
+    sent_at: Moment
+    """When this request was sent."""
+    first: bool = False
+    """Whether nobody tried before, so that there can be no job yet. Otherwise the proxy looks for it first."""
+    begin_by: Moment | None = None
+    """The last moment at which the proxy may begin to submit; None: it may only look for the job."""
+
+
+class Submit(Wire):
+    """Submit a batch script as `user`. With an idempotency key, a repetition returns the job of the first request.
+
+    An error says in `effect` whether there may be a job. A look (a claim without `begin_by`) that finds no job yet is
+    answered `not_found`.
+    """
+
+    schema_name: ClassVar[str] = "slurm.submit.v2"
 
     user: SlurmUser
     email: str = ""
     script: Annotated[str, Field(min_length=1)]
     job: JobDescription
     idempotency_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")] | None = None
+    claim: Claim | None = None
+    """Together with `idempotency_key`; gateways of earlier releases send none."""
 
 
 class Submitted(Wire):

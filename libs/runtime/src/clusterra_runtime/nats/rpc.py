@@ -56,12 +56,12 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
     deadline = time.monotonic() + timeout_seconds
     # Never into nats-py's buffer: it would be sent later, although the caller was told that the request failed.
     if not await client.wait_connected(timeout_seconds):
-        raise RpcFailed(_unavailable(f"{subject}: not connected to the bus"))
+        raise RpcFailed(_not_sent(f"{subject}: not connected to the bus"))
     try:
         async with client.while_connected(deadline - time.monotonic()):
             answer = await client.request(subject, body, timeout=timeout_seconds, headers=headers)
     except nats.errors.NoRespondersError:
-        raise RpcFailed(_unavailable(f"{subject}: no service answers it at the moment")) from None
+        raise RpcFailed(_not_sent(f"{subject}: no service answers it at the moment")) from None
     except TimeoutError:
         raise RpcFailed(_unavailable(f"{subject}: no answer within {timeout_seconds:g} s")) from None
     except nats.errors.MaxPayloadError:
@@ -75,7 +75,9 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
     except InvalidMessage as error:
         log.warning("reply_unreadable", subject=subject, reason=str(error))
         raise RpcFailed(
-            RpcError(kind="unavailable", detail=f"{subject}: the answer cannot be read", internal=True)
+            RpcError(
+                kind="unavailable", detail=f"{subject}: the answer cannot be read", internal=True, effect="unknown"
+            )
         ) from error
     if reply.error is not None:
         raise RpcFailed(reply.error)
@@ -180,11 +182,17 @@ async def _respond[T: Wire](client: Client, message: Msg, reply: Reply[T]) -> No
     except nats.errors.MaxPayloadError:
         log.warning("reply_too_large", subject=message.subject, bytes=len(body))
         hint = "ask for a smaller page"
-        error = RpcError(kind="unavailable", detail="the answer is too large", hint=hint, internal=True)
+        error = RpcError(
+            kind="unavailable", detail="the answer is too large", hint=hint, internal=True, effect="unknown"
+        )
         await _respond(client, message, Reply[T](error=error))
     except nats.errors.Error as error:
         log.warning("reply_not_sent", subject=message.subject, reason=str(error))
 
 
 def _unavailable(detail: str) -> RpcError:
-    return RpcError(kind="unavailable", detail=detail, hint="try again in a moment")
+    return RpcError(kind="unavailable", detail=detail, hint="try again in a moment", effect="unknown")
+
+
+def _not_sent(detail: str) -> RpcError:
+    return RpcError(kind="unavailable", detail=detail, hint="try again in a moment", effect="none")

@@ -3,11 +3,23 @@
 from typing import Literal
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.identity import ClusterRef, JobId, TenantRef
+from clusterra_contracts.bus.envelope import Message
+from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
+from clusterra_contracts.rpc.budgets import BUDGETS
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES, LogChunk, ReadLog
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
+from clusterra_contracts.rpc.slurm import (
+    Cancel,
+    GetJob,
+    Job,
+    JobPage,
+    ListJobs,
+    Operation,
+    Submit,
+    Submitted,
+    Viewer,
+)
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.nats.bus import Client
@@ -22,27 +34,30 @@ USAGE_SECONDS = 1.0
 class SlurmRequests:
     """Requests to the proxy of a cluster's Slurm."""
 
-    def __init__(self, client: Client, timeout_seconds: float) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._seconds = timeout_seconds
 
     async def submit(self, ref: ClusterRef, submit: Submit) -> Submitted:
         """Submits a job."""
-        return await call(self._client, subjects.slurm(ref, "submit"), submit, Submitted, timeout_seconds=self._seconds)
+        return await self._call(ref, "submit", submit, Submitted)
 
     async def job(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Job:
         """One job. A job that the viewer may not see is `not_found`."""
         request = GetJob(viewer=viewer, job_id=job_id)
-        return await call(self._client, subjects.slurm(ref, "get"), request, Job, timeout_seconds=self._seconds)
+        return await self._call(ref, "get", request, Job)
 
     async def jobs(self, ref: ClusterRef, request: ListJobs) -> JobPage:
         """A page of jobs."""
-        return await call(self._client, subjects.slurm(ref, "list"), request, JobPage, timeout_seconds=self._seconds)
+        return await self._call(ref, "list", request, JobPage)
 
     async def cancel(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> None:
         """Cancels a job."""
         request = Cancel(viewer=viewer, job_id=job_id)
-        await call(self._client, subjects.slurm(ref, "cancel"), request, Done, timeout_seconds=self._seconds)
+        await self._call(ref, "cancel", request, Done)
+
+    async def _call[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
+        seconds = BUDGETS[operation].gateway
+        return await call(self._client, subjects.slurm(ref, operation), request, result, timeout_seconds=seconds)
 
 
 class EdgeRequests:

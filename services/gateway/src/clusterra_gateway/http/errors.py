@@ -7,14 +7,18 @@
 class RequestError(Exception):
     """A request that is not carried out. Its texts reach the caller: they hold no secret and no other tenant's data.
 
-    `hint` says what the caller can do; `code` is Slurm's own error number where there is one.
+    `hint` says what the caller can do; `code` is Slurm's own error number where there is one; `retry_after_seconds`
+    says when the same request may succeed.
     """
 
-    def __init__(self, detail: str, *, hint: str = "", code: int | None = None) -> None:
+    def __init__(
+        self, detail: str, *, hint: str = "", code: int | None = None, retry_after_seconds: int | None = None
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.hint = hint
         self.code = code
+        self.retry_after_seconds = retry_after_seconds
 
 
 class InvalidRequest(RequestError):
@@ -47,6 +51,14 @@ class UnsupportedMedia(RequestError):
 
 class KeyReused(RequestError):
     """An Idempotency-Key was sent again with a different request."""
+
+
+class InFlight(RequestError):
+    """A request with the same Idempotency-Key is being carried out."""
+
+
+class OutcomeUnknown(RequestError):
+    """The request was passed on and not confirmed: it may have been carried out."""
 
 
 class Rejected(RequestError):

@@ -125,7 +125,7 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
 
 
 def _response(request: web.Request, error: RequestError) -> web.Response:
-    return problem_of(error, request_id(request)).response()
+    return problem_of(error, request_id(request)).response(error.retry_after_seconds)
 
 
 def _response_of_http_error(request: web.Request, error: web.HTTPException) -> web.Response:

@@ -11,9 +11,11 @@ from clusterra_gateway.http.errors import (
     BadUpstream,
     Conflict,
     Forbidden,
+    InFlight,
     InvalidRequest,
     KeyReused,
     NotFound,
+    OutcomeUnknown,
     Rejected,
     RequestError,
     TooLarge,
@@ -36,10 +38,12 @@ STATUS: dict[type[RequestError], HTTPStatus] = {
     TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    InFlight: HTTPStatus.CONFLICT,
     Rejected: HTTPStatus.UNPROCESSABLE_ENTITY,
     TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
     BadUpstream: HTTPStatus.BAD_GATEWAY,
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    OutcomeUnknown: HTTPStatus.GATEWAY_TIMEOUT,
 }
 
 RPC: dict[ErrorKind, type[RequestError]] = {
@@ -72,13 +76,15 @@ class Problem(BaseModel):
     """Slurm's own error number."""
     request_id: str
 
-    def response(self) -> web.Response:
-        """The response with this body."""
+    def response(self, retry_after_seconds: int | None = None) -> web.Response:
+        """The response with this body. It says when to try again, if that is known or soon."""
         headers = {}
         if self.status == HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        if retry_after_seconds is not None:
+            headers["Retry-After"] = str(retry_after_seconds)
         return web.Response(
             status=self.status,
             body=self.model_dump_json(exclude_none=True),

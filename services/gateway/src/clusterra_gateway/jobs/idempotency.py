@@ -1,18 +1,20 @@
-"""Idempotency keys: a submit that is sent again with the same key within 24 hours makes no second job."""
+"""Stores the claims of idempotency keys, each changed by conditional writes only."""
 
-import time
+import uuid
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_runtime.store.condition import Absent, Missing, Present, compare
-from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.condition import Absent, Missing, VersionIs, compare
+from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, Update
 
-from clusterra_gateway.http.errors import KeyReused
+from clusterra_gateway.jobs.claim import Claim
 
 IDEMPOTENCY = Table("idempotency")
-KEEP_SECONDS = 24 * 3600
+KEEP_HOURS = 24
+KEEP_SECONDS = KEEP_HOURS * 3600
+"""How long a key lives after its last attempt. Then its item expires."""
 
 
 @dataclass(frozen=True)
@@ -29,52 +31,101 @@ class ScopedKey:
         return Key(f"{self.ref.key}#{self.member}#{self.key}", "submit")
 
 
-class IdempotencyKeys:
-    """Reserves each key before the request that it protects, and stores the request's answer afterwards.
+@dataclass(frozen=True)
+class StoredClaim:
+    """A claim at a version of its item."""
 
-    There is no answer while the request still runs, or when its process died. Then the same request is passed to the
-    proxy again, which finds the job by the key. A request that certainly failed made no job, so it releases the key.
-    """
+    claim: Claim
+    version: int
+
+
+class IdempotencyKeys:
+    """The claims of all keys. Of several writers at the same time exactly one succeeds. All raise StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def reserve(self, key: ScopedKey, request_hash: str) -> Submitted | None:
-        """Reserves the key for a request, and returns its answer where there already is one.
-
-        Raises KeyReused for the key of a different request.
-        """
-        expires_at = int(time.time()) + KEEP_SECONDS
-        put = Put(IDEMPOTENCY, key.item, {"request": request_hash}, Absent(), expires_at)
+    async def claim(self, key: ScopedKey, request: str, at: float) -> tuple[StoredClaim, bool]:
+        """Claim a key. Returns its claim, and whether it is a new one."""
+        owner = uuid.uuid4().hex
+        mine = Claim.first(request, owner, at)
+        put = Put(IDEMPOTENCY, key.item, _attributes(mine), Absent(), _expiry(at))
         try:
-            await self._store.write(put)
+            return _stored(await self._store.write(put)), True
         except ConditionFailed as taken:
             if taken.current is None:
-                return await self.reserve(key, request_hash)  # the key expired in the meantime
-            if taken.current.attributes["request"] != request_hash:
-                raise KeyReused(
-                    "this Idempotency-Key was used for a different request",
-                    hint="use a new key for each new job; send a key again only with exactly the same body",
-                ) from None
-            answer = taken.current.attributes.get("answer")
-            return None if answer is None else Submitted.model_validate_json(str(answer))
-        return None
+                return await self.claim(key, request, at)  # the key expired in the meantime
+            found = _stored(taken.current)
+            # The store repeats a write whose answer was lost, and then finds its own claim.
+            return found, found.claim.owner == owner
 
-    async def complete(self, key: ScopedKey, request_hash: str, answer: Submitted) -> None:
-        """Stores the answer, for when the request is sent again."""
-        same = Present() & compare("request", "==", request_hash)
+    async def claim_again(self, key: ScopedKey, before: StoredClaim, at: float) -> StoredClaim | None:
+        """Claim a settled key for another attempt. None when another request was faster."""
+        return await self.replace(key, before, before.claim.again(uuid.uuid4().hex, at), expires_at=_expiry(at))
+
+    async def replace(
+        self, key: ScopedKey, before: StoredClaim, claim: Claim, *, expires_at: int | None = None
+    ) -> StoredClaim | None:
+        """Write a claim unless it was changed in the meantime; then None."""
+        changed = {name: value for name, value in _attributes(claim).items() if name != "answer"}
+        update = Update(IDEMPOTENCY, key.item, set=changed, condition=VersionIs(before.version), expires_at=expires_at)
         try:
-            await self._store.write(
-                Update(IDEMPOTENCY, key.item, set={"answer": answer.model_dump_json()}, condition=same)
-            )
+            return _stored(await self._store.write(update))
+        except ConditionFailed as failed:
+            found = None if failed.current is None else _stored(failed.current)
+            return found if found is not None and found.claim == claim else None
+
+    async def complete(self, key: ScopedKey, request: str, answer: Submitted) -> None:
+        """Store the answer, for when the request is sent again. The first answer stays."""
+        same = compare("request", "==", request) & Missing("answer")
+        answered = {"answer": answer.model_dump_json()}
+        try:
+            await self._store.write(Update(IDEMPOTENCY, key.item, set=answered, condition=same))
         except ConditionFailed:
-            return  # the key has expired: nobody can ask for this answer any more
+            return  # another request stored it, or the key has expired
 
-    async def release(self, key: ScopedKey, request_hash: str) -> None:
-        """Makes the key usable for other requests, unless it has an answer or belongs to another request by now."""
+    async def release(self, key: ScopedKey, claim: StoredClaim) -> None:
+        """Make the key usable for other requests, unless its claim was changed in the meantime."""
         try:
-            await self._store.delete(
-                Delete(IDEMPOTENCY, key.item, compare("request", "==", request_hash) & Missing("answer"))
-            )
+            await self._store.delete(Delete(IDEMPOTENCY, key.item, VersionIs(claim.version)))
         except ConditionFailed:
             return
+
+
+def _expiry(at: float) -> int:
+    return int(at) + KEEP_SECONDS
+
+
+def _attributes(claim: Claim) -> Attributes:
+    return {
+        "request": claim.request,
+        "owner": claim.owner,
+        "claimed_at": claim.claimed_at,
+        "sent_at": claim.sent_at,
+        "settled_at": claim.settled_at,
+        "ended": claim.ended,
+    }
+
+
+def _stored(item: Item) -> StoredClaim:
+    found = item.attributes
+    answer = found.get("answer")
+    # An item of an earlier release has only its request and its answer, and expires a day after it was written.
+    written_at = float((item.expires_at or KEEP_SECONDS) - KEEP_SECONDS)
+    first = Claim.first(
+        str(found["request"]), str(found.get("owner", "")), _number(found.get("claimed_at"), written_at)
+    )
+    claim = Claim(
+        first.request,
+        first.owner,
+        first.claimed_at,
+        sent_at=_number(found.get("sent_at"), first.sent_at),
+        settled_at=_number(found.get("settled_at"), first.settled_at),
+        ended=bool(found.get("ended", False)),
+        answer=None if answer is None else Submitted.model_validate_json(str(answer)),
+    )
+    return StoredClaim(claim, item.version)
+
+
+def _number(value: object, default: float) -> float:
+    return float(value) if isinstance(value, int | float) else default

@@ -20,6 +20,7 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission, idempotency_key, read_submission
+from clusterra_gateway.jobs.submit_once import SubmitOnce, unknown_outcome
 
 log = structlog.get_logger()
 
@@ -47,10 +48,17 @@ class Jobs:
     def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, idempotency: IdempotencyKeys) -> None:
         self._slurm = slurm
         self._scaler = scaler
-        self._idempotency = idempotency
+        self._submit_once = SubmitOnce(idempotency, slurm.submit)
 
     async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Submits a job as the caller. Sent again with the same Idempotency-Key, it makes no second job."""
+        """Submits a job as the caller. Sent again with the same Idempotency-Key and body, it makes no second job.
+
+        A key lives for 24 hours after the last request that tried to submit with it; it belongs to one person on one
+        cluster. The answers to a request with a key that was sent before: 201 with the first answer and `repeated`;
+        409 `in-flight` while the first request is carried out; 504 `outcome-unknown` while nobody knows whether Slurm
+        accepted the job; 422 `key-reused` for another body. After 409 and 504, ask again with the same key after the
+        seconds in `Retry-After`. After another error the key is free again.
+        """
         submission = await read_submission(request)
         key = idempotency_key(request)
         message = Submit(
@@ -61,12 +69,20 @@ class Jobs:
             idempotency_key=key,
         )
         if key is None:
-            submitted = await self._slurm.submit(ref, message)
+            submitted = await self._submit_without_key(ref, message)
         else:
             scoped_key = ScopedKey(ref, caller.member.id, key)
-            submitted = await self._submit_once(message, scoped_key, submission.digest())
+            submitted = await self._submit_once.submit(scoped_key, message, submission.digest())
         log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=caller.member.user, job=submitted.job_id)
         return json_response(submitted, status=201, location=f"/v1/clusters/{ref.cluster}/jobs/{submitted.job_id}")
+
+    async def _submit_without_key(self, ref: ClusterRef, message: Submit) -> Submitted:
+        try:
+            return await self._slurm.submit(ref, message)
+        except RpcFailed as failed:
+            if failed.error.may_have_effect:
+                raise unknown_outcome(failed.error) from failed
+            raise
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's jobs, newest first. An admin sees the jobs of the whole tenant."""
@@ -99,19 +115,6 @@ class Jobs:
         """Cancels a job, an array task or a whole array."""
         await self._slurm.cancel(ref, caller.viewer, job_id(request))
         return no_content()
-
-    async def _submit_once(self, message: Submit, key: ScopedKey, digest: str) -> Submitted:
-        known = await self._idempotency.reserve(key, digest)
-        if known is not None:
-            return known.model_copy(update={"repeated": True})
-        try:
-            submitted = await self._slurm.submit(key.ref, message)
-        except RpcFailed as failed:
-            if failed.error.kind != "unavailable":  # otherwise there may be a job
-                await self._idempotency.release(key, digest)
-            raise
-        await self._idempotency.complete(key, digest, submitted)
-        return submitted
 
 
 def routes(

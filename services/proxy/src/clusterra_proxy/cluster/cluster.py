@@ -20,8 +20,8 @@ from clusterra_runtime.secrets.reference import SecretUnavailable
 from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS, PlaceholderKeeper
 from clusterra_proxy.admission.placeholders import desired_placeholders
 from clusterra_proxy.cluster.condition import Condition
-from clusterra_proxy.cluster.idempotency import IdempotencyKeys
 from clusterra_proxy.cluster.job_table import JobTable
+from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
@@ -65,7 +65,7 @@ class Cluster:
     placeholders: PlaceholderKeeper
     mint: TokenMint
     condition: Condition
-    keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
+    submitting: Submitting = field(default_factory=Submitting)
     jobs: JobTable = field(default_factory=JobTable)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     jobs_observed_at: datetime | None = None
@@ -121,7 +121,6 @@ class Cluster:
         observed = tuple(records)
         for record in observed:
             self.jobs.put(record, requested_at)
-        self.keys.learn(observed)
         self.listener.on_jobs(observed)
 
     def observe_node(self, node: NodeRecord | None, name: str) -> None:

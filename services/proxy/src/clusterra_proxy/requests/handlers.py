@@ -9,6 +9,7 @@ import nats.errors
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
+from clusterra_contracts.rpc.budgets import BUDGETS, Budget
 from clusterra_contracts.rpc.slurm import (
     Cancel,
     DeleteNode,
@@ -34,6 +35,7 @@ from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
 from clusterra_proxy.requests.query import get_job, list_jobs
 from clusterra_proxy.requests.submit import submit
+from clusterra_proxy.slurmrestd.errors import Unavailable
 
 QUEUE = "proxy"
 """Queue group: replicas share a cluster's requests."""
@@ -50,12 +52,27 @@ class Route[M: Wire, T: Wire]:
     async def serve(self, client: Client, cluster: Cluster, in_flight: InFlight) -> Subscription:
         """Subscribe to this operation of a cluster."""
 
+        budget = BUDGETS.get(self.operation)
+
         async def handle(_subject: Subject, request: M) -> T:
             with in_flight:
-                return await self.use_case(cluster, request)
+                return await _within(budget, self.use_case(cluster, request))
 
         subject = subjects.slurm(cluster.ref, self.operation)
         return await rpc.serve(client, subject, self.request, handle, queue=QUEUE)
+
+
+async def _within[T](budget: Budget | None, work: Awaitable[T]) -> T:
+    """Await the answer within its budget. Raises Unavailable, which says that the outcome is unknown."""
+    try:
+        async with asyncio.timeout(budget.proxy if budget else None) as scope:
+            return await work
+    except TimeoutError:
+        if budget is None or not scope.expired():
+            raise
+        raise Unavailable(
+            f"the cluster's Slurm did not answer within {budget.proxy:g} s", hint="try again in a moment"
+        ) from None
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Submits jobs: applies the script's directives, adds defaults, and creates one job per idempotency key."""
 
-from datetime import timedelta
+import itertools
+from datetime import datetime
 from typing import Any
 
 from clusterra_contracts.identity import SlurmUser, now
@@ -9,17 +10,36 @@ from clusterra_runtime import trace
 
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.cluster.idempotency import SubmittedJob
 from clusterra_proxy.requests.cancel import refresh_job
+from clusterra_proxy.requests.claim import (
+    check_begin,
+    check_clock,
+    latest_begin,
+    look,
+    look_thoroughly,
+    preparing,
+    settle,
+    unclaimed,
+)
 from clusterra_proxy.sbatch import directives
 from clusterra_proxy.sbatch.environment import DEFAULT_PATH
+from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.comment import Comment
-from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS
-from clusterra_proxy.slurmrestd.errors import Invalid, Rejected, Unavailable
+from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
+from clusterra_proxy.slurmrestd.errors import (
+    Invalid,
+    NotFound,
+    NotSent,
+    OutcomeUnknown,
+    Rejected,
+    SlurmFailed,
+    Unavailable,
+)
 
 SHELL = "/bin/sh"
-KEY_LOOKBACK = timedelta(hours=1)
-"""How far back accounting is searched for the job of a key whose first submit got no answer."""
+MAX_WARNINGS = 10
+MAX_WARNING_CHARACTERS = 500
+"""Bounds of what Slurm warned about: the answer is stored with its key."""
 PLACEHOLDER_WAIT_SECONDS = 10.0
 """How long a submit waits for missing placeholders. Creating all of them takes about 3 s."""
 
@@ -32,52 +52,77 @@ async def submit(cluster: Cluster, request: Submit) -> Submitted:
 
     Invalid names the line that sbatch would reject. Rejected names the limit that no worker could meet.
     """
-    if request.idempotency_key is None:
-        return await _submit(cluster, request)
-    uid, key = request.user.uid, request.idempotency_key
-    async with cluster.keys.lock(uid, key):
-        if cluster.keys.is_uncertain(uid, key) or not cluster.jobs_fresh:
-            await _read_keys(cluster, request.user)
-        if (known := cluster.keys.find(uid, key)) is not None:
-            return Submitted(job_id=known.job_id, accepted_at=known.submitted_at, repeated=True)
-        try:
-            submitted = await _submit(cluster, request)
-        except Unavailable:
-            cluster.keys.mark_uncertain(uid, key)
-            raise
-        cluster.keys.add(uid, key, SubmittedJob(submitted.job_id, submitted.accepted_at))
-        return submitted
+    try:
+        if request.idempotency_key is None:
+            return await _submit(cluster, request, latest_begin())
+        return await _submit_once(cluster, request, request.idempotency_key)
+    except OutcomeUnknown:
+        raise
+    except SlurmFailed as failed:
+        failed.error = failed.error.model_copy(update={"effect": "none"})
+        raise
 
 
-async def _submit(cluster: Cluster, request: Submit) -> Submitted:
-    token = await cluster.user_token(request.user)
-    _check_script(request.script)
-    job = directives.apply(request.script, request.job, now=now())
-    await _check_limits(cluster, job)
+async def _submit_once(cluster: Cluster, request: Submit, key: str) -> Submitted:
+    claim, user = request.claim or unclaimed(), request.user
+    check_clock(claim, now())
+    if claim.begin_by is None:
+        if found := await look(cluster, user, key, claim.claimed_at):
+            return found
+        raise NotFound("Slurm has no job of this Idempotency-Key yet")
+    check_begin(claim.begin_by, now())
+    with cluster.submitting.alone(user.uid, key):
+        if not claim.first:
+            find = look_thoroughly if request.claim is None else settle
+            async with preparing(claim.begin_by):
+                found = await find(cluster, user, key, claim.claimed_at)
+            if found:
+                return found
+        return await _submit(cluster, request, claim.begin_by)
+
+
+async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Submitted:
+    async with preparing(begin_by):
+        token = await cluster.user_token(request.user)
+        _check_script(request.script)
+        job = directives.apply(request.script, request.job, now=now())
+        await _check_limits(cluster, job)
     description = describe_job(cluster, request, job)
     try:
-        answer = await cluster.slurmctld.submit(token, request.script, description)
+        answer = await _send(cluster, token, request.script, description, begin_by)
     except Rejected as error:
         if error.error.code not in ADMISSION_ERRORS:
             raise
-        await _await_placeholders(cluster, error)
-        answer = await cluster.slurmctld.submit(token, request.script, description)
+        async with preparing(begin_by):
+            await _await_placeholders(cluster, error)
+        answer = await _send(cluster, token, request.script, description, begin_by)
     accepted_at = now()
     job_id = str(answer.job_id)
     cluster.run_in_background(refresh_job(cluster, job_id))
     warnings = (warning.description for warning in answer.warnings)
+    shown = (text for text in warnings if not any(known in text for known in _NO_WORKER_YET_WARNINGS))
     return Submitted(
         job_id=job_id,
         accepted_at=accepted_at,
-        warnings=tuple(text for text in warnings if not any(known in text for known in _NO_WORKER_YET_WARNINGS)),
+        warnings=tuple(text[:MAX_WARNING_CHARACTERS] for text in itertools.islice(shown, MAX_WARNINGS)),
     )
 
 
-async def _read_keys(cluster: Cluster, user: SlurmUser) -> None:
-    token = cluster.mint.operator_token()
-    listed = await cluster.slurmctld.jobs(token)
-    cluster.keys.learn(listed[1] if listed else ())
-    cluster.keys.learn(await cluster.accounting.submitted(token, after=now() - KEY_LOOKBACK, uid=user.uid))
+async def _send(
+    cluster: Cluster, token: str, script: str, description: dict[str, Any], begin_by: datetime
+) -> SubmitAnswer:
+    """Submit to slurmrestd. Raises OutcomeUnknown when there may be a job nevertheless."""
+    async with preparing(begin_by):
+        await cluster.slurmctld.version(token)
+    check_begin(begin_by, now())
+    try:
+        return await cluster.slurmctld.submit(token, script, description)
+    except Unavailable as error:
+        if isinstance(error, NotSent) or error.error.code == CONNECTION_ERROR:
+            raise
+        raise OutcomeUnknown(
+            f"nobody knows yet whether Slurm accepted the job: {error.error.detail}", code=error.error.code
+        ) from error
 
 
 def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:

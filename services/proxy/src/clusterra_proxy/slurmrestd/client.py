@@ -9,6 +9,7 @@ from typing import Literal, Self
 import aiohttp
 import orjson
 import stamina
+from clusterra_contracts.rpc.budgets import READ_SECONDS, WRITE_SECONDS
 from clusterra_runtime import tracing
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from clusterra_runtime.tracing import Span, SpanKind
@@ -18,7 +19,7 @@ from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.bodies import parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
-from clusterra_proxy.slurmrestd.errors import Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.errors import NotSent, Unavailable, Unreachable
 from clusterra_proxy.slurmrestd.reading.repair import Unreadable
 from clusterra_proxy.slurmrestd.versions import path_template
 
@@ -28,15 +29,12 @@ type UnreadableListener = Callable[[str, Sequence[Unreadable]], None]
 
 CONNECTIONS = 16
 """slurmrestd accepts 124 connections by default, but more than a few concurrent requests only delay each other."""
-READ_SECONDS = 8.0
-"""Timeout of a small read. slurmrestd itself waits 10 s or more for an unreachable slurmctld."""
 LIST_SECONDS = 60.0
-WRITE_SECONDS = 25.0
-"""Longer than slurmrestd's own timeout: giving up earlier would leave the outcome of a write unknown."""
 READ_ATTEMPTS = 3
 RETRY_WITHIN_SECONDS = 1.0
 """A broken connection is worth a retry, a timeout is not: an attempt that fails later than this is not retried."""
 
+_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _IDENTITY_HEADER = "X-SLURM-USER-TOKEN"
 _NOT_MODIFIED = 304
 
@@ -164,7 +162,8 @@ class Slurmrestd:
                 status, text = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             # aiohttp's errors hold the request with its headers, and so the token: do not chain them.
-            raise Unreachable(
+            kind = NotSent if isinstance(error, _NOT_CONNECTED) else Unreachable
+            raise kind(
                 f"slurmrestd does not respond ({type(error).__name__})",
                 hint="check the cluster's slurmrestd, or try again in a moment",
             ) from None

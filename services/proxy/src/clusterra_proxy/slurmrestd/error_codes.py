@@ -17,6 +17,8 @@ from clusterra_proxy.slurmrestd.errors import (
     Unavailable,
 )
 
+CONNECTION_ERROR = 1800
+"""slurmrestd could not connect to slurmctld, so it sent nothing."""
 INVALID_JOB = 2017
 INVALID_NODE = 2018
 ACCESS_DENIED = 2002

@@ -59,3 +59,15 @@ class Unavailable(SlurmFailed):
 
 class Unreachable(Unavailable):
     """slurmrestd was not reached, or the connection broke: the outcome of the request is unknown."""
+
+
+class NotSent(Unreachable):
+    """There was no connection to slurmrestd, so the request had no effect."""
+
+
+class OutcomeUnknown(Unavailable):
+    """A submit was sent and not confirmed: there may be a job."""
+
+    def __init__(self, detail: str, *, hint: str = "", code: int | None = None) -> None:
+        super().__init__(detail, hint=hint, code=code)
+        self.error = self.error.model_copy(update={"effect": "unknown"})

@@ -59,7 +59,6 @@ class JobPoll:
     def replay(self, missed: Iterable[JobRecord]) -> None:
         """Queue events missed while no replica watched. Only after this are published events of purged jobs pruned."""
         records = tuple(missed)
-        self._cluster.keys.learn(records)
         self.queue_events(records)
         self._replayed = True
 
@@ -152,7 +151,6 @@ class JobPoll:
         requested_at, records, self._last_update, unidentified = listed
         self._cluster.unidentified_jobs = unidentified
         self._note_lost(self._cluster.jobs.replace(records, requested_at, unidentified=unidentified))
-        self._cluster.keys.learn(records)
         self.queue_events(records)
         if self._published is not None and self._replayed:
             retained = {record.id for record in self._cluster.jobs} | self._lost.keys()
@@ -178,7 +176,6 @@ class JobPoll:
             return
         for record in records:
             self._cluster.jobs.put(record, requested_at)
-        self._cluster.keys.learn(records)
         self.queue_events(records)
 
 

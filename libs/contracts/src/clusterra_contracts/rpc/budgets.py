@@ -1,0 +1,60 @@
+"""How long each party of a request to a cluster's Slurm waits: the only place where these times are set.
+
+A party that waits longer than the one it asks gets that one's answer. A party that gave up first would have to say
+that the outcome is unknown although somebody knows it. So the times of a row grow from left to right:
+
+    slurmrestd waits for slurmctld < the proxy for slurmrestd < the whole proxy < the gateway < the HTTP client
+
+The scaler's requests about nodes have no row: it repeats them until a snapshot shows their effect.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SLURM_MESSAGE_SECONDS = 10.0
+"""Slurm's MessageTimeout, 10 s by default: slurmrestd gives up on a slurmctld that does not answer after this time.
+slurmctld carries out what it received nevertheless, whenever it can again."""
+HTTP_SECONDS = 60.0
+"""Clients and load balancers wait at least this long for a response."""
+
+READ_SECONDS = 12.0
+"""How long the proxy waits for slurmrestd's answer to a small read."""
+WRITE_SECONDS = 15.0
+"""How long the proxy waits for slurmrestd's answer to a write."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The times of one kind of request, in seconds."""
+
+    slurmrestd: float
+    """From a request of the proxy to slurmrestd's answer."""
+    proxy: float
+    """From the arrival of the request at the proxy to its answer, with all requests to slurmrestd."""
+    gateway: float
+    """From the gateway's request on the bus to the answer."""
+
+
+SUBMIT = Budget(WRITE_SECONDS, 30.0, 35.0)
+READ = Budget(READ_SECONDS, 26.0, 30.0)
+"""A job may have to be read from slurmctld and then from slurmdbd, the queue from slurmctld as a long list."""
+CANCEL = Budget(WRITE_SECONDS, 30.0, 35.0)
+"""A cancel reads the job first."""
+
+BUDGETS: Mapping[str, Budget] = {
+    "submit": SUBMIT,
+    "get": READ,
+    "list": READ,
+    "cancel": CANCEL,
+}
+"""The budget of each operation that the gateway asks for, by its name."""
+
+CLOCK_SKEW_SECONDS = 5.0
+"""The most that the clocks of two central services may differ. The proxy refuses a claim from further in the future."""
+SLURM_SETTLE_SECONDS = 10.0
+"""How long slurmctld may take to carry out a submit after slurmrestd was given it, while it answers other requests."""
+SETTLED_SECONDS = SUBMIT.proxy + 2 * CLOCK_SKEW_SECONDS + SLURM_SETTLE_SECONDS
+"""After this time a submit that was sent has made its job, or never will. Two clocks are compared on the way: those of
+the gateway that sent it with the proxy's, and with those of the gateway that asks."""
+BEGIN_SECONDS = SUBMIT.proxy - SUBMIT.slurmrestd
+"""After this time the proxy no longer begins to submit to slurmrestd, because the answer would come too late."""

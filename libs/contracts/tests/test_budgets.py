@@ -1,0 +1,33 @@
+"""Whoever asks waits longer than whoever answers."""
+
+import pytest
+from clusterra_contracts.rpc.budgets import (
+    BEGIN_SECONDS,
+    BUDGETS,
+    CLOCK_SKEW_SECONDS,
+    HTTP_SECONDS,
+    READ_SECONDS,
+    SETTLED_SECONDS,
+    SLURM_MESSAGE_SECONDS,
+    SUBMIT,
+    WRITE_SECONDS,
+    Budget,
+)
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_each_wait_nests_in_the_next(budget: Budget) -> None:
+    waits = [SLURM_MESSAGE_SECONDS, budget.slurmrestd, budget.proxy, budget.gateway, HTTP_SECONDS]
+
+    assert all(inner + 1 < outer for inner, outer in zip(waits, waits[1:], strict=False)), waits
+
+
+def test_the_proxy_has_time_for_the_requests_of_each_operation() -> None:
+    assert SUBMIT.proxy >= BEGIN_SECONDS + WRITE_SECONDS
+    assert BUDGETS["get"].proxy >= 2 * READ_SECONDS
+    assert BUDGETS["cancel"].proxy >= READ_SECONDS + WRITE_SECONDS
+
+
+def test_a_claim_settles_after_every_wait_for_its_attempt() -> None:
+    assert SETTLED_SECONDS > SUBMIT.gateway
+    assert SETTLED_SECONDS > BEGIN_SECONDS + WRITE_SECONDS + 2 * CLOCK_SKEW_SECONDS

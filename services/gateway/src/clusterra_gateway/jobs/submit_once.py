@@ -1,0 +1,132 @@
+"""Submits the job of an idempotency key exactly once, however often and through whichever replica it is asked for."""
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import structlog
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc import slurm
+from clusterra_contracts.rpc.budgets import BEGIN_SECONDS
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.rpc.slurm import Submit, Submitted
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
+
+from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
+from clusterra_gateway.jobs.claim import Claim
+from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey, StoredClaim
+
+log = structlog.get_logger()
+
+type Send = Callable[[ClusterRef, Submit], Awaitable[Submitted]]
+"""Sends a submit to the proxy. Raises RpcFailed."""
+
+_ASK_AGAIN = "ask again with the same key and the same body, after the seconds in Retry-After: it makes no second job"
+
+
+class SubmitOnce:
+    """Submits by the rules of `Claim`. The proxy gets the claim with each submit, and respects it."""
+
+    def __init__(self, keys: IdempotencyKeys, send: Send, clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys
+        self._send = send
+        self._clock = clock
+
+    async def submit(self, key: ScopedKey, message: Submit, request: str) -> Submitted:
+        """Submit, or return the answer of an earlier submit. `request` is the hash of the client's request.
+
+        Raises KeyReused, InFlight, OutcomeUnknown, RpcFailed, StoreUnavailable.
+        """
+        at = self._clock()
+        found, is_new = await self._keys.claim(key, request, at)
+        if is_new:
+            return await self._attempt(key, message, found, before=None)
+        match found.claim.step(request, at):
+            case "reused":
+                raise KeyReused(
+                    "this Idempotency-Key was used for a different request",
+                    hint="use a new key for each new job; send a key again only with exactly the same body",
+                )
+            case "answered":
+                assert found.claim.answer is not None  # noqa: S101 - the step says so
+                return found.claim.answer.model_copy(update={"repeated": True})
+            case "wait":
+                raise _not_answered(found.claim, at)
+            case "look":
+                return await self._look(key, message, found.claim)
+            case "again":
+                mine = await self._keys.claim_again(key, found, at)
+                if mine is None:
+                    raise _not_answered(found.claim.again("", at), at)
+                return await self._attempt(key, message, mine, before=found.claim)
+
+    async def _attempt(self, key: ScopedKey, message: Submit, mine: StoredClaim, *, before: Claim | None) -> Submitted:
+        """Submit under one's own claim. `before` is the claim of the attempts before, if there were any."""
+        claim = mine.claim
+        wire = slurm.Claim(
+            claimed_at=_moment(claim.claimed_at),
+            sent_at=_moment(claim.sent_at),
+            first=before is None,
+            begin_by=_moment(claim.sent_at + BEGIN_SECONDS),
+        )
+        try:
+            submitted = await self._send(key.ref, message.model_copy(update={"claim": wire}))
+        except RpcFailed as failed:
+            if failed.error.may_have_effect:
+                await self._note(self._keys.replace(key, mine, claim.unconfirmed()))
+            elif before is None:
+                await self._note(self._keys.release(key, mine))
+            else:
+                await self._note(self._keys.replace(key, mine, claim.undone(before)))
+            if failed.error.may_have_effect or (before is not None and failed.error.kind == "unavailable"):
+                raise _not_answered(claim.unconfirmed(), self._clock(), failed.error) from failed
+            raise
+        await self._note(self._keys.complete(key, claim.request, submitted))
+        return submitted
+
+    async def _look(self, key: ScopedKey, message: Submit, claim: Claim) -> Submitted:
+        """Look for the job of another request's claim."""
+        wire = slurm.Claim(claimed_at=_moment(claim.claimed_at), sent_at=_moment(self._clock()))
+        try:
+            submitted = await self._send(key.ref, message.model_copy(update={"claim": wire}))
+        except RpcFailed as failed:
+            raise _not_answered(claim, self._clock(), failed.error) from failed
+        await self._note(self._keys.complete(key, claim.request, submitted))
+        return submitted.model_copy(update={"repeated": True})
+
+    async def _note(self, write: Awaitable[object]) -> None:
+        """Write what is known of the outcome. A lost write costs time but no job: the claim settles without it."""
+        try:
+            await write
+        except StoreError as error:
+            log.warning("claim_not_written", reason=str(error))
+
+
+def unknown_outcome(error: RpcError) -> OutcomeUnknown:
+    """The error of a submit without a key that may have made a job."""
+    return OutcomeUnknown(
+        f"nobody knows whether the job was submitted: {error.detail}",
+        hint="look at the list of your jobs before you submit again; with an Idempotency-Key you could just ask again",
+        code=error.code,
+    )
+
+
+def _not_answered(claim: Claim, at: float, error: RpcError | None = None) -> RequestError:
+    """The error for a key whose job is not known yet."""
+    retry_after = claim.retry_after_seconds(at)
+    if claim.in_flight(at):
+        return InFlight(
+            "a request with this Idempotency-Key is in flight", hint=_ASK_AGAIN, retry_after_seconds=retry_after
+        )
+    why = f": {error.detail}" if error is not None and error.kind != "not_found" else ""
+    return OutcomeUnknown(
+        f"nobody knows yet whether the job was submitted{why}",
+        hint=_ASK_AGAIN,
+        code=error.code if error is not None else None,
+        retry_after_seconds=retry_after,
+    )
+
+
+def _moment(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
