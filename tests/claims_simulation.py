@@ -94,6 +94,7 @@ class Slurm:
     """slurmctld and slurmdbd. While it stalls nobody gets an answer; afterwards it carries out what it was given."""
 
     troubles: Troubles
+    proxy_now: Callable[[], datetime]
     jobs: list[JobRecord] = field(default_factory=list)
     work: set[asyncio.Task[None]] = field(default_factory=set)
     stalled_until: float = 0.0
@@ -109,7 +110,7 @@ class Slurm:
         )
 
     async def jobs_list(self, _token: str) -> tuple[datetime, tuple[JobRecord, ...], None, int]:
-        began = now_at(elapsed())
+        began = self.proxy_now()
         await self._within(SLURM_MESSAGE_SECONDS, asyncio.create_task(self._awake()), lost=False)
         return began, tuple(self.jobs), None, 0
 
@@ -177,7 +178,7 @@ class World:
     statuses: list[type[Exception]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.slurm = Slurm(self.troubles)
+        self.slurm = Slurm(self.troubles, self.proxy_now)
         self.keys = IdempotencyKeys(UnreliableStore(self.troubles))
         self.proxies = [self._proxy(), self._proxy()]
         self.gateways = [SubmitOnce(self.keys, self._send, self._clock(skew)) for skew in self.skews[:2]]
