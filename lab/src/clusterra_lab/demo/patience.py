@@ -11,7 +11,7 @@ from clusterra_lab.parts.user import UnavailableError
 
 AWAY = (UnavailableError, ClientConnectionError, ClientPayloadError, TimeoutError)
 """Errors of a call that may succeed later."""
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 90.0
 _AGAIN_SECONDS = 0.5
 
 

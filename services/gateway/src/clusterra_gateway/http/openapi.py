@@ -94,7 +94,8 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 
 def _described(parameter: Parameter, *, required: bool) -> dict[str, Any]:
     schema = {"type": "string", "pattern": parameter.pattern}
-    return {"name": parameter.name, "in": parameter.place, "required": required, "schema": schema}
+    described = {"name": parameter.name, "in": parameter.place, "required": required, "schema": schema}
+    return described | ({"description": parameter.description} if parameter.description else {})
 
 
 def _query_parameters(route: Route) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ class Parameter:
     name: str
     place: Literal["path", "header"]
     pattern: str
+    description: str = ""
 
 
 JOB_ID = Parameter("job_id", "path", "^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")

@@ -9,12 +9,18 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.http.errors import InvalidRequest, TooLarge
 from clusterra_gateway.http.parameters import Body, Hints, Parameter, body
+from clusterra_gateway.jobs.idempotency import KEEP_HOURS
 
 MAX_SCRIPT_BYTES = 512 * 1024
 MAX_SUBMISSION_BYTES = 768 * 1024
 """A submit and what the gateway adds to it must fit into NATS' payload limit of 1 MiB."""
 
-IDEMPOTENCY_KEY = Parameter("Idempotency-Key", "header", "^[A-Za-z0-9_-]{8,64}$")
+IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "^[A-Za-z0-9_-]{8,64}$",
+    f"Makes it safe to send the submit again: one key, one job. It lives for {KEEP_HOURS} h after its last attempt.",
+)
 _KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=IDEMPOTENCY_KEY.pattern)])
 
 _SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, because a job runs as the person who submits it"

@@ -1,0 +1,128 @@
+"""The claim of an idempotency key: its steps, and that of several writers exactly one succeeds."""
+
+import asyncio
+
+import pytest
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.budgets import SETTLED_SECONDS, SUBMIT
+from clusterra_contracts.rpc.slurm import Submitted
+from clusterra_gateway.jobs.claim import ALONE_SECONDS, Claim
+from clusterra_gateway.jobs.idempotency import IDEMPOTENCY, KEEP_SECONDS, IdempotencyKeys, ScopedKey
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.store import Put
+from hypothesis import given
+from hypothesis import strategies as st
+
+KEY = ScopedKey(ClusterRef(tenant="acme", cluster="main"), "ada", "key-00001")
+BEGIN = 1_800_000_000.0
+ANSWER = Submitted(job_id="42", accepted_at=now())
+
+
+class Clock:
+    """The store's clock."""
+
+    def __init__(self) -> None:
+        self.at = BEGIN
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(clock: Clock) -> MemoryStore:
+    store = MemoryStore(clock=clock)
+    await store.create_tables(IDEMPOTENCY)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("after", "step"),
+    [(0, "wait"), (ALONE_SECONDS, "look"), (SETTLED_SECONDS - 0.1, "look"), (SETTLED_SECONDS, "again")],
+)
+def test_the_steps_of_an_unanswered_claim(after: float, step: str) -> None:
+    claim = Claim.first("hash", "owner", BEGIN)
+
+    assert claim.step("hash", BEGIN + after) == step
+    assert claim.step("another", BEGIN + after) == "reused"
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(("unconfirmed", "undone", "killed")), st.floats(0, 200)), max_size=12),
+)
+def test_nobody_submits_while_an_earlier_attempt_may_make_a_job(steps: list[tuple[str, float]]) -> None:
+    at, claim = BEGIN, Claim.first("hash", "0", BEGIN)
+    may_submit_until = at + SETTLED_SECONDS
+    before = claim
+    for number, (end, pause) in enumerate(steps):
+        if end == "unconfirmed":
+            claim = claim.unconfirmed()
+        elif end == "undone" and number > 0:
+            claim = claim.undone(before)
+        at += pause
+        if claim.step("hash", at) == "again":
+            assert end == "undone" or at >= may_submit_until
+            before, claim = claim, claim.again(str(number), at)
+            may_submit_until = at + SETTLED_SECONDS
+        assert 1 <= claim.retry_after_seconds(at) <= SETTLED_SECONDS
+        assert not claim.in_flight(at) or at < claim.sent_at + SUBMIT.gateway
+
+
+async def test_of_many_requests_one_claims_a_key(store: MemoryStore) -> None:
+    keys = IdempotencyKeys(store)
+
+    claims = await asyncio.gather(*(keys.claim(KEY, "hash", BEGIN) for _ in range(8)))
+
+    assert sum(is_new for _, is_new in claims) == 1
+    assert len({found.claim.owner for found, _ in claims}) == 1
+
+
+async def test_of_many_requests_one_claims_a_settled_key_again(store: MemoryStore) -> None:
+    keys = IdempotencyKeys(store)
+    found, _ = await keys.claim(KEY, "hash", BEGIN)
+
+    again = await asyncio.gather(*(keys.claim_again(KEY, found, BEGIN + SETTLED_SECONDS) for _ in range(8)))
+
+    assert sum(mine is not None for mine in again) == 1
+
+
+async def test_a_key_lives_for_a_day_after_its_last_attempt(store: MemoryStore, clock: Clock) -> None:
+    keys = IdempotencyKeys(store)
+    first, _ = await keys.claim(KEY, "hash", BEGIN)
+    clock.at = BEGIN + 3600
+    assert await keys.claim_again(KEY, first, clock.at) is not None
+    await keys.complete(KEY, "hash", ANSWER)
+
+    clock.at = BEGIN + 3600 + KEEP_SECONDS - 1
+    found, is_new = await keys.claim(KEY, "hash", clock.at)
+    assert (is_new, found.claim.answer) == (False, ANSWER)
+
+    clock.at += 1
+    assert (await keys.claim(KEY, "another", clock.at))[1]
+
+
+async def test_the_first_answer_stays(store: MemoryStore) -> None:
+    keys = IdempotencyKeys(store)
+    await keys.claim(KEY, "hash", BEGIN)
+
+    await keys.complete(KEY, "hash", ANSWER)
+    await keys.complete(KEY, "hash", Submitted(job_id="43", accepted_at=now()))
+
+    assert (await keys.claim(KEY, "hash", BEGIN))[0].claim.answer == ANSWER
+
+
+async def test_an_item_of_an_earlier_release_is_looked_for_before_it_is_submitted(store: MemoryStore) -> None:
+    await store.write(Put(IDEMPOTENCY, KEY.item, {"request": "hash"}, Absent(), int(BEGIN) + KEEP_SECONDS))
+    keys = IdempotencyKeys(store)
+
+    found, is_new = await keys.claim(KEY, "hash", BEGIN + 10)
+
+    assert not is_new
+    assert found.claim.claimed_at == BEGIN
+    assert found.claim.step("hash", BEGIN + 10) == "look"
+    assert found.claim.step("hash", BEGIN + SETTLED_SECONDS) == "again"
