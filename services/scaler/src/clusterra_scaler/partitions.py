@@ -23,16 +23,19 @@ from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 from prometheus_client import Gauge
 from pydantic import BaseModel
 
-from clusterra_scaler.control_loop import ControlLoop, FencedLease
+from clusterra_scaler.control_loop import DECISIONS, ControlLoop, FencedLease
 from clusterra_scaler.decision_lanes import DecisionLanes
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.edge_versions import EdgeVersions
 from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
+from clusterra_scaler.planner.time_limit import DecisionOverdue
 
 log = structlog.get_logger(__name__)
 
 RESTART_SECONDS = 1.0
 """Delay before a failed control loop starts again from the record."""
+OVERDUE_SECONDS = 60.0
+"""The same after a decision that took too long: the next one may take as long, and others wait for its thread."""
 
 CLUSTERS = Gauge("clusterra_scaler_clusters", "Clusters for which this replica decides")
 PARTITIONS = Gauge("clusterra_scaler_partitions", "Partitions that this replica works on")
@@ -147,6 +150,10 @@ class Partitions:
             except (StoreUnavailable, ConditionFailed) as error:
                 log.warning("fleet_not_recorded", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
                 await asyncio.sleep(RESTART_SECONDS)
+            except DecisionOverdue as error:
+                DECISIONS.labels("overdue").inc()
+                log.error("decision_overdue", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))  # noqa: TRY400
+                await asyncio.sleep(OVERDUE_SECONDS)
             except Exception:
                 log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
                 await asyncio.sleep(RESTART_SECONDS)

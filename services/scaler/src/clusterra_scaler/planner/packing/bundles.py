@@ -9,6 +9,7 @@ from clusterra_scaler.planner.packing.bundle_bound import BundleBound
 from clusterra_scaler.planner.packing.items import Offering
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.trial_bin import TrialBin
+from clusterra_scaler.planner.time_limit import check
 
 _TOLERANCE = 1e-12
 """By how much a bundle's share must be lower to be preferred, so that rounding decides nothing."""
@@ -50,6 +51,7 @@ def buy_bundles(waiting: Sequence[Waiting], assignment: Assignment, order: Order
     single = [jobs for jobs in waiting if jobs.job_ids and jobs.group.nodes == 1 and not jobs.group.exclusive]
     search = _BundleSearch(sorted(single, key=order), assignment)
     while (best := search.best()) is not None:
+        check()
         bin_ = assignment.buy(best.offering)
         for jobs, usd in best.jobs:
             assignment.assign(jobs.group, jobs.job_ids.pop(0), (bin_,), usd)

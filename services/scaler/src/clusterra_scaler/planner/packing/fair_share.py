@@ -18,6 +18,7 @@ from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.limits import Limits
 from clusterra_scaler.planner.packing.slot_price import with_slot_price
+from clusterra_scaler.planner.time_limit import check
 
 _HOUR = 3600.0
 
@@ -128,6 +129,7 @@ def fill_progressively(
         usd_per_hour, number, owner = heappop(owners)
         group, job_id = queues[owner].popleft()
         if id(group) not in exhausted:
+            check()
             bins = buyer.place(group, job_id, assignment)
             usd_per_hour += sum(_dominant_share_usd_per_hour(group, bin_, buyer.slot_usd) for bin_ in bins)
             if not bins:

@@ -12,6 +12,7 @@ from clusterra_scaler.planner.packing.limits import UNLIMITED, Limits
 from clusterra_scaler.planner.packing.local_search import improve
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.packing.slot_price import downsize, slot_prices, with_slot_price
+from clusterra_scaler.planner.time_limit import check
 
 MIN_BIN_TRIALS = 8
 """Minimum number of open bins that are tried for each group."""
@@ -135,6 +136,7 @@ def _fill(groups: Iterable[Group], assignment: Assignment) -> list[Group]:
     waiting: list[Waiting] = []
     left: list[Group] = []
     for group in groups:
+        check()
         new = cheapest_new_worker(group, assignment.offerings, assignment.settings)
         if new is None:
             left.append(group)
@@ -146,6 +148,7 @@ def _fill(groups: Iterable[Group], assignment: Assignment) -> list[Group]:
     if assignment.settings.bundling:
         buy_bundles(waiting, assignment)
     for jobs in waiting:
+        check()
         assignment.place(jobs, buy=True)
     if assignment.settings.bundling:
         improve(assignment)

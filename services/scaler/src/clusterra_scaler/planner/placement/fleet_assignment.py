@@ -23,6 +23,7 @@ from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.placement.plan import AT_QUOTA, Place, Unmet
 from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape
 from clusterra_scaler.planner.requests.demand import Demand
+from clusterra_scaler.planner.time_limit import check
 
 BATCHING = "workers are bought for several jobs together in a moment"
 
@@ -98,6 +99,7 @@ class FleetAssignment:
 
         `batch_closed`: the demand's batching window is over. Before that no worker is bought for it.
         """
+        check()
         for job_id in demand.job_ids:
             for fleet_bin in self._booked_on.get(job_id, ()):
                 self._note(demand, fleet_bin.place)
@@ -192,6 +194,7 @@ class FleetAssignment:
 
         `ahead` are the workers bought for jobs of this demand and of those before it.
         """
+        check()
         unmet, capped = 0, list[JobId]()
         # Whatever else happens, bins only fill: where one job does not fit, its equals do not, either.
         group, fits = self._job_groups.group(waiting.demand, waiting.job_ids[:1], waiting.demand.nodes), True

@@ -25,6 +25,7 @@ from clusterra_scaler.planner.packing.placement_predicate import rejects
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.placement.fleet_bins import FleetBin
 from clusterra_scaler.planner.requests.demand import Demand
+from clusterra_scaler.planner.time_limit import check
 
 MOST_CLASSES = 200
 """Bounds the length of a node's Extra, which comes with each answer of Slurm, and the work per decision."""
@@ -68,6 +69,7 @@ class ClosedNodes:
             if (new := cheapest_new_worker(group, offerings, settings))
         ]
         for fleet_bin in fleet_bins:
+            check()
             node = supply.nodes.get(fleet_bin.place.worker)
             if not fleet_bin.ready or node is None or (node.extra and not is_class_filter(node.extra)):
                 continue
