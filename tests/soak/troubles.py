@@ -67,6 +67,7 @@ class Troubles:
             "full disk": self._fill_disk,
             "throttled store": self._throttle_store,
             "clock step": self._step_clock,
+            "clock set back over a restart": self._set_clock_back,
         }
 
     async def _kill_service(self, name: str) -> None:
@@ -127,6 +128,16 @@ class Troubles:
             await self._wait()
         finally:
             self.clock.step(0)
+
+    async def _set_clock_back(self) -> None:
+        """The agent's clock is ahead, and the agent starts again after it was corrected."""
+        self.clock.step(max(CLOCK_STEPS))
+        try:
+            await self._kill_service("edge-agent")
+            await self._wait()
+        finally:
+            self.clock.step(0)
+        await self._kill_service("edge-agent")
 
     async def _wait(self) -> None:
         await asyncio.sleep(self.rng.uniform(*PAUSE_SECONDS))
