@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS
 from clusterra_runtime.nats import bus
-from clusterra_runtime.nats.lease import Leases
+from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.secrets.reader import Secrets
@@ -28,14 +28,9 @@ async def app(service: Service) -> AsyncIterator[None]:
         async with announced(service, client), Secrets() as secrets:
             await registry.start(client)
             partitions = Partitions()
-            leases = Leases(
-                client,
-                service.name,
-                JOB_PARTITIONS,
-                partitions.lead,
-                instance=settings.instance,
-                division=f"clusters/{JOB_PARTITIONS}",
-            )
+            # A burst of answers from Slurm may hold the event loop for seconds.
+            division = f"clusters/{JOB_PARTITIONS}"
+            leases = LeaseThread(settings, service.name, JOB_PARTITIONS, partitions.lead, division=division)
             service.background("leases", leases.run)
             Clusters(service, client, settings, partitions, secrets).follow(registry)
             yield

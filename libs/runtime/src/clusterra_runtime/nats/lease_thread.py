@@ -36,6 +36,7 @@ class LeaseThread:
         partitions: int,
         work: Work,
         *,
+        division: str = "",
         pace: Pace = PACE,
         stuck_seconds: float = STUCK_SECONDS,
     ) -> None:
@@ -43,6 +44,7 @@ class LeaseThread:
         self._service = service
         self._partitions = partitions
         self._work = work
+        self._division = division
         self._pace = pace
         self._stuck_seconds = stuck_seconds
         self._beat_at = 0.0
@@ -107,6 +109,7 @@ class LeaseThread:
                 self._partitions,
                 lambda lease: _on(caller, self._work(lease)),
                 instance=self._settings.instance,
+                division=self._division,
                 pace=self._pace,
                 alive=self._alive,
             )

@@ -1,5 +1,6 @@
 """Replays the event stream when a watcher starts: which events are published, and which were missed before."""
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -26,6 +27,9 @@ MAX_LOOKUPS = 500
 """Most unfinished jobs that are looked up in accounting one by one."""
 
 _STORED_AT = "Nats-Time-Stamp"
+_READS = asyncio.Semaphore(8)
+"""A replica that takes over hundreds of clusters reads the events of all of them. All at once, none would be answered
+in time, and all would begin again."""
 
 
 @dataclass
@@ -43,7 +47,12 @@ class PublishedEvents:
 
 
 async def read_published_events(client: Client, ref: ClusterRef) -> PublishedEvents:
-    """Read a cluster's published events. Raises BusUnavailable."""
+    """Read a cluster's published events. Raises BusUnavailable. Others wait while some clusters' events are read."""
+    async with _READS:
+        return await _read_published_events(client, ref)
+
+
+async def _read_published_events(client: Client, ref: ClusterRef) -> PublishedEvents:
     published = PublishedEvents(PublishedJobEvents(), PublishedNodeEvents())
     async for stored in replay(client, EVENT.name, subjects.events_of(ref, "job.*")):
         if (identity := _identity(ref, stored)) is not None:
