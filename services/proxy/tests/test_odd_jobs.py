@@ -1,4 +1,4 @@
-"""Jobs of plain sbatch with every field at its extremes: the cluster stays readable, and each job can be cancelled."""
+"""Odd jobs of plain sbatch and odd nodes, every field at its extremes: the cluster stays readable."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.slurm.config import ClusterOptions
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_proxy.slurmrestd.reading.fields import LATEST
-from proxy_world import ProxyWorld, find_pending, find_running, proxy_world
+from proxy_world import ProxyWorld, find_node, find_pending, find_running, proxy_world
 from slurm_world import SlurmWorld, slurm_world
 
 SLEEP = "#!/bin/sh\nsleep 300\n"
@@ -80,6 +80,16 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "node that does not exist": ("--nodelist=w[0-99999]",),
 }
 """Options that Slurm itself refuses here. Should a later Slurm accept them, they belong above."""
+
+ODD_UPDATES: tuple[tuple[str, ...], ...] = (
+    (f"comment={'c' * 1020}\udcff",),
+    ('extra={"a":"\udcff"}',),
+    ("state=DRAIN", "reason=bad\udcff\udced\udca0\udc80 \U0010ffff"),
+    ("weight=4294967293",),
+    ("gres=gpu:9223372036854775807",),
+    ("instanceid=\udcff",),
+)
+"""What an operator can write into a node's record."""
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +202,30 @@ async def test_a_purged_odd_job_is_read_from_accounting(odd_proxy: ProxyWorld, o
         assert (await proxy.job(user, job_id)).state == "CANCELLED"
 
 
+async def test_odd_nodes_are_read_and_one_that_cannot_be_counts_as_busy(
+    odd_proxy: ProxyWorld, odd_slurm: SlurmWorld
+) -> None:
+    proxy, other = odd_proxy, odd_slurm.new_user()
+    # Slurm stores this memory, and slurmrestd then reports -1 MiB.
+    async with odd_slurm.worker("odd", memory_mib=2**64 - 1, features="f" * 1024):
+        for update in ODD_UPDATES:
+            done = await odd_slurm.cluster.run("scontrol", "update", "nodename=odd", *update)
+            assert done.returncode == 0, (update, done.stderr)
+        snapshot = await proxy.until_snapshot(
+            lambda each: (node := find_node(each, "odd")) is not None and "DRAIN" in node.states
+        )
+        node = find_node(snapshot, "odd")
+
+        assert node is not None
+        assert snapshot.unreadable_nodes == 1
+        assert (node.idle, node.cpus_allocated, node.idle_since) == (False, 4, None)
+        assert "UNREADABLE" in node.states
+        assert node.reason == "bad\ufffd\ufffd\ufffd\ufffd \U0010ffff"
+        await run_another_job(proxy, other)
+    await odd_slurm.delete_node_record("odd")
+    await proxy.until_snapshot(lambda each: each.unreadable_nodes == 0)
+
+
 async def test_an_array_of_100_000_tasks_hurts_nobody_else(odd_proxy: ProxyWorld, odd_slurm: SlurmWorld) -> None:
     proxy, user, other = odd_proxy, odd_slurm.new_user(), odd_slurm.new_user()
     array = await sbatch(odd_slurm, user, ("--hold", f"--array=0-{TASKS - 1}"))
@@ -204,6 +238,16 @@ async def test_an_array_of_100_000_tasks_hurts_nobody_else(odd_proxy: ProxyWorld
 
     await run_another_job(proxy, other)
     assert (await proxy.job(user, f"{array}_{TASKS - 1}")).state == "PENDING"
+
+    await proxy.cancel(user, f"{array}_5")
+    await wait_for_events(proxy, f"{array}_5", "cancelled")
+    # Slurm truncates a list of so many ranges. Nobody takes the tasks that it leaves out for cancelled.
+    done = await odd_slurm.cluster.run("scancel", f"{array}_[{','.join(map(str, range(1001, 1100, 2)))}]")
+    assert done.returncode == 0, done.stderr
+    await run_another_job(proxy, other)
+    tasks = [event.subject for event in await proxy.events("job.cancelled") if event.subject.startswith(f"{array}_")]
+    assert tasks == [f"{array}_5"]
+
     await proxy.cancel(user, array)
     await wait_for_events(proxy, array, "submitted", "cancelled")
     await run_another_job(proxy, other)
