@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from job_records import at, job, task, waiting_array
 
 
-def state_rows(*states: tuple[str, str]) -> list[StateRow]:
-    return [StateRow(job_id=job_id, state=tuple(state.split("+"))) for job_id, state in states]
+def state_rows(*states: tuple[str, str]) -> tuple[StateRow, ...]:
+    return tuple(StateRow(job_id=job_id, state=tuple(state.split("+"))) for job_id, state in states)
 
 
 def job_table(*records: JobRecord) -> JobTable:
@@ -27,6 +27,24 @@ def test_new_records_and_changed_states_are_to_be_read() -> None:
     assert diff.removed == ()
 
 
+def test_the_same_states_are_compared_again_only_after_something_else_has_changed() -> None:
+    table = job_table(job(1), job(2, "RUNNING"))
+    states = state_rows(("1", "PENDING"), ("2", "RUNNING"))
+
+    assert not table.apply_states(states, at(1)).changed
+    assert not table.apply_states(states, at(2)).changed
+
+    # A record that was read on behalf of a request, while the poll was on its way.
+    table.put(job(1, "RUNNING"), at(4))
+    assert not table.apply_states(states, at(3)).changed
+    assert table.apply_states(states, at(5)).changed == {1}
+
+    # A record that slurmctld never listed.
+    table.put(job(1), at(6))
+    table.put(job(3), at(6))
+    assert [record.id for record in table.apply_states(states, at(7)).removed] == ["3"]
+
+
 def test_a_changed_state_flag_is_a_change() -> None:
     table = job_table(job(1, "COMPLETED+COMPLETING"))
     assert table.apply_states(state_rows(("1", "COMPLETED+COMPLETING")), at(1)).changed == frozenset()
@@ -43,9 +61,9 @@ def test_a_job_missing_in_the_states_is_removed() -> None:
 def test_a_poll_ignores_records_that_were_requested_later() -> None:
     table = job_table()
     table.put(job(5), at(10))
-    assert table.apply_states([], at(9)).removed == ()
+    assert table.apply_states((), at(9)).removed == ()
     assert table.apply_states(state_rows(("5", "RUNNING")), at(9)).changed == frozenset()
-    assert [record.id for record in table.apply_states([], at(11)).removed] == ["5"]
+    assert [record.id for record in table.apply_states((), at(11)).removed] == ["5"]
 
 
 def test_an_older_record_does_not_replace_a_newer_one() -> None:

@@ -1,6 +1,5 @@
 """Mirrors slurmctld's job records: comparing all states shows which records must be read again."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ from clusterra_contracts.identity import JobId, now
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.answers import StateRow
 from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord
-
-_ROW_ID = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,7}))?(?![0-9])")
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,8 @@ class JobTable:
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}
         self._waiting: dict[int, tuple[int, ...]] = {}
+        self._settled: tuple[StateRow, ...] | None = None
+        """The states of the last poll, if they are those of the records."""
         self._arrays: defaultdict[int, set[int]] = defaultdict(set)
         self._no_longer_waiting: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
         """By array, tasks observed to wait no longer, with the time: they started or were cancelled."""
@@ -105,6 +104,7 @@ class JobTable:
         if known is not None and known.record.is_waiting_array and record.is_waiting_array:
             self._follow_waiting_tasks(known.record, record.array_task_string)
         self._entries[record.job_id] = Entry(record, requested_at)
+        self._settled = None
         if record.unreadable:
             self._unreadable.add(record.job_id)
         else:
@@ -130,36 +130,44 @@ class JobTable:
             self.put(record, requested_at)
         return () if unidentified else self._remove(listed, requested_at)
 
-    def apply_states(self, rows: Iterable[StateRow], requested_at: datetime, *, unidentified: int = 0) -> StateDiff:
+    def apply_states(self, rows: tuple[StateRow, ...], requested_at: datetime, *, unidentified: int = 0) -> StateDiff:
         """Apply a poll of all states. Removes missing records and returns all differences.
 
-        With unidentified rows nobody knows which records are missing, so the poll removes none.
+        With unidentified rows nobody knows which records are missing, so the poll removes none. The very tuple of the
+        last poll, which had no differences, has none now either, if no record was added since.
         """
+        if rows is self._settled:
+            return StateDiff(frozenset(), ())
         states: dict[int, tuple[str, ...]] = {}
         tasks: defaultdict[int, list[int]] = defaultdict(list)
         missing = unidentified
         for row in rows:
-            match = _ROW_ID.match(row.job_id)
-            if match is None:
+            if row.record is None:
                 missing += 1
-            else:
-                number = int(match.group(1))
-                states[number] = row.state
-                if match.group(2):
-                    tasks[number].append(int(match.group(2)))
+                continue
+            number, task = row.record
+            states[number] = row.state
+            if task is not None:
+                tasks[number].append(task)
         changed = set()
+        newer = False
         for number, state in states.items():
             entry = self._entries.get(number)
             if entry is None:
                 changed.add(number)
-            elif entry.requested_at <= requested_at:
+            elif entry.requested_at > requested_at:
+                newer = True
+            else:
                 # A state that cannot be read is no news: the next list reads the whole record again.
                 known = entry.record.job_state
-                if state and known != (UNKNOWN_STATE,) and set(known) != set(state):
+                if state and known != state and known != (UNKNOWN_STATE,) and set(known) != set(state):
                     changed.add(number)
                 if entry.record.is_waiting_array:
                     self._set_waiting_tasks(entry.record, tuple(sorted(tasks[number])), requested_at)
-        return StateDiff(frozenset(changed), () if missing else self._remove(set(states), requested_at))
+        diff = StateDiff(frozenset(changed), () if missing else self._remove(set(states), requested_at))
+        settled = not diff.changed and not missing and not newer and len(self._entries) == len(states)
+        self._settled = rows if settled else None
+        return diff
 
     def cancelled_tasks(self, requested_at: datetime) -> tuple[JobRecord, ...]:
         """Return new records for tasks that were cancelled before they started: Slurm keeps no record of them.

@@ -1,11 +1,15 @@
 """slurmrestd's answers: errors, warnings and content."""
 
+import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from clusterra_proxy.slurmrestd.reading.fields import NullableList, Number, Text
 from clusterra_proxy.slurmrestd.reading.repair import Readable, Record, Unreadable, read_records
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
+
+_ROW_ID = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,7}))?(?![0-9])")
 
 
 class StateRow(Readable):
@@ -17,6 +21,14 @@ class StateRow(Readable):
     job_id: str
     state: tuple[str, ...]
     """Empty when it cannot be read."""
+
+    @cached_property
+    def record(self) -> tuple[int, int | None] | None:
+        """The number of the record and that of the task; None for an id that is none of Slurm's."""
+        match = _ROW_ID.match(self.job_id)
+        if match is None:
+            return None
+        return int(match.group(1)), int(match.group(2)) if match.group(2) else None
 
 
 class KillStatus(Record):

@@ -1,7 +1,9 @@
-"""Parses the bodies of slurmrestd's answers into models, a large body in a subprocess.
+"""Parses the bodies of slurmrestd's answers into models, never for long on the event loop.
 
-Parsing holds the interpreter lock, even in a thread: 20 MB (3,000 jobs) would block all other requests for half a
-second. A subprocess also returns its memory to the system when it ends.
+A large list is parsed in a subprocess: parsing holds the interpreter lock, even in a thread, so 20 MB (3,000 jobs)
+would block all other requests for half a second. A subprocess also returns its memory to the system when it ends. What
+it writes, and a list of which most records are known, is read in a thread record by record, so that the lock is free
+again after milliseconds.
 """
 
 import asyncio
@@ -10,17 +12,25 @@ import sys
 from clusterra_proxy.slurmrestd import body_reader
 from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
 from clusterra_proxy.slurmrestd.errors import Unavailable
+from clusterra_proxy.slurmrestd.known_records import KnownRecords
 
 SUBPROCESS_BYTES = 2 * 1024 * 1024
 """Bodies of at least this size are parsed in a subprocess."""
+THREAD_BYTES = 128 * 1024
+"""Bodies of at least this size are compared with known records in a thread."""
 
 
-async def parse[A: Answer](model: type[A], body: bytes, status: int, *, entity: str) -> A:
+async def parse[A: Answer](
+    model: type[A], body: bytes, status: int, *, entity: str, known: KnownRecords[A] | None = None
+) -> A:
     """Parse a body as `model`. A plain-text body of a failed request becomes the answer's error.
 
-    Raises Unavailable when the body of a successful answer cannot be parsed. `entity` names what was requested.
+    Raises Unavailable when the body of a successful answer cannot be parsed. `entity` names what was requested. With
+    `known` only the records that have changed are parsed.
     """
     try:
+        if status == 200 and known is not None and (answer := await _compare(model, body, known)) is not None:
+            return answer
         if len(body) >= SUBPROCESS_BYTES:
             return await _parse_in_subprocess(model, body)
         return body_reader.read(model, body)
@@ -34,6 +44,12 @@ async def parse[A: Answer](model: type[A], body: bytes, status: int, *, entity: 
         return model(errors=(ErrorEntry(description=text[:200]),))
 
 
+async def _compare[A: Answer](model: type[A], body: bytes, known: KnownRecords[A]) -> A | None:
+    if len(body) < THREAD_BYTES:
+        return known.read(model, body)
+    return await asyncio.to_thread(known.read, model, body)
+
+
 async def _parse_in_subprocess[A: Answer](model: type[A], body: bytes) -> A:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -45,11 +61,11 @@ async def _parse_in_subprocess[A: Answer](model: type[A], body: bytes) -> A:
         stdout=asyncio.subprocess.PIPE,
     )
     try:
-        shorter, _ = await process.communicate(body)
+        written, _ = await process.communicate(body)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
         raise ValueError("the subprocess could not parse the body")
-    return model.model_validate_json(shorter)
+    return await asyncio.to_thread(lambda: KnownRecords[A]().read_lines(model, written.split(b"\n")))

@@ -20,6 +20,7 @@ from clusterra_proxy.slurmrestd.bodies import parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
 from clusterra_proxy.slurmrestd.errors import NotSent, Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.known_records import KnownRecords
 from clusterra_proxy.slurmrestd.reading.repair import Unreadable
 from clusterra_proxy.slurmrestd.versions import path_template
 
@@ -59,6 +60,7 @@ class _Request[A: Answer]:
     seconds: float
     query: dict[str, str] | None = None
     body: object = None
+    known: KnownRecords[A] | None = None
 
 
 class Slurmrestd:
@@ -94,20 +96,39 @@ class Slurmrestd:
         await self._http.close()
 
     async def read[A: Answer](
-        self, path: str, token: str, model: type[A], *, entity: str, query: dict[str, str] | None = None
+        self,
+        path: str,
+        token: str,
+        model: type[A],
+        *,
+        entity: str,
+        query: dict[str, str] | None = None,
+        known: KnownRecords[A] | None = None,
     ) -> A:
-        """Read a small answer. Raises the errors of `error_codes`, and Unreachable without an answer."""
-        request = _Request("GET", path, token, model, entity, READ_SECONDS, query=query)
-        return self._modified(await self._retry(request), path)
-
-    async def read_list[A: Answer](
-        self, path: str, token: str, model: type[A], *, entity: str, query: dict[str, str] | None = None
-    ) -> A | None:
-        """Read a possibly large answer; None when nothing has changed since the `update_time` of the query.
+        """Read an answer that Slurm gives fast. `known` is that of `read_list`.
 
         Raises the errors of `error_codes`, and Unreachable without an answer.
         """
-        return await self._retry(_Request("GET", path, token, model, entity, LIST_SECONDS, query=query))
+        request = _Request("GET", path, token, model, entity, READ_SECONDS, query=query, known=known)
+        return self._modified(await self._retry(request), path)
+
+    async def read_list[A: Answer](
+        self,
+        path: str,
+        token: str,
+        model: type[A],
+        *,
+        entity: str,
+        query: dict[str, str] | None = None,
+        known: KnownRecords[A] | None = None,
+    ) -> A | None:
+        """Read a possibly large answer; None when nothing has changed since the `update_time` of the query.
+
+        With `known`, which belongs to this list alone, only the records that have changed are parsed. Raises the errors
+        of `error_codes`, and Unreachable without an answer.
+        """
+        request = _Request("GET", path, token, model, entity, LIST_SECONDS, query=query, known=known)
+        return await self._retry(request)
 
     async def write[A: Answer](
         self, method: Method, path: str, token: str, model: type[A], *, entity: str, body: object = None
@@ -172,7 +193,7 @@ class Slurmrestd:
         span.set_attribute("http.response.status_code", status)
         if status == _NOT_MODIFIED:
             return None
-        parsed = await parse(request.model, text, status, entity=request.entity)
+        parsed = await parse(request.model, text, status, entity=request.entity, known=request.known)
         if status != 200 or parsed.errors:
             raise error_from_answer(status, parsed.errors, entity=request.entity)
         if parsed.unreadable and self._on_unreadable is not None:

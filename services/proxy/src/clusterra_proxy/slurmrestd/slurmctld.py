@@ -11,6 +11,7 @@ from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Partit
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, error_from_number
 from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
+from clusterra_proxy.slurmrestd.known_records import KnownRecords
 from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 
@@ -33,6 +34,8 @@ class Slurmctld:
     def __init__(self, slurmrestd: Slurmrestd) -> None:
         self._rest = slurmrestd
         self._version: Version | None = None
+        self._known_states = KnownRecords[States]()
+        self._known_nodes = KnownRecords[Nodes]()
         self._listings: dict[int | None, asyncio.Task[JobList | None]] = {}
         self.slurm_version = ""
         """The Slurm release of the last answer, such as `26.05.5`."""
@@ -75,7 +78,8 @@ class Slurmctld:
     async def states(self, token: str) -> States:
         """Read the states of all jobs of all users. Cheap, however many jobs there are."""
         version = await self.version(token)
-        return await self._rest.read(version.slurm("jobs/state/"), token, States, entity="job")
+        path = version.slurm("jobs/state/")
+        return await self._rest.read(path, token, States, entity="job", known=self._known_states)
 
     async def job(self, token: str, job_id: JobId) -> tuple[JobRecord, ...]:
         """Read the record of a job, or all records of an array, also when `job_id` names one of its tasks.
@@ -116,7 +120,9 @@ class Slurmctld:
         """List all nodes. Returns None when nothing has changed since `changed_after`."""
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
-        answer = await self._rest.read_list(version.slurm("nodes/"), token, Nodes, entity="node", query=query)
+        answer = await self._rest.read_list(
+            version.slurm("nodes/"), token, Nodes, entity="node", query=query, known=self._known_nodes
+        )
         return None if answer is None else (answer.nodes, answer.last_update, answer.unidentified)
 
     async def node(self, token: str, name: str) -> NodeRecord:

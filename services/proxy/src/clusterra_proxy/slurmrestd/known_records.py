@@ -1,0 +1,91 @@
+"""Reads lists of which little changes: only records whose bytes differ from those of the last answer are parsed.
+
+A list of 60,000 states or 5,000 nodes has megabytes and changes by a few records between two polls. So the body is cut
+at the beginning of each record, without parsing it. A cut at a wrong place makes a piece that is no JSON; then the
+answer is left to the ordinary reader.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from clusterra_proxy.slurmrestd.answers import Answer
+from clusterra_proxy.slurmrestd.reading.json_content import content_of
+from clusterra_proxy.slurmrestd.reading.repair import Readable, Unreadable, read_records
+
+_DECODER = json.JSONDecoder()
+_BETWEEN = b", \t\r\n"
+
+type _Known = tuple[tuple[Readable, ...], tuple[Unreadable, ...]]
+"""What a record's bytes are read as: the record, if it has an identity, and what could not be read of it."""
+
+
+class KnownRecords[A: Answer]:
+    """The records of the last answer, by their bytes. An unchanged record stays the same object.
+
+    A read replaces what is known only at its end, so reads in two threads do no harm.
+    """
+
+    def __init__(self) -> None:
+        self._listed = b""
+        self._known: dict[bytes, _Known] = {}
+        self._last: _Known = ((), ())
+
+    def read(self, model: type[A], body: bytes) -> A | None:
+        """Parse a body as `model`; None for one that cannot be cut into records. Raises ValueError."""
+        cut = _cut(body, model.RECORDS.encode())
+        if cut is None:
+            return None
+        before, listed, after, opening = cut
+        try:
+            if listed != self._listed:
+                pieces = (opening + piece.rstrip(_BETWEEN) for piece in listed.split(opening)[1:])
+                self._take(model, pieces)
+                self._listed = listed
+        except ValueError:
+            return None
+        return self._answer(model, before + b"[]" + after)
+
+    def read_lines(self, model: type[A], lines: Sequence[bytes]) -> A:
+        """Parse an answer without its records in the first line, and a record in each other one. Raises ValueError."""
+        self._take(model, lines[1:])
+        return self._answer(model, lines[0])
+
+    def _answer(self, model: type[A], head: bytes) -> A:
+        answer = model.model_validate(content_of(head))
+        if not model.RECORDS:
+            return answer
+        records, unreadable = self._last
+        return answer.model_copy(update={model.RECORDS: records, "unreadable": (*answer.unreadable, *unreadable)})
+
+    def _take(self, model: type[A], pieces: Iterable[bytes]) -> None:
+        known: dict[bytes, _Known] = {}
+        records: list[Readable] = []
+        unreadable: list[Unreadable] = []
+        for piece in pieces:
+            found = self._known.get(piece)
+            if found is None:
+                read, problems = read_records(model.RECORD, (content_of(piece),))
+                found = tuple(read), tuple(problems)
+            known[piece] = found
+            records += found[0]
+            unreadable += found[1]
+        self._known, self._last = known, (tuple(records), tuple(unreadable))
+
+
+def _cut(body: bytes, name: bytes) -> tuple[bytes, bytes, bytes, bytes] | None:
+    """Return what stands before, in and after the list, and how each of its records begins."""
+    found = re.search(rb'"%s"\s*:\s*(\[)\s*(\{\s*"[A-Za-z_]+"\s*:)' % re.escape(name), body)
+    if found is None:
+        return None
+    opening, begin = found.group(2), found.start(1)
+    last = body.rfind(opening)
+    try:
+        # One character for each byte, so that the end is counted in bytes.
+        _, length = _DECODER.raw_decode(body[last:].decode("latin-1"))
+    except (ValueError, RecursionError):
+        return None
+    end = body.find(b"]", last + length)
+    if end < 0 or body[last + length : end].strip():
+        return None
+    return body[:begin], body[begin + 1 : end], body[end + 1 :], opening
