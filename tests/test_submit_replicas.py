@@ -59,30 +59,42 @@ class Replicas:
         return [line.split()[0] for line in shown.stdout.splitlines() if f"key={key}" in line]
 
 
-@pytest.fixture
-async def replicas(lab: Stack, ada: User) -> AsyncIterator[Replicas]:
+@dataclass(frozen=True)
+class Second:
+    """A second gateway and a second proxy."""
+
+    gateway: RunningService
+    proxy: RunningService
+    url: str
+
+
+@pytest.fixture(scope="module")
+async def second(lab: Stack) -> AsyncIterator[Second]:
     commands = {command.name: command for command in services(lab.parts, {})}
     port = free_port()
-    more = [
-        replace(
-            commands["gateway"],
-            name="gateway-2",
-            environment={**commands["gateway"].environment, "CLUSTERRA_HTTP_PORT": str(port)},
-        ),
-        replace(commands["proxy"], name="proxy-2"),
-    ]
-    async with (
-        fleet(more, lab.home.logs) as second,
-        ClientSession(f"http://127.0.0.1:{port}", cookie_jar=ada.session.cookie_jar) as session,
-    ):
-        served = second["proxy-2"].log
-        await until(lambda: "cluster_served" in served.read_text(), seconds=30, what="the second proxy")
+    gateway = replace(
+        commands["gateway"],
+        name="gateway-2",
+        environment={**commands["gateway"].environment, "CLUSTERRA_HTTP_PORT": str(port)},
+    )
+    async with fleet([gateway, replace(commands["proxy"], name="proxy-2")], lab.home.logs) as started:
+        yield Second(started["gateway-2"], started["proxy-2"], f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture
+async def replicas(lab: Stack, ada: User, second: Second) -> AsyncIterator[Replicas]:
+    for killed in (second.gateway, second.proxy):
+        if not killed.alive:
+            await killed.restart()
+    served = second.proxy.log
+    await until(lambda: "cluster_served" in served.read_text(), seconds=30, what="the second proxy")
+    async with ClientSession(second.url, cookie_jar=ada.session.cookie_jar) as session:
         yield Replicas(
             lab,
             ada,
             [ada.session, session],
-            [lab.services["gateway"], second["gateway-2"]],
-            [lab.services["proxy"], second["proxy-2"]],
+            [lab.services["gateway"], second.gateway],
+            [lab.services["proxy"], second.proxy],
         )
 
 
