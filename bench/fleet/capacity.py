@@ -1,8 +1,8 @@
 """`python -m fleet.capacity FEW MANY CHANGING`: unit costs and a table of installations, from three runs of the bench.
 
-FEW and MANY are runs of quiet clusters without a big one, CHANGING is one of as many clusters as MANY that change. All
-three count the operations of the store. What a quiet cluster costs is the difference of the first two, and what a
-change costs that of the last two.
+FEW and MANY are runs of quiet clusters without a big one, and CHANGING is one of clusters that change. All three count
+the operations of the store. What a quiet cluster costs is the difference of the first two. What a change costs is what
+the last one uses above as many quiet clusters.
 """
 
 import argparse
@@ -85,15 +85,16 @@ class Units:
 
     @classmethod
     def of(cls, few: Mapping[str, Any], many: Mapping[str, Any], changing: Mapping[str, Any]) -> "Units":
-        """From the figures of three runs. Raises ValueError unless they differ as they must."""
+        """From the figures of three runs. Raises ValueError if FEW has not fewer clusters than MANY."""
         counts = [run["given"]["clusters"] for run in (few, many, changing)]
-        if not counts[0] < counts[1] == counts[2]:
-            raise ValueError("FEW must have fewer clusters than MANY, and CHANGING as many as MANY")
+        if counts[0] >= counts[1]:
+            raise ValueError("FEW must have fewer clusters than MANY")
         rates = [Rates.of(run) for run in (few, many, changing)]
         cluster = rates[1].plus(rates[0], -1.0).scaled(1 / (counts[1] - counts[0]))
         per_second = counts[2] / changing["given"]["every"]
-        change = rates[2].plus(rates[1], -1.0).scaled(1 / per_second)
-        return cls(rates[0].plus(cluster, -counts[0]).scaled(1.0), cluster, change)
+        fixed = rates[0].plus(cluster, -counts[0]).scaled(1.0)
+        change = rates[2].plus(fixed, -1.0).plus(cluster, -counts[2]).scaled(1 / per_second)
+        return cls(fixed, cluster, change)
 
     def installation(self, clusters: int, changes_per_minute: float) -> Rates:
         """The rates with so many clusters, each with so many changes."""

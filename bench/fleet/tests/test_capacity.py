@@ -24,19 +24,19 @@ def test_an_installation_as_measured_is_found_again(fixed: float, cluster: float
     units = Units.of(
         run(5, 1e5, fixed + 5 * cluster, 0.0),
         run(50, 1e5, fixed + 50 * cluster, 0.0),
-        run(50, 5.0, fixed + 50 * cluster + 10 * change, 10.0),
+        run(20, 5.0, fixed + 20 * cluster + 4 * change, 10.0),
     )
 
-    again = units.installation(50, 12.0)
+    again = units.installation(20, 12.0)
 
-    assert again.cores["proxy"] == pytest.approx(fixed + 50 * cluster + 10 * change, abs=1e-6)
+    assert again.cores["proxy"] == pytest.approx(fixed + 20 * cluster + 4 * change, abs=1e-6)
     assert again.writes == pytest.approx(20.0)
     assert again.reads == pytest.approx(10.0)
 
 
 def test_runs_that_cannot_be_compared_are_refused() -> None:
     with pytest.raises(ValueError, match="FEW"):
-        Units.of(run(50, 5, 1, 0), run(50, 5, 1, 0), run(50, 5, 1, 0))
+        Units.of(run(50, 5, 1, 0), run(50, 5, 1, 0), run(20, 5, 1, 0))
 
 
 def test_two_replicas_at_least_and_the_price_of_their_cpus() -> None:
