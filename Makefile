@@ -79,8 +79,9 @@ test-upgrade: prepare ## Run jobs while services of an earlier release and of th
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
 
-soak: prepare ## Run random jobs while every part is killed, paused, full, slow or wrong in turn (MINUTES=N, SOAK_SEED=N)
-	@PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),60) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+soak: prepare ## Run random jobs while every part is killed, paused, full, slow or wrong in turn (MINUTES=N, SOAK_SEED=N, WITHOUT="kill slurmctld")
+	@PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),60) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) \
+	  $(if $(WITHOUT),--without "$(WITHOUT)")
 
 bench-latency: prepare ## Measure the time from submit to worker and to run, and compare it with Slurm's own power saving
 	@$(BIN)/python bench/latency.py

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+
 SERVICES = ("proxy", "scaler", "events", "nats")
 USD_PER_VCPU_HOUR = 0.0408
 """m7g in us-east-1, as in catalog/shapes.yaml."""
@@ -101,6 +103,10 @@ class Units:
         return self.fixed.plus(self.cluster, clusters).plus(self.change, clusters * changes_per_minute / 60)
 
 
+MOST_REPLICAS = JOB_PARTITIONS
+"""More replicas of the proxy or the scaler have no partition to work on."""
+
+
 def replicas(cores: float) -> int:
     """Replicas of a service that needs so many cores; a process uses one core at most."""
     return max(LEAST_REPLICAS, math.ceil(cores / MOST_OF_A_CORE))
@@ -135,7 +141,7 @@ def tables(units: Units, changes_per_minute: float) -> str:
     found = [units.installation(size, changes_per_minute) for size in sizes]
     lines += ["", "| clusters | " + " | ".join(f"{size:,}" for size in sizes) + " |", "|---|---|---|---|"]
     for name in ("proxy", "scaler", "events"):
-        counts = [f"{replicas(rates.cores[name])} ({rates.cores[name]:.2f} cores)" for rates in found]
+        counts = [f"{_replicas(name, rates)} ({rates.cores[name]:.2f} cores)" for rates in found]
         lines.append(f"| replicas of {name} | " + " | ".join(counts) + " |")
     prices = [usd_per_month(rates) for rates in found]
     for title, cells in (
@@ -148,6 +154,12 @@ def tables(units: Units, changes_per_minute: float) -> str:
     ):
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _replicas(name: str, rates: Rates) -> str:
+    count = replicas(rates.cores[name])
+    sharded = name in ("proxy", "scaler")
+    return f"{count}, above the most of {MOST_REPLICAS}" if sharded and count > MOST_REPLICAS else str(count)
 
 
 def main() -> None:

@@ -187,9 +187,9 @@ def small_file_system(folder: Path) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def soaked(folder: Path, shared: Path, seed: int, progress: Progress) -> AsyncIterator[Soak]:
+async def soaked(folder: Path, shared: Path, arguments: argparse.Namespace, progress: Progress) -> AsyncIterator[Soak]:
     """A lab whose shared folder is `shared`, whose store can be throttled, and whose agent has a clock of its own."""
-    clock, rng = AgentClock(folder), random.Random(seed)
+    clock, rng = AgentClock(folder), random.Random(arguments.seed)
     slurm = folder / "lab" / "state" / "slurm"
     slurm.mkdir(parents=True)
     # A link, because the lab unmounts whatever is mounted below its own folder.
@@ -205,13 +205,13 @@ async def soaked(folder: Path, shared: Path, seed: int, progress: Progress) -> A
             lab.user(PEOPLE[1].email) as grace,
         ):
             users: list[User] = [ada, grace]
-            troubles = Troubles(lab, clock, store, shared, rng)
+            troubles = Troubles(lab, clock, store, shared, rng, frozenset(arguments.without))
             yield Soak(lab, Load(users, rng), troubles, observer)
 
 
 async def soak(arguments: argparse.Namespace, folder: Path, shared: Path, progress: Progress) -> dict[str, object]:
     """Start the lab, run, and stop it."""
-    async with soaked(folder, shared, arguments.seed, progress) as running:
+    async with soaked(folder, shared, arguments, progress) as running:
         return await running.run(arguments, progress)
 
 
@@ -221,6 +221,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--submit-seconds", type=float, default=3.0, help="mean seconds between two submits")
     parser.add_argument("--pause", type=float, default=10.0, help="mean seconds between two troubles")
+    parser.add_argument("--without", action="append", default=[], help="a trouble to leave out, such as 'full disk'")
     parser.add_argument("--folder", type=Path, help="keep logs and state in this new folder")
     arguments = parser.parse_args()
     with ExitStack() as opened:

@@ -36,6 +36,8 @@ class Troubles:
     shared: Path
     """The folder of the small file system that is the cluster's shared folder."""
     rng: random.Random
+    without: frozenset[str] = frozenset()
+    """Troubles that are left out."""
     counts: Counter[str] = field(default_factory=Counter)
     slurmctld_killed_at: list[float] = field(default_factory=list)
     """In seconds of the monotonic clock."""
@@ -45,7 +47,7 @@ class Troubles:
     async def run(self, stop: asyncio.Event, pause_seconds: tuple[float, float]) -> None:
         """Cause one trouble after another until `stop`: all of them in a random order, then again."""
         while not stop.is_set():
-            kinds = list(self._kinds().items())
+            kinds = [(kind, cause) for kind, cause in self._kinds().items() if kind not in self.without]
             self.rng.shuffle(kinds)
             for kind, cause in kinds:
                 with suppress(TimeoutError):
@@ -62,6 +64,8 @@ class Troubles:
             **{f"kill {name}": partial(self._kill_service, name) for name in self.lab.services},
             **{f"pause {name}": partial(self._pause_service, name) for name in ("scaler", "proxy", "edge-agent")},
             **{f"kill {name}": partial(self._kill_daemon, name) for name in daemons},
+            # An orderly stop, as of a pod that is moved: slurmctld stores its state.
+            "stop slurmctld": self.lab.slurm["slurmctld"].restart,
             "kill nats": self._kill_nats,
             "pause nats": self._pause_nats,
             "full disk": self._fill_disk,
