@@ -22,7 +22,7 @@ from operator_server import Installation, flushed, installed
 MINE = ClusterRef(tenant="acme", cluster="c1")
 THEIRS = ClusterRef(tenant="rival", cluster="c1")
 LATER = ClusterRef(tenant="rival", cluster="later")
-STREAMS = ("SCALE", "JOB", "EVENT", "HB", "DLQ", "KV_registry", "KV_leases", "KV_versions")
+STREAMS = ("SCALE", "JOB", "JOB_PART", "EVENT", "HB", "DLQ", "KV_registry", "KV_leases", "KV_versions")
 READ = f"$JS.API.DIRECT.GET.SCALE.{subjects.scale_desired(MINE)}"
 ALLOWED = {
     "read": (READ, b""),

@@ -155,11 +155,21 @@ class Record:
             recorded,
             None if heartbeat is None else (now() - heartbeat.sent_at).total_seconds(),
             None if heartbeat is None or heartbeat.workers is None else len(heartbeat.workers),
-            None
-            if snapshot is None or snapshot.pending is None
-            else sum(len(each.job_ids) for each in snapshot.pending),
-            None if snapshot is None or snapshot.running is None else len(snapshot.running),
+            *_job_counts(snapshot),
         )
+
+
+def _job_counts(snapshot: QueueSnapshot | None) -> tuple[int | None, int | None]:
+    """The numbers of pending and running jobs, as far as they are known."""
+    if snapshot is None:
+        return None, None
+    if snapshot.parts is not None:
+        return snapshot.parts.counts.get("pending"), snapshot.parts.counts.get("running")
+    pending, running = snapshot.pending, snapshot.running
+    return (
+        None if pending is None else sum(len(each.job_ids) for each in pending),
+        None if running is None else len(running),
+    )
 
 
 @asynccontextmanager

@@ -1,10 +1,15 @@
 """`job.pending`: the whole queue of a cluster as the proxy observed it. A full state, never a difference."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from clusterra_contracts.identity import JobId, Moment, Wire
+
+MAX_PARTS = 128
+"""Maximum number of parts of a snapshot."""
+
+QueueList = Literal["pending", "running", "nodes"]
 
 
 class PendingJobs(Wire):
@@ -127,10 +132,23 @@ class NodeState(Wire):
         return bool({"DOWN", "NOT_RESPONDING", "UNKNOWN"} & set(self.states))
 
 
+class QueueParts(Wire):
+    """Where the lists of a large snapshot are: in messages of their own, `job.part`."""
+
+    slot: Annotated[int, Field(ge=0, le=1)]
+    """The next snapshot is stored in the other slot, so that these parts can be read meanwhile."""
+    count: Annotated[int, Field(ge=1, le=MAX_PARTS)]
+    counts: dict[QueueList, int]
+    """How many jobs or nodes each list in the parts has. The other lists could not be read."""
+
+
 class QueueSnapshot(Wire):
     """One observation of a cluster's queue.
 
     A list that could not be read is None ("no opinion"); an empty list means that there is nothing.
+
+    The lists of a large snapshot are in parts. Its own message follows when all parts are stored, and counts only with
+    all of them. For a release that knows no parts, its lists could not be read.
     """
 
     schema_name: ClassVar[str] = "job.pending.v5"
@@ -151,6 +169,8 @@ class QueueSnapshot(Wire):
     """Job records of Slurm that could not be read. They are in none of the lists."""
     unreadable_nodes: Annotated[int, Field(ge=0)] = 0
     """Node records of Slurm that could not be read. They are not in `nodes`."""
+    parts: QueueParts | None = None
+    """None: the lists are here."""
     traces: dict[JobId, str] = Field(default_factory=dict)
     """The `traceparent` of the submits of pending jobs, for links between traces; only a few, and only where traces
     are recorded."""

@@ -28,6 +28,7 @@ from clusterra_scaler.decision_lanes import DecisionLanes
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.edge_versions import EdgeVersions
 from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
+from clusterra_scaler.large_snapshots import LargeSnapshots
 from clusterra_scaler.planner.time_limit import DecisionOverdue
 
 log = structlog.get_logger(__name__)
@@ -64,6 +65,7 @@ class Partitions:
         self._lanes = lanes
         self._leases = LeaseThread(settings, SERVICE, JOB_PARTITIONS, self._work_on)
         self._control_loops: dict[ClusterRef, ControlLoop] = {}
+        self._snapshots: dict[ClusterRef, LargeSnapshots] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
         CLUSTERS.set_function(lambda: len(self._control_loops))
         PARTITIONS.set_function(lambda: len(self._durables))
@@ -85,8 +87,8 @@ class Partitions:
             control_loop.on_heartbeat(heartbeat)
 
     async def _on_snapshot(self, subject: Subject, snapshot: QueueSnapshot, _sequence: int) -> None:
-        if control_loop := self._control_loops.get(subject.ref):
-            control_loop.on_snapshot(snapshot)
+        if snapshots := self._snapshots.get(subject.ref):
+            snapshots.receive(snapshot)
 
     async def _work_on(self, lease: Lease) -> None:
         """Decide for the clusters of a leased partition until cancelled, or until fenced off by a later lease."""
@@ -142,6 +144,8 @@ class Partitions:
                 ref, binding, fenced, self._fleets, self._client, self._lanes, self._decision_log
             )
             self._control_loops[ref] = control_loop
+            self._snapshots[ref] = snapshots = LargeSnapshots(self._client, ref, control_loop.on_snapshot)
+            reading = asyncio.create_task(snapshots.run(), name=f"large-snapshots-{ref.key}")
             try:
                 await self._replay_last(ref, control_loop)
                 await control_loop.run()
@@ -158,14 +162,15 @@ class Partitions:
                 log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
                 await asyncio.sleep(RESTART_SECONDS)
             finally:
-                del self._control_loops[ref]
+                del self._control_loops[ref], self._snapshots[ref]
+                reading.cancel()
                 # Here and not in `run`: the replay has exported metrics before, and may be cancelled.
                 control_loop.remove_metrics()
 
     async def _replay_last(self, ref: ClusterRef, control_loop: ControlLoop) -> None:
         """Pass the last messages that were published before the control loop was there to receive them."""
         if snapshot := await self._last(JOB.name, subjects.job_partitioned(ref), QueueSnapshot):
-            control_loop.on_snapshot(snapshot)
+            self._snapshots[ref].receive(snapshot)
         if heartbeat := await self._last(HB.name, subjects.heartbeat(ref), Heartbeat):
             control_loop.on_heartbeat(heartbeat)
 

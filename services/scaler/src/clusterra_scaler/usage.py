@@ -20,6 +20,7 @@ from clusterra_runtime.nats.direct import last
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
+from clusterra_scaler.large_snapshots import read_parts
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 SECONDS_PER_HOUR = 3600.0
@@ -51,8 +52,12 @@ class UsageReader:
 
     async def _snapshot(self, ref: ClusterRef) -> QueueSnapshot | None:
         found = await last(self._client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
-        if found is not None and found[0].running is not None and found[0].nodes is not None:
-            self._last_complete[ref] = found[0]
+        known = self._last_complete.get(ref)
+        if found is None or (known is not None and known.generation == found[0].generation):
+            return known
+        snapshot = await read_parts(self._client, ref, found[0])
+        if snapshot is not None and snapshot.running is not None and snapshot.nodes is not None:
+            self._last_complete[ref] = snapshot
         return self._last_complete.get(ref)
 
 

@@ -62,6 +62,15 @@ JOB = Stream(
         f"job.partition.{{{{partition({JOB_PARTITIONS},1,2)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
     ),
 )
+JOB_PART = Stream(
+    name="JOB_PART",
+    subjects=("job.part.*.*.*.*",),
+    description="The parts of the last two queue snapshots of each large cluster, read by direct get",
+    # A snapshot is valid for a minute at most. What a queue that has become smaller leaves behind goes.
+    max_age_seconds=600.0,
+    max_messages_per_subject=1,
+    deduplication_seconds=120.0,
+)
 SCALE = Stream(
     name="SCALE",
     subjects=("scale.desired.*.*",),
@@ -99,7 +108,7 @@ ADVISORY = Stream(
     max_age_seconds=7 * DAY,
 )
 
-STREAMS: tuple[Stream, ...] = (JOB, SCALE, HB, EVENT, DLQ, ADVISORY)
+STREAMS: tuple[Stream, ...] = (JOB, JOB_PART, SCALE, HB, EVENT, DLQ, ADVISORY)
 
 
 def scaler_consumer(partition: int) -> str:

@@ -40,8 +40,16 @@ class Stored:
 async def last[M: BaseModel](client: Client, stream: str, subject: str, model: type[M]) -> tuple[M, int] | None:
     """Returns the last message on a subject of a stream, with its sequence; None if there is none.
 
-    The request's own subject contains the subject, so that permissions can limit it. Raises BusUnavailable and
-    InvalidMessage.
+    Raises BusUnavailable and InvalidMessage.
+    """
+    stored = await last_stored(client, stream, subject)
+    return None if stored is None else (decode(model, stored.body, dict(stored.headers)), stored.sequence)
+
+
+async def last_stored(client: Client, stream: str, subject: str) -> Stored | None:
+    """Returns the last message on a subject of a stream, undecoded; None if there is none.
+
+    The request's own subject contains the subject, so that permissions can limit it. Raises BusUnavailable.
     """
     request = f"$JS.API.DIRECT.GET.{stream}.{subject}"
     await _connected(client, request)
@@ -56,8 +64,7 @@ async def last[M: BaseModel](client: Client, stream: str, subject: str, model: t
         return None
     if status is not None:
         raise BusUnavailable(f"{request}: {_error(answer)}")
-    stored = _stored(answer)
-    return decode(model, stored.body, dict(stored.headers)), stored.sequence
+    return _stored(answer)
 
 
 async def replay(client: Client, stream: str, subject_filter: str, *, after: int = 0) -> AsyncIterator[Stored]:

@@ -1,4 +1,7 @@
-"""Publishes queue snapshots of a cluster: at every change, and periodically without one."""
+"""Publishes queue snapshots of a cluster: at every change, and periodically without one.
+
+A large queue is published every two seconds at most. A queue that cannot be told makes the cluster degraded.
+"""
 
 import asyncio
 import time
@@ -9,6 +12,7 @@ from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.queue_parts.split import QueueTooLarge
 from clusterra_runtime.clock import generation
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
@@ -18,12 +22,15 @@ from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.job_spans import pending_traces
 from clusterra_proxy.watch.snapshot import node_states, pending_jobs, running_jobs, same_queue, urgent
+from clusterra_proxy.watch.snapshot_sender import LARGE_RECORDS, QUICK_RECORDS, SnapshotSender, record_count
 
 log = structlog.get_logger(__name__)
 
 URGENT_SECONDS = 0.4
 """Interval of unchanged snapshots while jobs are pending or nodes drain. Below the poll interval, so that every poll
 is published: the scaler's decisions then depend on fresh snapshots."""
+LARGE_SECONDS = 2.0
+"""Minimum interval between the snapshots of a large queue."""
 RETRY_SECONDS = 1.0
 
 PUBLISHED = Counter("clusterra_snapshots_published_total", "Queue snapshots, by reason of publication", ("why",))
@@ -36,6 +43,7 @@ class SnapshotPublisher:
         self._cluster = cluster
         self._client = client
         self._intervals = intervals
+        self._sender = SnapshotSender(client, cluster.ref)
         self._wake = asyncio.Event()
         self._last: QueueSnapshot | None = None
         self._last_at = 0.0
@@ -54,8 +62,9 @@ class SnapshotPublisher:
         latest = await self._latest_generation()
         while True:
             await self._wake.wait()
+            await self._pace()
             self._wake.clear()
-            snapshot = self._take_snapshot(generation(latest))
+            snapshot = await self._take_snapshot(generation(latest))
             changed = not same_queue(self._last, snapshot)
             pause = URGENT_SECONDS if urgent(snapshot) else self._intervals.quiet_seconds
             if not changed and time.monotonic() - self._last_at < pause:
@@ -68,33 +77,48 @@ class SnapshotPublisher:
                 await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
 
-    def _take_snapshot(self, number: int) -> QueueSnapshot:
+    async def _pace(self) -> None:
+        if self._last is not None and record_count(self._last) > LARGE_RECORDS:
+            await asyncio.sleep(max(self._last_at + LARGE_SECONDS - time.monotonic(), 0.0))
+
+    async def _take_snapshot(self, number: int) -> QueueSnapshot:
         cluster = self._cluster
         read = [moment for moment in (cluster.jobs_observed_at, cluster.nodes_observed_at) if moment is not None]
         published_at = now()
         taken_at = min(read, default=published_at)
-        jobs_known, nodes_known = cluster.jobs_observed_at is not None, cluster.nodes_observed_at is not None
-        return QueueSnapshot(
-            generation=number,
-            taken_at=taken_at,
-            published_at=published_at,
-            valid_seconds=self._intervals.valid_seconds((published_at - taken_at).total_seconds()),
-            pending=pending_jobs(cluster.jobs, cluster.jobs.waiting_tasks, published_at) if jobs_known else None,
-            running=running_jobs(cluster.jobs, cluster.owner_name) if jobs_known else None,
-            nodes=node_states(cluster.nodes.values()) if nodes_known else None,
-            unreadable_jobs=cluster.unreadable_jobs if jobs_known else 0,
-            unreadable_nodes=cluster.unreadable_nodes if nodes_known else 0,
-            traces=pending_traces(cluster.jobs) if jobs_known else {},
-        )
+        jobs = tuple(cluster.jobs) if cluster.jobs_observed_at is not None else None
+        nodes = tuple(cluster.nodes.values()) if cluster.nodes_observed_at is not None else None
+        unreadable_jobs = cluster.unreadable_jobs if jobs is not None else 0
+        unreadable_nodes = cluster.unreadable_nodes if nodes is not None else 0
+
+        def take() -> QueueSnapshot:
+            return QueueSnapshot(
+                generation=number,
+                taken_at=taken_at,
+                published_at=published_at,
+                valid_seconds=self._intervals.valid_seconds((published_at - taken_at).total_seconds()),
+                pending=pending_jobs(jobs, cluster.jobs.waiting_tasks, published_at) if jobs is not None else None,
+                running=running_jobs(jobs, cluster.owner_name) if jobs is not None else None,
+                nodes=node_states(nodes) if nodes is not None else None,
+                unreadable_jobs=unreadable_jobs,
+                unreadable_nodes=unreadable_nodes,
+                traces=pending_traces(jobs) if jobs is not None else {},
+            )
+
+        quick = len(jobs or ()) + len(nodes or ()) <= QUICK_RECORDS
+        return take() if quick else await asyncio.to_thread(take)
 
     async def _publish(self, snapshot: QueueSnapshot) -> bool:
-        ref = self._cluster.ref
-        message_id = f"{ref.key}:snapshot:{snapshot.generation}"
         try:
-            await bus.publish_durable(self._client, subjects.job_pending(ref), snapshot, message_id=message_id)
-        except (BusUnavailable, MessageRejected) as error:
+            await self._sender.send(snapshot)
+        except (QueueTooLarge, MessageRejected) as error:
+            log.warning("snapshot_refused", generation=snapshot.generation, reason=str(error))
+            self._cluster.condition.degrade("queue_too_large", f"the queue cannot be told to the scaler: {error}")
+            return False
+        except BusUnavailable as error:
             log.warning("snapshot_not_published", generation=snapshot.generation, reason=str(error))
             return False
+        self._cluster.condition.recover("queue_too_large")
         return True
 
     async def _latest_generation(self) -> int:
@@ -110,4 +134,7 @@ class SnapshotPublisher:
                 log.warning("last_snapshot_unreadable", reason=str(error))
                 return 0
             else:
-                return stored[0].generation if stored else 0
+                if stored is None:
+                    return 0
+                self._sender.continue_after(stored[0])
+                return stored[0].generation

@@ -1,0 +1,100 @@
+"""Reads the parts of large queue snapshots, one cluster at a time, beside the event loop."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import TRACEPARENT, InvalidMessage, decode
+from clusterra_contracts.bus.topology import JOB_PART
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.queue import QueueParts, QueueSnapshot
+from clusterra_contracts.queue_parts.join import InvalidPart, join
+from clusterra_contracts.queue_parts.part import QueuePart
+from clusterra_runtime import trace
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.direct import Stored, last_stored
+from prometheus_client import Counter
+
+log = structlog.get_logger(__name__)
+
+RETRY_SECONDS = 1.0
+
+READ = Counter("clusterra_large_snapshots_total", "Queue snapshots in parts, by what came of them", ("outcome",))
+
+
+async def read_parts(client: Client, ref: ClusterRef, head: QueueSnapshot) -> QueueSnapshot | None:
+    """Return a snapshot with the lists in its parts; None if they are not all there: a newer snapshot follows.
+
+    A snapshot without parts is returned as it is. Raises BusUnavailable and InvalidMessage.
+    """
+    if head.parts is None:
+        return head
+    found = await _stored_parts(client, ref, head.parts)
+    return None if found is None else await asyncio.to_thread(_join, head, found)
+
+
+async def _stored_parts(client: Client, ref: ClusterRef, parts: QueueParts) -> list[Stored] | None:
+    found: list[Stored] = []
+    for number in range(parts.count):
+        stored = await last_stored(client, JOB_PART.name, subjects.job_part(ref, parts.slot, number))
+        if stored is None:
+            return None
+        found.append(stored)
+    return found
+
+
+def _join(head: QueueSnapshot, found: list[Stored]) -> QueueSnapshot | None:
+    try:
+        return join(head, [decode(QueuePart, stored.body, dict(stored.headers)) for stored in found])
+    except InvalidPart as error:
+        raise InvalidMessage(str(error)) from error
+
+
+class LargeSnapshots:
+    """Passes one cluster's snapshots on, with their parts. Of several that wait, only the latest is read."""
+
+    def __init__(self, client: Client, ref: ClusterRef, on_snapshot: Callable[[QueueSnapshot], None]) -> None:
+        self._client = client
+        self._ref = ref
+        self._on_snapshot = on_snapshot
+        self._latest: QueueSnapshot | None = None
+        self._traceparent: str | None = None
+        self._arrived = asyncio.Event()
+
+    def receive(self, snapshot: QueueSnapshot) -> None:
+        """Pass a snapshot on: at once if its lists are in it."""
+        if snapshot.parts is None:
+            self._latest = None
+            self._on_snapshot(snapshot)
+        elif self._latest is None or snapshot.generation > self._latest.generation:
+            self._latest, self._traceparent = snapshot, trace.current()
+            self._arrived.set()
+
+    async def run(self) -> None:
+        """Read the parts of the snapshots received, until cancelled."""
+        with structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster):
+            while True:
+                await self._arrived.wait()
+                self._arrived.clear()
+                if self._latest is not None:
+                    try:
+                        await self._read(self._latest, self._traceparent)
+                    except (BusUnavailable, InvalidMessage) as error:
+                        READ.labels("unreadable").inc()
+                        log.warning("parts_not_read", reason=str(error))
+                        await asyncio.sleep(RETRY_SECONDS)
+                    except Exception:
+                        READ.labels("failed").inc()
+                        log.exception("parts_failed")
+                        await asyncio.sleep(RETRY_SECONDS)
+
+    async def _read(self, head: QueueSnapshot, traceparent: str | None) -> None:
+        whole = await read_parts(self._client, self._ref, head)
+        READ.labels("incomplete" if whole is None else "whole").inc()
+        if whole is None:
+            log.info("parts_incomplete", generation=head.generation)
+        # A small snapshot that has come meanwhile is newer.
+        elif self._latest is not None:
+            with trace.extract({TRACEPARENT: traceparent} if traceparent else None):
+                self._on_snapshot(whole)
