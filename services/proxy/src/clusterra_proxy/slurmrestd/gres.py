@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 _COUNT = re.compile(r"([0-9]{1,19})([KMGTP]?)")
 _IN_PARENTHESES = re.compile(r"\([^)]*\)")
+_MAX_KNOWN = 512
+"""The length of the longest list whose content is remembered."""
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
@@ -54,11 +57,21 @@ def gres_counts(text: str) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def parse_gres(tres: str) -> Iterator[tuple[str, int]]:
-    """Yield the name with type, and the count, of each generic resource in a TRES list.
+def parse_gres(tres: str) -> tuple[tuple[str, int], ...]:
+    """Return the name with type, and the count, of each generic resource in a TRES list.
 
-    Slurm writes them as `gres/gpu`, `gres/gpu:2`, `gres/gpu:h100:2` or `gres/gpu:h100=2`, also with `gres:`.
+    Slurm writes them as `gres/gpu`, `gres/gpu:2`, `gres/gpu:h100:2` or `gres/gpu:h100=2`, also with `gres:`. Thousands
+    of jobs have the same few lists, and each snapshot needs them all.
     """
+    return _parse_known_gres(tres) if len(tres) <= _MAX_KNOWN else tuple(_parse_gres(tres))
+
+
+@lru_cache(maxsize=8192)
+def _parse_known_gres(tres: str) -> tuple[tuple[str, int], ...]:
+    return tuple(_parse_gres(tres))
+
+
+def _parse_gres(tres: str) -> Iterator[tuple[str, int]]:
     for item in tres.split(","):
         kind, name = item[:5], item[5:]
         if kind in ("gres/", "gres:"):

@@ -145,7 +145,7 @@ class JobRecord(Readable):
         """The base state, without flags such as `COMPLETING`."""
         return next((state for state in self.job_state if state in BASE), self.job_state[0])
 
-    @property
+    @cached_property
     def min_nodes(self) -> int:
         """The minimum number of nodes of the request."""
         asked = _NODES_REQUESTED.search(self.tres_req_str)
