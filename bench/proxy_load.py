@@ -16,7 +16,9 @@ from pathlib import Path
 import aiohttp
 import psutil
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.queue import QueueSnapshot
 from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus, topology
@@ -45,11 +47,13 @@ async def measure(size: Size, seconds: float, folder: Path) -> dict[str, object]
     key = folder / "jwt.key"
     key.write_bytes(b"k" * 32)
     snapshots: list[int] = []
+    told: list[bool] = []
     async with nats_server(folder / "nats") as nats, http_server(stand_in.handle) as url:
         client = await bus.connect(ServiceSettings(nats_url=nats.url), "bench")
 
         async def collect(message: Msg) -> None:
             snapshots.append(len(message.data))
+            told.append(decode(QueueSnapshot, message.data, message.headers).running is not None)
 
         try:
             await topology.apply(client)
@@ -57,7 +61,7 @@ async def measure(size: Size, seconds: float, folder: Path) -> dict[str, object]
             await put_binding(client, ref, binding(ref, url, str(key), size.nodes))
             log = folder / "proxy.log"
             proxy = await start("proxy", [sys.executable, "-m", "clusterra_proxy"], log=log, env=nats.environment())
-            await until(lambda: bool(snapshots), seconds=600, what="the first snapshot", process=proxy)
+            await until(lambda: any(told), seconds=600, what="the first snapshot of the jobs", process=proxy)
             running = asyncio.create_task(changes.turn_over(NAME))
             await asyncio.sleep(15)
             process = psutil.Process(proxy.pid)

@@ -1,9 +1,12 @@
+import asyncio
+
 import orjson
 import pytest
 from clusterra_proxy.slurmrestd import bodies
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs
 from clusterra_proxy.slurmrestd.answers import Jobs
-from clusterra_proxy.slurmrestd.errors import Unavailable
+from clusterra_proxy.slurmrestd.client import Slurmrestd
+from clusterra_proxy.slurmrestd.errors import Unavailable, Unreachable
 from clusterra_proxy.slurmrestd.versions import V42
 
 NUMBER = {"set": True, "infinite": False, "number": 1769860800}
@@ -44,3 +47,29 @@ async def test_an_unparsable_body_is_unavailable(monkeypatch: pytest.MonkeyPatch
 async def test_a_plain_text_error_becomes_an_error_entry() -> None:
     answer = await bodies.parse(Jobs, b"Authentication failure", 401, entity="job")
     assert [entry.description for entry in answer.errors] == ["Authentication failure"]
+
+
+async def test_a_large_body_is_parsed_as_it_arrives_and_a_broken_one_is_no_answer() -> None:
+    jobs = [{**JOB, "job_id": number, "name": "x" * 1000} for number in range(1, 2500)]
+    body = orjson.dumps({"jobs": jobs, "errors": []})
+    assert len(body) > bodies.SUBPROCESS_BYTES
+    sent = {"whole": body, "half": body[: len(body) // 2], "garbage": b"<" * len(body)}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        name = request.split(b" ")[1].strip(b"/").decode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + sent[name])
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, Slurmrestd(f"http://127.0.0.1:{port}") as client:
+        read = await client.read_list("whole", "token", Jobs, entity="job")
+        assert read is not None
+        assert [job.job_id for job in read.jobs] == list(range(1, 2500))
+        with pytest.raises(Unreachable):
+            await client.read_list("half", "token", Jobs, entity="job")
+        with pytest.raises(Unavailable, match="version"):
+            await client.read_list("garbage", "token", Jobs, entity="job")

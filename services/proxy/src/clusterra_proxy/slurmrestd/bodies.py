@@ -8,6 +8,8 @@ again after milliseconds.
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from clusterra_proxy.slurmrestd import body_reader
 from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
@@ -32,16 +34,20 @@ async def parse[A: Answer](
         if status == 200 and known is not None and (answer := await _compare(model, body, known)) is not None:
             return answer
         if len(body) >= SUBPROCESS_BYTES:
-            return await _parse_in_subprocess(model, body)
+            return await _parse_in_subprocess(model, _whole(body))
         return body_reader.read(model, body)
     except ValueError as error:
         if status == 200:
-            raise Unavailable(
-                f"slurmrestd's answer about this {entity} does not match its API version",
-                hint="check that the cluster's slurmrestd URL leads to a slurmrestd of a supported version",
-            ) from error
+            raise _does_not_match(entity) from error
         text = body.decode(errors="replace").strip()
         return model(errors=(ErrorEntry(description=text[:200]),))
+
+
+def _does_not_match(entity: str) -> Unavailable:
+    return Unavailable(
+        f"slurmrestd's answer about this {entity} does not match its API version",
+        hint="check that the cluster's slurmrestd URL leads to a slurmrestd of a supported version",
+    )
 
 
 async def _compare[A: Answer](model: type[A], body: bytes, known: KnownRecords[A]) -> A | None:
@@ -50,7 +56,22 @@ async def _compare[A: Answer](model: type[A], body: bytes, known: KnownRecords[A
     return await asyncio.to_thread(known.read, model, body)
 
 
-async def _parse_in_subprocess[A: Answer](model: type[A], body: bytes) -> A:
+async def parse_stream[A: Answer](model: type[A], body: AsyncIterator[bytes], *, entity: str) -> A:
+    """Parse the large body of a successful answer as it arrives, so that this process never holds it.
+
+    Raises as `parse` does, and what the iterator raises.
+    """
+    try:
+        return await _parse_in_subprocess(model, body)
+    except ValueError as error:
+        raise _does_not_match(entity) from error
+
+
+async def _whole(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+async def _parse_in_subprocess[A: Answer](model: type[A], body: AsyncIterator[bytes]) -> A:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -61,7 +82,13 @@ async def _parse_in_subprocess[A: Answer](model: type[A], body: bytes) -> A:
         stdout=asyncio.subprocess.PIPE,
     )
     try:
-        written, _ = await process.communicate(body)
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        # It writes nothing before it has read everything, so its output cannot block it.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            async for chunk in body:
+                process.stdin.write(chunk)
+                await process.stdin.drain()
+        written, _ = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()

@@ -16,7 +16,7 @@ from clusterra_runtime.tracing import Span, SpanKind
 from prometheus_client import Histogram
 
 from clusterra_proxy.slurmrestd.answers import Answer
-from clusterra_proxy.slurmrestd.bodies import parse
+from clusterra_proxy.slurmrestd.bodies import SUBPROCESS_BYTES, parse, parse_stream
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
 from clusterra_proxy.slurmrestd.errors import NotSent, Unavailable, Unreachable
@@ -30,14 +30,17 @@ type UnreadableListener = Callable[[str, Sequence[Unreadable]], None]
 
 CONNECTIONS = 16
 """slurmrestd accepts 124 connections by default, but more than a few concurrent requests only delay each other."""
-LIST_SECONDS = 60.0
+LIST_SECONDS = 180.0
+"""Timeout of a list with its parsing. slurmrestd needs 0.8 ms and more for each job: 48 s for 60,000."""
 READ_ATTEMPTS = 3
 RETRY_WITHIN_SECONDS = 1.0
 """A broken connection is worth a retry, a timeout is not: an attempt that fails later than this is not retried."""
 
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _IDENTITY_HEADER = "X-SLURM-USER-TOKEN"
+_OK = 200
 _NOT_MODIFIED = 304
+_CHUNK_BYTES = 256 * 1024
 
 SECONDS = Histogram(
     "clusterra_slurmrestd_seconds",
@@ -170,7 +173,8 @@ class Slurmrestd:
             headers["Content-Type"] = "application/json"
             content = orjson.dumps(request.body)
         began = time.perf_counter()
-        status = 0
+        status, text = 0, b""
+        parsed: A | None = None
         try:
             async with self._http.request(
                 request.method,
@@ -180,7 +184,13 @@ class Slurmrestd:
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=request.seconds, sock_connect=2.0),
             ) as answer:
-                status, text = answer.status, await answer.read()
+                status = answer.status
+                large = status == _OK and (answer.content_length or 0) >= SUBPROCESS_BYTES
+                if large and request.known is None:
+                    chunks = answer.content.iter_chunked(_CHUNK_BYTES)
+                    parsed = await parse_stream(request.model, chunks, entity=request.entity)
+                else:
+                    text = await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             # aiohttp's errors hold the request with its headers, and so the token: do not chain them.
             kind = NotSent if isinstance(error, _NOT_CONNECTED) else Unreachable
@@ -193,7 +203,8 @@ class Slurmrestd:
         span.set_attribute("http.response.status_code", status)
         if status == _NOT_MODIFIED:
             return None
-        parsed = await parse(request.model, text, status, entity=request.entity, known=request.known)
+        if parsed is None:
+            parsed = await parse(request.model, text, status, entity=request.entity, known=request.known)
         if status != 200 or parsed.errors:
             raise error_from_answer(status, parsed.errors, entity=request.entity)
         if parsed.unreadable and self._on_unreadable is not None:
