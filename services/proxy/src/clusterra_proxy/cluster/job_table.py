@@ -179,9 +179,14 @@ class JobTable:
         for array, no_longer_waiting in self._no_longer_waiting.items():
             due = {task for task, observed_at in no_longer_waiting.items() if observed_at <= requested_at}
             records = [self._entries[number].record for number in self._arrays.get(array, ())]
-            for task in sorted(due - {record.array_task_id for record in records} - self._cancelled[array].keys()):
-                self._cancelled[array][task] = _cancelled_before_start(records[0], task, no_longer_waiting[task])
-                new.append(self._cancelled[array][task])
+            cancelled = self._cancelled[array]
+            never_started = sorted(due - {record.array_task_id for record in records} - cancelled.keys())
+            if never_started:
+                any_task = _cancelled_before_start(records[0])
+                for task in never_started:
+                    ended = {"array_task_id": task, "end_time": no_longer_waiting[task]}
+                    cancelled[task] = any_task.model_copy(update=ended)
+                    new.append(cancelled[task])
             for task in due:
                 del no_longer_waiting[task]
         return tuple(new)
@@ -225,7 +230,11 @@ class JobTable:
         return tuple(records)
 
 
-def _cancelled_before_start(array: JobRecord, task: int, at: datetime) -> JobRecord:
-    known = {"array_task_id": task, "array_task_string": "", "job_state": ("CANCELLED",), "end_time": at}
+def _cancelled_before_start(array: JobRecord) -> JobRecord:
+    """Return the record of any task of an array that was cancelled before it started, without its number and time.
+
+    Its copies are cheap: a user can cancel 50,000 tasks at once. A copy of the array itself would keep its cached id.
+    """
     unstarted = {"nodes": "", "start_time": None, "restart_cnt": 0, "state_reason": ""}
+    known = {"array_task_string": "", "job_state": ("CANCELLED",)}
     return JobRecord.model_validate(array.model_dump() | known | unstarted)

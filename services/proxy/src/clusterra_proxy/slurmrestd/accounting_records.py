@@ -72,7 +72,7 @@ class AccountingJob(Readable):
 
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
-        {"name", "user", "comment", "constraints", "exit_code", "stdout", "stdout_expanded", "stderr_expanded"}
+        {"name", "user", "constraints", "exit_code", "stdout", "stdout_expanded", "stderr_expanded"}
     )
     UNKNOWN: ClassVar = {"state": _State(), "time": _Times()}
 

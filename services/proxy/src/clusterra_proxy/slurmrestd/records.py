@@ -50,7 +50,7 @@ class JobRecord(Readable):
 
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
-        {"name", "user_name", "comment", "exit_code", "standard_output", "stdout_expanded", "stderr_expanded"}
+        {"name", "user_name", "exit_code", "standard_output", "stdout_expanded", "stderr_expanded"}
     )
     UNKNOWN: ClassVar = {"job_state": (UNKNOWN_STATE,)}
 

@@ -37,11 +37,14 @@ def _moment(value: Any) -> Any:
 
 
 def _within_calendar(moment: datetime | None) -> datetime | None:
-    return None if moment is None else max(min(moment, LATEST), EARLIEST).astimezone(UTC)
+    if moment is None or (moment.tzinfo is UTC and EARLIEST <= moment <= LATEST):
+        return moment
+    return max(min(moment, LATEST), EARLIEST).astimezone(UTC)
 
 
 def _expandable(expression: str) -> str:
-    hostlist.expand(expression)
+    if not expression.isalnum():
+        hostlist.expand(expression)
     return expression
 
 
