@@ -29,24 +29,25 @@ def pending_jobs(records: Iterable[JobRecord], waiting_tasks: WaitingTasks, at: 
     pending: list[JobRecord] = []
     started: Counter[int] = Counter()
     for record in records:
-        if _waits(record):
+        if waits(record):
             pending.append(record)
         elif record.array and record.holds_nodes:
             started[record.array] += 1
     groups: dict[tuple[object, ...], list[JobRecord]] = {}
-    for record in sorted(pending, key=_priority_order):
-        groups.setdefault(_grouping_key(record, at), []).append(record)
-    return tuple(_group(identical, waiting_tasks, started, at) for identical in groups.values())
+    for record in sorted(pending, key=priority_order):
+        groups.setdefault((request_key(record), begins_at(record, at)), []).append(record)
+    return tuple(pending_group(identical, waiting_tasks, started, at) for identical in groups.values())
 
 
-def _waits(record: JobRecord) -> bool:
+def waits(record: JobRecord) -> bool:
+    """Return whether a job waits, as far as its record can be read."""
     if record.unreadable:
         return record.state in ("PENDING", UNKNOWN_STATE) and not record.holds_nodes
     return record.state == "PENDING" and not record.holds_nodes and record.submit_time is not None
 
 
-def _grouping_key(record: JobRecord, at: datetime) -> tuple[object, ...]:
-    """Return what a job requests and why it waits: equal for jobs that are the same to the scaler."""
+def request_key(record: JobRecord) -> tuple[object, ...]:
+    """Return what a job requests and why it waits: equal for jobs that begin at once and are the same to the scaler."""
     if record.unreadable:
         return record.unreadable, record.user_id, record.het_job_id, record.het_job_offset
     return (
@@ -56,13 +57,14 @@ def _grouping_key(record: JobRecord, at: datetime) -> tuple[object, ...]:
         *(record.features, requested_gres(record)),
         *(record.shared, record.partition, record.resv_name, record.het_job_id, record.het_job_offset),
         *(record.user_id, record.state_reason, record.hold, record.priority == 0, bool(record.dependency)),
-        *(_begins_at(record, at), record.time_limit, record.extra),
+        *(record.time_limit, record.extra),
     )
 
 
-def _group(
+def pending_group(
     identical: Sequence[JobRecord], waiting_tasks: WaitingTasks, started: Counter[int], at: datetime
 ) -> PendingJobs:
+    """Return the group of identical jobs. `started`: by array, how many of its tasks hold nodes."""
     record = identical[0]
     if record.unreadable:
         return _unreadable_group(identical)
@@ -98,7 +100,7 @@ def _group(
         reason=record.state_reason,
         held=record.hold or record.priority == 0,
         dependent=bool(record.dependency),
-        begins_at=_begins_at(record, at),
+        begins_at=begins_at(record, at),
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
         first_submitted_at=min(each.submit_time for each in identical if each.submit_time is not None),
         extra=record.extra,
@@ -120,7 +122,8 @@ def _unreadable_group(identical: Sequence[JobRecord]) -> PendingJobs:
     )
 
 
-def _begins_at(record: JobRecord, at: datetime) -> datetime | None:
+def begins_at(record: JobRecord, at: datetime) -> datetime | None:
+    """Return when a job may begin, if that is in the future."""
     return record.eligible_time if record.eligible_time is not None and record.eligible_time > at else None
 
 
@@ -134,23 +137,30 @@ def _count(record: JobRecord, waiting_tasks: WaitingTasks, started: Counter[int]
 
 def running_jobs(records: Iterable[JobRecord], owner_name: OwnerName) -> tuple[RunningJob, ...]:
     """Return the jobs that hold nodes, sorted by id."""
-    running = (
-        RunningJob(
-            job_id=record.id,
-            uid=UNKNOWN_UID if record.user_id is None else record.user_id,
-            user=owner_name(record),
-            nodes=record.hosts,
-            cpus=record.cpus or 1,
-            started_at=record.start_time,
-            ends_by=_ends_by(record.start_time, record.time_limit),
-            memory_mib=memory_mib(record.tres_alloc_str),
-            gres=allocated_gres(record),
-            extra=record.extra,
-        )
-        for record in records
-        if record.holds_nodes and record.start_time is not None
-    )
+    running = (running_job(record, owner_name(record)) for record in records if holds(record))
     return tuple(sorted(running, key=lambda job: _job_id_order(job.job_id)))
+
+
+def holds(record: JobRecord) -> bool:
+    """Return whether a job holds nodes."""
+    return record.holds_nodes and record.start_time is not None
+
+
+def running_job(record: JobRecord, owner: str) -> RunningJob:
+    """Return a job that holds nodes."""
+    start = record.start_time or OLDEST
+    return RunningJob(
+        job_id=record.id,
+        uid=UNKNOWN_UID if record.user_id is None else record.user_id,
+        user=owner,
+        nodes=record.hosts,
+        cpus=record.cpus or 1,
+        started_at=start,
+        ends_by=_ends_by(start, record.time_limit),
+        memory_mib=memory_mib(record.tres_alloc_str),
+        gres=allocated_gres(record),
+        extra=record.extra,
+    )
 
 
 def _ends_by(start: datetime, minutes: int | None) -> datetime | None:
@@ -160,31 +170,30 @@ def _ends_by(start: datetime, minutes: int | None) -> datetime | None:
 
 
 def node_states(nodes: Iterable[NodeRecord]) -> tuple[NodeState, ...]:
-    """Return all nodes, sorted by name. `idle_since` is Slurm's `last_busy`, which is set after the last clean-up.
+    """Return all nodes, sorted by name."""
+    return tuple(sorted(map(node_state, nodes), key=lambda node: node.name))
+
+
+def node_state(node: NodeRecord) -> NodeState:
+    """Return a node. `idle_since` is Slurm's `last_busy`, which is set after the last clean-up.
 
     A node of which something cannot be read is neither idle nor does it have room.
     """
-    states = (
-        NodeState(
-            name=node.name,
-            states=(*(state for state in node.state if state != "IDLE"), "UNREADABLE")
-            if node.unreadable
-            else node.state,
-            cpus=node.cpus,
-            cpus_allocated=max(node.cpus, node.alloc_cpus, 1) if node.unreadable else node.alloc_cpus,
-            memory_mib=node.real_memory,
-            memory_allocated_mib=max(node.real_memory, node.alloc_memory) if node.unreadable else node.alloc_memory,
-            gres=gres_counts(node.gres),
-            gres_allocated=gres_counts(node.gres_used),
-            features=node.features,
-            reason=node.reason,
-            idle_since=None if node.busy else node.last_busy,
-            registered_at=node.slurmd_start_time,
-            extra=node.extra,
-        )
-        for node in nodes
+    return NodeState(
+        name=node.name,
+        states=(*(state for state in node.state if state != "IDLE"), "UNREADABLE") if node.unreadable else node.state,
+        cpus=node.cpus,
+        cpus_allocated=max(node.cpus, node.alloc_cpus, 1) if node.unreadable else node.alloc_cpus,
+        memory_mib=node.real_memory,
+        memory_allocated_mib=max(node.real_memory, node.alloc_memory) if node.unreadable else node.alloc_memory,
+        gres=gres_counts(node.gres),
+        gres_allocated=gres_counts(node.gres_used),
+        features=node.features,
+        reason=node.reason,
+        idle_since=None if node.busy else node.last_busy,
+        registered_at=node.slurmd_start_time,
+        extra=node.extra,
     )
-    return tuple(sorted(states, key=lambda node: node.name))
 
 
 def urgent(snapshot: QueueSnapshot) -> bool:
@@ -202,8 +211,8 @@ def _content(snapshot: QueueSnapshot) -> tuple[object, ...]:
     return snapshot.pending, snapshot.running, snapshot.nodes, unreadable
 
 
-def _priority_order(record: JobRecord) -> tuple[int, tuple[int, int]]:
-    """Sort key: highest priority first, then the oldest job."""
+def priority_order(record: JobRecord) -> tuple[int, tuple[int, int]]:
+    """Return the sort key: highest priority first, then the oldest job."""
     return -(record.priority or 0), _job_id_order(record.id)
 
 

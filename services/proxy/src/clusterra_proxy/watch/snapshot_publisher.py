@@ -21,7 +21,8 @@ from prometheus_client import Counter
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.job_spans import pending_traces
-from clusterra_proxy.watch.snapshot import node_states, pending_jobs, running_jobs, same_queue, urgent
+from clusterra_proxy.watch.snapshot import same_queue, urgent
+from clusterra_proxy.watch.snapshot_lists import SnapshotLists
 from clusterra_proxy.watch.snapshot_sender import LARGE_RECORDS, QUICK_RECORDS, SnapshotSender, record_count
 
 log = structlog.get_logger(__name__)
@@ -44,6 +45,7 @@ class SnapshotPublisher:
         self._client = client
         self._intervals = intervals
         self._sender = SnapshotSender(client, cluster.ref)
+        self._lists = SnapshotLists()
         self._wake = asyncio.Event()
         self._last: QueueSnapshot | None = None
         self._last_at = 0.0
@@ -92,14 +94,17 @@ class SnapshotPublisher:
         unreadable_nodes = cluster.unreadable_nodes if nodes is not None else 0
 
         def take() -> QueueSnapshot:
+            pending = running = None
+            if jobs is not None:
+                pending, running = self._lists.jobs(jobs, cluster.jobs.waiting_tasks, cluster.owner_name, published_at)
             return QueueSnapshot(
                 generation=number,
                 taken_at=taken_at,
                 published_at=published_at,
                 valid_seconds=self._intervals.valid_seconds((published_at - taken_at).total_seconds()),
-                pending=pending_jobs(jobs, cluster.jobs.waiting_tasks, published_at) if jobs is not None else None,
-                running=running_jobs(jobs, cluster.owner_name) if jobs is not None else None,
-                nodes=node_states(nodes) if nodes is not None else None,
+                pending=pending,
+                running=running,
+                nodes=self._lists.nodes(nodes) if nodes is not None else None,
                 unreadable_jobs=unreadable_jobs,
                 unreadable_nodes=unreadable_nodes,
                 traces=pending_traces(jobs) if jobs is not None else {},
