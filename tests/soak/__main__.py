@@ -164,14 +164,15 @@ async def _patiently(condition: Callable[[], Awaitable[bool]], seconds: float) -
 
 
 def _slurmds(lab: Stack) -> Iterator[int]:
+    """The pids of this lab's slurmd and slurmstepd, by command line: after a reconfiguration the name is another."""
     ours = Path(f"/proc/{lab.slurm.init_pid}/ns/pid").readlink()
-    for process in psutil.process_iter(["name"]):
+    for process in psutil.process_iter():
         try:
-            if process.info["name"] in ("slurmd", "slurmstepd") and (
-                Path(f"/proc/{process.pid}/ns/pid").readlink() == ours
-            ):
+            program = Path((process.cmdline() or [""])[0]).name
+            worker = program.startswith(("slurmd", "slurmstepd")) and not program.startswith("slurmdbd")
+            if worker and Path(f"/proc/{process.pid}/ns/pid").readlink() == ours:
                 yield process.pid
-        except FileNotFoundError:
+        except (FileNotFoundError, psutil.NoSuchProcess):
             continue
 
 
