@@ -111,6 +111,7 @@ def _agent(folder: Path, ref: ClusterRef, ports: range) -> dict[str, str]:
         "CLUSTERRA_STATE_DIR": str(folder / "edge-agent"),
         "CLUSTERRA_WORKER_LAUNCHER": json.dumps(worker),
         "CLUSTERRA_SLURMD_CONF": "/etc/slurm/slurm.conf",
+        "CLUSTERRA_SCONTROL_PATH": "",
         "CLUSTERRA_SLURMD_FIRST_PORT": str(ports.start),
         "CLUSTERRA_SLURMD_PORTS": str(len(ports)),
     }

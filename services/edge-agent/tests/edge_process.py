@@ -48,6 +48,7 @@ class Edge:
             "CLUSTERRA_WORKER_LAUNCHER": json.dumps(self.launcher),
             "CLUSTERRA_SLURMD_CONF_SERVER": "127.0.0.1:6817",
             "CLUSTERRA_SLURMD_FIRST_PORT": str(self.first_port),
+            "CLUSTERRA_SCONTROL_PATH": "",
             **self.environment,
         }
         self.agent = await start_agent(self.server, self.folder, environment)

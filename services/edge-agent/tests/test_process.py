@@ -16,7 +16,7 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.process.one_by_one import StartFailed
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import Slurmd
-from clusterra_edge_agent.process.substrate import ProcessSubstrate
+from clusterra_edge_agent.process.substrate import Grace, ProcessSubstrate
 from clusterra_edge_agent.substrate.state_files import StateUnreadable
 from clusterra_lab.machine.ports import free_port, is_free
 from clusterra_lab.machine.process import until
@@ -64,7 +64,9 @@ class Host:
     ) -> AsyncIterator[ProcessSubstrate]:
         slurmd = Slurmd(launcher, "slurmd", None, "127.0.0.1:6817")
         spool = str(self.folder / "spool-{worker}")
-        substrate = ProcessSubstrate(slurmd, self.folder, ports=self.ports, spool=spool, grace_seconds=grace_seconds)
+        substrate = ProcessSubstrate(
+            slurmd, self.folder, ports=self.ports, spool=spool, grace=Grace(slurmd_seconds=grace_seconds)
+        )
         substrate.adopt()
         boots = asyncio.create_task(substrate.run())
         try:

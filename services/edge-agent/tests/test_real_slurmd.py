@@ -40,7 +40,7 @@ class Site:
 
     @asynccontextmanager
     async def substrate(self) -> AsyncIterator[ProcessSubstrate]:
-        slurmd = Slurmd(self.cluster.launcher, "slurmd", f"{ETC}/slurm.conf", None)
+        slurmd = Slurmd(self.cluster.launcher, "slurmd", f"{ETC}/slurm.conf", None, "scontrol")
         spool = f"{self.cluster.spool_dir}/{{worker}}"
         substrate = ProcessSubstrate(slurmd, self.folder, ports=self.ports, spool=spool)
         substrate.adopt()
@@ -175,6 +175,31 @@ async def test_a_worker_on_which_a_job_runs_is_not_removed(site: Site) -> None:
         await until(lambda: not steps(job_id), seconds=JOB_SECONDS, what="the end of the job", every=0.05)
         await substrate.remove(name)
         await until_workers(substrate, lambda workers: not workers)
+
+
+async def test_a_worker_that_is_removed_drains_its_node_and_waits_for_its_jobs(site: Site) -> None:
+    """Somebody has resumed the node, and Slurm has started a job there right before the removal."""
+    script = f"#!/bin/bash\nuntil [ -e {site.cluster.shared_path}/end ]; do sleep 0.1; done; echo done\n"
+    async with site.substrate() as substrate:
+        name = await substrate.start("memory-large", SPEC)
+        job_id = await site.cluster.sbatch(ALICE, script, "--output=job_%j.out", "--constraint=memory-large")
+        assert await site.until_running(job_id) == name
+        substrate._update(substrate._tracked[name], removing=True)
+
+    async with site.substrate() as substrate:
+
+        async def drains() -> bool:
+            return "DRAIN" in (await site.cluster.run("scontrol", "show", "node", name)).stdout
+
+        await until(drains, seconds=JOB_SECONDS, what="the drain", every=0.05)
+
+        assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
+        assert steps(job_id)
+
+        (site.cluster.shared_dir / "end").touch()
+        await until_workers(substrate, lambda workers: not workers)
+
+    assert (await site.squeue(job_id)).startswith("COMPLETED")
 
 
 @pytest.mark.parametrize("victim", ["launcher", "slurmd"])

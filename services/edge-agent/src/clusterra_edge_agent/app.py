@@ -23,7 +23,7 @@ from clusterra_edge_agent.heartbeat.http_fallback import Exchange, HttpFallback
 from clusterra_edge_agent.heartbeat.worker_events import publish_worker_events
 from clusterra_edge_agent.logs.log_reads import MAX_READS, LogReader
 from clusterra_edge_agent.process.slurmd import Slurmd
-from clusterra_edge_agent.process.substrate import ProcessSubstrate
+from clusterra_edge_agent.process.substrate import Grace, ProcessSubstrate
 from clusterra_edge_agent.settings import Settings
 from clusterra_edge_agent.substrate import state_files
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
@@ -163,13 +163,14 @@ def process_substrate(settings: Settings) -> ProcessSubstrate:
         path=settings.slurmd_path,
         conf=settings.slurmd_conf,
         conf_server=settings.slurmd_conf_server,
+        scontrol_path=settings.scontrol_path or None,
     )
     return ProcessSubstrate(
         slurmd,
         settings.state_dir,
         ports=settings.slurmd_port_range,
         spool=settings.slurmd_spool,
-        grace_seconds=settings.slurmd_grace_seconds,
+        grace=Grace(settings.slurmd_jobs_grace_seconds, settings.slurmd_grace_seconds),
     )
 
 

@@ -58,6 +58,11 @@ class Settings(ServiceSettings):
     """Number of ports, counted from the first. It is also the maximum number of workers."""
     slurmd_grace_seconds: Annotated[float, Field(gt=0)] = 10.0
     """Time between SIGTERM and SIGKILL when a worker is removed."""
+    slurmd_jobs_grace_seconds: Annotated[float, Field(gt=0)] = 100.0
+    """How long the removal of a worker waits for jobs that run there although it was drained and idle."""
+    scontrol_path: str = "scontrol"
+    """Path of scontrol, as seen through the launcher. It drains a worker's node before the worker ends. Empty: the
+    agent only waits for the job steps that it finds on this host."""
 
     kubernetes_namespace: str = "slurm"
     """Namespace of the workers' Deployments or NodeSets."""

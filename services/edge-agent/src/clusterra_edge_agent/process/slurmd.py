@@ -8,6 +8,8 @@ from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.node_extra import registration_extra
 from clusterra_contracts.shapes import WorkerSpec
 
+from clusterra_edge_agent.process.gentle_end import Scontrol
+
 _CONF_VALUE = re.compile(r"^[A-Za-z0-9_.:-]+$")
 
 
@@ -26,6 +28,15 @@ class Slurmd:
     """Path of slurm.conf, or None to fetch the configuration from `conf_server`."""
     conf_server: str | None
     """slurmctld as `host:port`."""
+    scontrol_path: str | None = None
+    """Path of scontrol. None: Slurm is not asked when a worker is removed."""
+
+    @property
+    def scontrol(self) -> Scontrol | None:
+        """scontrol through the launcher."""
+        if self.scontrol_path is None:
+            return None
+        return Scontrol((*self.launcher, self.scontrol_path), self.conf)
 
     def argv(self, name: WorkerName, port: int, spec: WorkerSpec) -> list[str]:
         """Returns the command line of a dynamic node in the foreground, with the resources of its shape.

@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from clusterra_contracts.identity import ShapeName, WorkerName, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.shapes import WorkerSpec
 
+from clusterra_edge_agent.process.gentle_end import GentleEnd
 from clusterra_edge_agent.process.job_steps import running_steps
 from clusterra_edge_agent.process.leftovers import WORKER, kill_processes
 from clusterra_edge_agent.process.listening import listening
@@ -38,6 +40,19 @@ RETRY_SECONDS = 5.0
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 
 
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """How long a worker that is being removed gets."""
+
+    jobs_seconds: float = 100.0
+    """For jobs that run there all the same: as long as a pod's preStop hook waits."""
+    slurmd_seconds: float = 10.0
+    """Between SIGTERM and SIGKILL."""
+
+
+DEFAULT_GRACE = Grace()
+
+
 @dataclass(slots=True)
 class _TrackedWorker:
     record: ProcessRecord
@@ -58,14 +73,15 @@ class ProcessSubstrate:
     kind: Literal["process"] = "process"
 
     def __init__(
-        self, slurmd: Slurmd, folder: Path, *, ports: range, spool: str | None = None, grace_seconds: float = 10.0
+        self, slurmd: Slurmd, folder: Path, *, ports: range, spool: str | None = None, grace: Grace = DEFAULT_GRACE
     ) -> None:
         self.change_signal = ChangeSignal()
         self._slurmd = slurmd
         self._records = Records(folder / "workers", ProcessRecord)
         self._files = WorkerFiles(folder / "logs", spool)
         self._ports = Ports(ports, folder / "port.json")
-        self._grace_seconds = grace_seconds
+        self._grace = grace
+        self._gentle_end = GentleEnd(slurmd.scontrol, grace.jobs_seconds)
         self._tracked: dict[WorkerName, _TrackedWorker] = {}
         self._kill_timers: dict[WorkerName, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -81,7 +97,7 @@ class ProcessSubstrate:
             if process is not None:
                 self._watch(tracked, process)
                 if record.removing:
-                    self._terminate(record.name, process)
+                    self._schedule(self._end_gently(record.name, process))
             elif record.end is None:
                 self._schedule_end(tracked, "it ended while no agent watched it")
         log.info("workers_adopted", running=sum(tracked.process is not None for tracked in self._tracked.values()))
@@ -143,9 +159,9 @@ class ProcessSubstrate:
         return name
 
     async def remove(self, name: WorkerName) -> None:
-        """Sends SIGTERM, and SIGKILL after the grace time. The worker is `terminating` until it has ended.
+        """Waits until nothing runs there, then sends SIGTERM, and SIGKILL after the grace times.
 
-        Raises WorkerBusy.
+        The worker is `terminating` until it has ended. Raises WorkerBusy if a job step runs there already.
         """
         tracked = self._tracked.get(name)
         if tracked is None or tracked.process is None or tracked.record.removing:
@@ -153,7 +169,7 @@ class ProcessSubstrate:
         if steps := _running_steps(name, tracked.process):
             raise WorkerBusy(f"the job steps {', '.join(steps)} run there")
         self._update(tracked, removing=True)
-        self._terminate(name, tracked.process)
+        self._schedule(self._end_gently(name, tracked.process))
         self.change_signal.notify()
 
     def pending_events(self) -> tuple[WorkerEvent, ...]:
@@ -210,7 +226,10 @@ class ProcessSubstrate:
         )
 
     def _schedule_end(self, tracked: _TrackedWorker, reason: str) -> None:
-        ending = asyncio.create_task(self._record_end(tracked, reason))
+        self._schedule(self._record_end(tracked, reason))
+
+    def _schedule(self, work: Coroutine[Any, Any, None]) -> None:
+        ending = asyncio.create_task(work)
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
@@ -235,10 +254,15 @@ class ProcessSubstrate:
             tracked.record = replace(record, end=end, ended_at=ended_at, reason=reason)
         self.change_signal.notify()
 
-    def _terminate(self, name: WorkerName, process: WorkerProcess) -> None:
+    async def _end_gently(self, name: WorkerName, process: WorkerProcess) -> None:
+        await self._gentle_end.until_nothing_runs(name, lambda: _running_steps(name, process))
+        tracked = self._tracked.get(name)
+        if tracked is None or tracked.process is not process:
+            # It has ended meanwhile.
+            return
         process.signal(signal.SIGTERM)
         loop = asyncio.get_running_loop()
-        self._kill_timers[name] = loop.call_later(self._grace_seconds, process.signal, signal.SIGKILL)
+        self._kill_timers[name] = loop.call_later(self._grace.slurmd_seconds, process.signal, signal.SIGKILL)
 
     def _update(self, tracked: _TrackedWorker, **change: Any) -> None:
         record = replace(tracked.record, **change)
