@@ -66,8 +66,9 @@ test: $(if $(PART),$(VENV)/.installed,prepare-kubernetes) ## Run all tests, or t
 test-histories: prepare ## Test the scale-down rule on 200 random queues, on a model and on Slurm; more examples of other properties (HISTORIES=N, HISTORIES_SEED=N)
 	@HISTORIES=$${HISTORIES:-200} HISTORIES_SEEDS=$${HISTORIES_SEEDS:-30} $(BIN)/pytest -q -s services/scaler/tests libs/runtime/tests/test_dynamodb.py tests/test_scale_down.py
 
-test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (CHAOS_SEED=N, CHAOS_STEPS=N)
-	@CHAOS_STEPS=$${CHAOS_STEPS:-500} $(BIN)/pytest -q -s services/edge-agent/tests/test_kubernetes_chaos.py
+test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (CHAOS_SEEDS=N runs from CHAOS_SEED=N, CHAOS_STEPS=N)
+	@CHAOS_SEEDS=$${CHAOS_SEEDS:-30} CHAOS_STEPS=$${CHAOS_STEPS:-100} $(BIN)/pytest -q -s \
+	  services/edge-agent/tests/test_kubernetes_chaos.py services/edge-agent/tests/test_slinky_chaos.py
 
 record-jobs: prepare ## Record Slurm's answers for each kind of waiting job into tests/recorded/jobs.json (2 minutes)
 	@$(BIN)/python tests/record_jobs.py

@@ -8,28 +8,30 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from clusterra_contracts.events import WorkerFact
-from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connected
-from clusterra_edge_agent.kubernetes.client.errors import Throttled, Unavailable
+from clusterra_edge_agent.kubernetes.client.api import Collection, connected
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
-from clusterra_edge_agent.kubernetes.client.resources import DELETION_COST, SHAPE_LABEL, Pod, Scale
+from clusterra_edge_agent.kubernetes.client.resources import DELETION_COST, SHAPE_LABEL, Pod
 from clusterra_edge_agent.kubernetes.workers.replicas import VICTIM_COST
 from clusterra_edge_agent.kubernetes.workers.stale_cache import MAX_GUARD_SECONDS
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.machine.process import until
-from kube_agent import Agent, agent
+from kube_agent import Agent, agent, desired_state
 from kube_plane import plane_or_skip
+from kube_unreliable import UnreliableApi, hold_up
 from kube_workers import SHAPE, Workers
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
+SEEDS = int(os.environ.get("CHAOS_SEEDS", "1"))
+"""Number of runs, each with the next seed; `make test-chaos` plays 30."""
 STEPS = int(os.environ.get("CHAOS_STEPS", "200"))
-"""Number of steps; `make test-chaos` runs 500."""
+"""Number of steps of a run."""
 SCHEDULABLE_PODS = 8
 """Number of pods that fit the node. Further pods stay pending."""
 MAX_DESIRED = 12
@@ -64,48 +66,11 @@ async def in_force(workers: Workers) -> None:
     await workers.kubectl("delete", "pod", "probe", "--force")
 
 
-class UnreliableApi(Api):
-    """An API client whose calls are throttled or lose their replies, and whose caller may be killed around each."""
-
-    def __init__(self, api: Api, chaos: "Chaos") -> None:
-        super().__init__(api._client, api.namespace, api.leadership)
-        self._chaos = chaos
-
-    async def scale(self, name: str, replicas: int, **options: Any) -> Scale:
-        await self._before()
-        return await self._after(await super().scale(name, replicas, **options))
-
-    async def set_deletion_cost(self, pod: Pod, cost: int) -> Pod:
-        await self._before()
-        return await self._after(await super().set_deletion_cost(pod, cost))
-
-    async def delete(self, pod: Pod) -> Pod:
-        await self._before()
-        return await self._after(await super().delete(pod))
-
-    async def _before(self) -> None:
-        if self._chaos.happens("throttled", 0.03):
-            raise Throttled("too many requests", retry_after_seconds=0.05)
-        await self._maybe_killed()
-
-    async def _after[A](self, answer: A) -> A:
-        await self._maybe_killed()
-        if self._chaos.happens("reply lost", 0.05):
-            raise Unavailable("the connection broke")
-        return answer
-
-    async def _maybe_killed(self) -> None:
-        task = self._chaos.agent.task
-        if task is not None and self._chaos.happens("agent killed", 0.05):
-            task.cancel()
-            await asyncio.sleep(0)
-
-
 class Chaos:
     """A namespace, its agent, a scheduler that assigns jobs, and a scaler whose victims are drained idle workers."""
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
-        self.rng = random.Random(SEED)
+    def __init__(self, plane: ControlPlane, folder: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.failures_over = False
         self.plane = plane
@@ -113,7 +78,10 @@ class Chaos:
         self.facts: list[WorkerFact] = []
         self.busy: set[str] = set()
         self.named: set[str] = set()
-        """Victims for good: they are drained and idle, and get no more jobs."""
+        """Victims: they are drained and idle, and get no more jobs unless an operator resumes them."""
+        self.taken_back: dict[str, float] = {}
+        """When victims were taken back: an operator had resumed them, and a job runs there now."""
+        self.removals_since = 0.0
         self.killed_busy: list[str] = []
         self.generation = 1
         self.desired = 0
@@ -142,6 +110,7 @@ class Chaos:
                 connected_to_nats=lambda: self.nats,
             )
         )
+        self.agent.held_up = partial(hold_up, self)
         self.publish_desired()
 
     async def stop_agent(self) -> None:
@@ -155,9 +124,11 @@ class Chaos:
             await self.start_agent()
         return task is not None and not task.cancelling() and await self.agent.workers() is not None
 
-    def publish_desired(self) -> None:
+    def publish_desired(self, *, pushed: bool = True) -> None:
         """Sets the desired state, as the scaler or the stored state does."""
-        self.agent.desire(self.generation, self.desired, self.named)
+        self.agent.publish(desired_state(self.generation, {SHAPE: (self.desired, self.named)}))
+        if pushed:
+            self.agent.desire(self.generation, self.desired, self.named)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Called for each change by the test's own reflector."""
@@ -165,7 +136,28 @@ class Chaos:
         pod = new or old
         assert pod is not None
         if deleted and pod.name in self.busy:
-            self.killed_busy.append(pod.name)
+            if pod.name in self.taken_back and self.removals_since <= self.taken_back[pod.name]:
+                # The removal was under way. The pod itself waits for the job, see `slurmd-pre-stop`.
+                self.counts["taken back too late"] += 1
+                self.busy.discard(pod.name)
+                self.desired = max(self.desired - 1, 0)
+            else:
+                self.killed_busy.append(pod.name)
+
+    def take_back(self) -> None:
+        """An operator resumes a victim and a job starts there; the scaler takes it back, and the push may be lost."""
+        active = {pod.name for pod in self.observed.objects.values() if pod.active}
+        candidates = sorted(self.named & active)
+        if not candidates:
+            return
+        name = self.rng.choice(candidates)
+        self.counts["victim taken back"] += 1
+        self.named.discard(name)
+        self.busy.add(name)
+        self.taken_back[name] = time.monotonic()
+        self.desired += 1
+        self.generation += 1
+        self.publish_desired(pushed=self.rng.random() < 0.5)
 
     def decide(self, change: int) -> None:
         """Desires more workers, or names some idle ones as victims."""
@@ -186,8 +178,8 @@ class Chaos:
         serving = sorted(pod.name for pod in self.observed.objects.values() if pod.active and pod.ready)
         free = [name for name in serving if name not in self.busy | self.named]
         match self.rng.choices(
-            ("begin", "end", "up", "down", "stale", "foreign", "api", "nats", "restart", "wait"),
-            (24, 14, 14, 18, 5, 4, 0.6, 3, 3, 12),
+            ("begin", "end", "up", "down", "back", "stale", "foreign", "api", "nats", "restart", "wait"),
+            (24, 14, 14, 18, 12, 5, 4, 0.6, 3, 3, 12),
         )[0]:
             case "begin" if free:
                 self.busy.add(self.rng.choice(free))
@@ -197,6 +189,8 @@ class Chaos:
                 self.decide(self.rng.randint(1, 4))
             case "down":
                 self.decide(-self.rng.randint(1, 3))
+            case "back":
+                self.take_back()
             case "stale":
                 self.counts["stale state"] += 1
                 self.agent.desire(max(self.generation - self.rng.randint(1, 5), 1), 0, serving)
@@ -226,10 +220,24 @@ class Chaos:
 
 
 async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane: ControlPlane, tmp_path: Path) -> None:
-    chaos = Chaos(plane, tmp_path / "agent")
+    counts: Counter[str] = Counter()
+    workers = Workers(plane, NAMESPACE)
     one_cpu = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
-    await chaos.workers.deploy(containers=[one_cpu])
-    async with connected(NAMESPACE, plane.kubeconfig) as api:
+    for seed in range(SEED, SEED + SEEDS):
+        await workers.deploy(containers=[one_cpu])
+        counts += await play(Chaos(plane, tmp_path / f"agent-{seed}", seed), seed)
+        await workers.kubectl("delete", "deployments", "--all")
+
+    print(f"{SEEDS} runs of {STEPS} steps: {dict(counts)}", file=sys.stderr)
+
+
+async def is_empty(workers: Workers) -> bool:
+    return not await workers.pods()
+
+
+async def play(chaos: Chaos, seed: int) -> Counter[str]:
+    """Plays one run. Returns the counts of all troubles and facts."""
+    async with connected(NAMESPACE, chaos.plane.kubeconfig) as api:
         chaos.observed = Reflector(api, Collection.pods(NAMESPACE, SHAPE_LABEL), chaos.pod_changed, lambda: None)
         observing = asyncio.create_task(chaos.observed.run())
         try:
@@ -240,16 +248,17 @@ async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane:
             quiet_at = time.monotonic()
             await reach_desired_state(chaos)
             settled_seconds = time.monotonic() - quiet_at
+            await retire_all(chaos)
         finally:
             await chaos.stop_agent()
             observing.cancel()
             with suppress(asyncio.CancelledError):
                 await observing
     events = Counter((fact.worker, fact.kind) for fact in chaos.facts)
-    kinds = Counter(fact.kind for fact in chaos.facts)
+    kinds = Counter[str](fact.kind for fact in chaos.facts)
 
     print(
-        f"seed {SEED}, {STEPS} steps: {dict(chaos.counts)}; facts: {dict(kinds)}; "
+        f"seed {seed}, {STEPS} steps: {dict(chaos.counts)}; facts: {dict(kinds)}; "
         f"as desired {settled_seconds:.1f} s after the last failure",
         file=sys.stderr,
     )
@@ -258,6 +267,7 @@ async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane:
     assert set(events.values()) == {1}, "an event was published twice"
     assert not kinds["worker.lost"], "a worker was lost that was no victim"
     assert not kinds["worker.failed"]
+    return chaos.counts + kinds
 
 
 async def reach_desired_state(chaos: Chaos) -> None:
@@ -283,6 +293,16 @@ async def reach_desired_state(chaos: Chaos) -> None:
             f"{error}: {chaos.desired} workers are desired, the watch shows {active()}, the API server {there}"
         ) from error
     await until(lambda: no_surplus(chaos), seconds=60, what="as many workers as desired", every=0.2)
+
+
+async def retire_all(chaos: Chaos) -> None:
+    """Ends all jobs and names all workers: the Deployment cannot be deleted before."""
+    chaos.busy.clear()
+    chaos.named |= {pod.name for pod in await chaos.workers.pods()}
+    chaos.desired = 0
+    chaos.generation += 1
+    chaos.publish_desired()
+    await until(partial(is_empty, chaos.workers), seconds=120, what="the end of the workers", every=0.2)
 
 
 async def no_surplus(chaos: Chaos) -> bool:

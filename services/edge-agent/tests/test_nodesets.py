@@ -19,6 +19,7 @@ from clusterra_edge_agent.app import open_substrate
 from clusterra_edge_agent.kubernetes.client.api import Api, connected
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease
+from clusterra_edge_agent.kubernetes.workers import seen_marks
 from clusterra_edge_agent.kubernetes.workers.soperator import PowerStateSubstrate
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.kubernetes.workers.targets import slinky
@@ -181,7 +182,9 @@ ENDS = ("worker.failed", "worker.lost")
 
 
 @pytest.fixture
-async def edge(plane: ControlPlane, tmp_path: Path, kind: Kind) -> AsyncIterator[Edge]:
+async def edge(plane: ControlPlane, tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Edge]:
+    # These stand-ins do not lag; `test_slinky_chaos` has one that does.
+    monkeypatch.setattr(seen_marks, "SEEN_SECONDS", 0.0)
     namespace = f"{kind.name}-{next(NAMES)}"
     await plane.kubectl("create", "namespace", namespace)
     rights = (EDGE / kind.name / "rights.yaml").read_text().replace("namespace: slurm", f"namespace: {namespace}")

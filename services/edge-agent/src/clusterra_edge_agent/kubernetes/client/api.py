@@ -154,6 +154,8 @@ class Api:
     async def set_deletion_cost(self, pod: Pod, cost: int) -> Pod:
         """Marks a pod with a deletion cost; 0 removes the mark. Raises NotFound, or Invalid when the name is reused."""
         annotations = {pod.cost_annotation: str(cost) if cost else None}
+        if not cost:
+            annotations |= dict.fromkeys(pod.leftover_annotations)
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
         return _read(
             TypeAdapter(type(pod)), await self._change("PATCH", self._pod(pod.name), body=patch, content_type=_MERGE)

@@ -121,8 +121,15 @@ class PodSpec:
     node_name: str = ""
 
 
+SLURM_STATE = "SlurmNodeState"
+"""Prefix of the conditions in which Slinky's operator shows the states of a pod's node in Slurm."""
+
+
 def _read_conditions(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    return tuple(each for each in conditions if each.type in ("Ready", "PodScheduled"))
+    kept = [each for each in conditions if each.type in ("Ready", "PodScheduled")]
+    # Without their messages, so that many pods share them.
+    slurm = [each for each in conditions if each.type.startswith(SLURM_STATE) and each.status == "True"]
+    return (*kept, *(Condition(each.type, each.status) for each in slurm))
 
 
 @dataclass(frozen=True, slots=True, config=CONFIG)
@@ -139,3 +146,10 @@ class PodStatus:
     def ready(self) -> bool:
         """Whether the pod's Ready condition is true."""
         return any(condition.type == "Ready" and condition.status == "True" for condition in self.conditions)
+
+    @property
+    def slurm_states(self) -> frozenset[str]:
+        """The states of its node in Slurm, such as `Idle` and `Drain`; empty where they are not told."""
+        return frozenset(
+            each.type.removeprefix(SLURM_STATE) for each in self.conditions if each.type.startswith(SLURM_STATE)
+        )

@@ -26,6 +26,9 @@ SLINKY_GROUP = "slinky.slurm.net/v1beta1"
 SLINKY_POD = "app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"
 SLINKY_POD_NODESET = "app.kubernetes.io/instance"
 SLINKY_DELETION_COST = "nodeset.slinky.slurm.net/pod-deletion-cost"
+SLINKY_CORDON = "nodeset.slinky.slurm.net/pod-cordon"
+"""The operator sets it on a pod that it wants to delete, and keeps the node drained while it is there."""
+_BUSY = frozenset({"Allocated", "Mixed", "Completing"})
 
 SOPERATOR_GROUP = "slurm.nebius.ai/v1alpha1"
 SOPERATOR_POD = "slurm.nebius.ai/worker=true"
@@ -82,8 +85,16 @@ class SlinkyPod(Pod):
     """A worker. Among pods in the same phase, the operator drains and deletes those with the lowest cost first."""
 
     cost_annotation: ClassVar[str] = SLINKY_DELETION_COST
+    leftover_annotations: ClassVar[tuple[str, ...]] = (SLINKY_CORDON,)
 
     metadata: SlinkyPodMetadata
+
+    @property
+    def in_use(self) -> bool:
+        """See `Pod.in_use`. A pod without any state is unknown to Slurm, or the operator cannot ask it."""
+        states = self.status.slurm_states
+        drained = "Drain" in states and "Undrain" not in states
+        return bool(states) and (not drained or bool(states & _BUSY))
 
     @property
     def counts_as_replica(self) -> bool:

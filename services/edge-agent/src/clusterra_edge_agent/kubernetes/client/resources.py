@@ -77,6 +77,8 @@ class Pod(Object):
     """A worker."""
 
     cost_annotation: ClassVar[str] = DELETION_COST
+    leftover_annotations: ClassVar[tuple[str, ...]] = ()
+    """What its controller may leave on a pod that was marked. They are removed with the mark."""
 
     metadata: PodMetadata
     spec: Interned[PodSpec] = PodSpec()
@@ -119,6 +121,11 @@ class Pod(Object):
             return int(self.metadata.annotations.get(self.cost_annotation, "0"))
         except ValueError:
             return 0
+
+    @property
+    def in_use(self) -> bool:
+        """Whether its controller shows that its node in Slurm is not drained, or busy. It must not be removed then."""
+        return False
 
     @property
     def created_at(self) -> datetime:

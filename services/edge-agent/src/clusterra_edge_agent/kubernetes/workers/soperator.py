@@ -10,6 +10,7 @@ from clusterra_edge_agent.kubernetes.client.nodesets import PowerState, Soperato
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import Deployment
 from clusterra_edge_agent.kubernetes.workers import targets
+from clusterra_edge_agent.kubernetes.workers.removable import removable
 from clusterra_edge_agent.kubernetes.workers.soperator_ordinals import plan
 from clusterra_edge_agent.kubernetes.workers.substrate import RETRY_SECONDS, KubernetesSubstrate
 from clusterra_edge_agent.substrate.port import DesiredCheck
@@ -44,7 +45,7 @@ class PowerStateSubstrate(KubernetesSubstrate):
         if not check.is_current():
             return 0.0
         pods = list(self._by_shape[target.shape].values())
-        step = plan(deployment, power_state, pods, target.replicas, self._removable(target))
+        step = plan(deployment, power_state, pods, target.replicas, removable(target, self._by_shape[target.shape]))
         self._records.mark_removing(pods, target.victims)
         if step.active is not None:
             spec = {"activeNodes": list(step.active)}

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +20,10 @@ from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
 from clusterra_edge_agent.kubernetes.workers.deletion_policy import DeletionPolicy, can_probe
 from clusterra_edge_agent.kubernetes.workers.pod_records import PodRecords
+from clusterra_edge_agent.kubernetes.workers.removable import in_use, removable, without_reused_names
 from clusterra_edge_agent.kubernetes.workers.removal import Outdated, if_still_desired
 from clusterra_edge_agent.kubernetes.workers.replicas import Plan, plan
+from clusterra_edge_agent.kubernetes.workers.seen_marks import SeenMarks
 from clusterra_edge_agent.kubernetes.workers.stale_cache import StaleCacheGuard
 from clusterra_edge_agent.kubernetes.workers.targets import TargetFactory, deployments
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
@@ -53,6 +54,9 @@ class KubernetesSubstrate:
         self._calls = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
         self._stale_cache_guard = StaleCacheGuard(folder / "trouble.json")
         self._deletion_policy = DeletionPolicy(api)
+        self._seen_marks = SeenMarks()
+        self._kept: dict[ShapeName, set[WorkerName]] = {}
+        """Victims that are in use, as last logged."""
         self._by_shape: defaultdict[ShapeName, dict[WorkerName, Pod]] = defaultdict(dict)
         self._workers: dict[WorkerName, Worker] = {}
         """Workers as heartbeats show them. Cached, because heartbeats are frequent and few of thousands of workers
@@ -94,9 +98,12 @@ class KubernetesSubstrate:
     async def apply(self, desired: DesiredState, check: DesiredCheck) -> float | None:
         """See `Substrate.apply`. Shapes are handled concurrently."""
         self._check_following()
-        targets = {
-            target.shape: self._without_reused_names(target, desired.decided_at) for target in desired.targets or ()
-        }
+        targets = {target.shape: target for target in desired.targets or ()}
+        if self._target.stateful:
+            targets = {
+                shape: without_reused_names(target, self._by_shape[shape], desired.decided_at)
+                for shape, target in targets.items()
+            }
         waits = await asyncio.gather(*(self._apply(target, check) for target in targets.values()))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -161,14 +168,6 @@ class KubernetesSubstrate:
             self._workers[pod.name] = _worker_of(new, shape)
         self._records.observe(old, new, shape)
 
-    def _without_reused_names(self, target: ShapeTarget, decided_at: datetime) -> ShapeTarget:
-        """Removes victims whose name now belongs to a pod that was created after the decision."""
-        if not self._target.stateful:
-            return target
-        pods = self._by_shape[target.shape]
-        valid = (name for name in target.victims if name not in pods or pods[name].created_at <= decided_at)
-        return target.model_copy(update={"victims": tuple(valid)})
-
     async def _apply(self, target: ShapeTarget, check: DesiredCheck) -> float | None:
         deployment = next((each for each in self._deployments.objects.values() if each.shape == target.shape), None)
         if deployment is None:
@@ -216,7 +215,11 @@ class KubernetesSubstrate:
             step = await self._run_step(deployment.name, target, check)
         if step is None:
             return 0.0
-        return UNSETTLED_SECONDS if step.unsettled or step.deletions else None
+        kept = in_use(target, self._by_shape[target.shape])
+        if kept != self._kept.get(target.shape, set()):
+            log.warning("victims_in_use", shape=target.shape, workers=sorted(kept))
+        self._kept[target.shape] = kept
+        return UNSETTLED_SECONDS if step.unsettled or step.deletions or kept else None
 
     async def _run_step(self, owner: str, target: ShapeTarget, check: DesiredCheck) -> Plan | None:
         """Executes and returns the next step for a shape, or None when the situation has changed.
@@ -231,24 +234,23 @@ class KubernetesSubstrate:
             deployment,
             pods,
             target.replicas,
-            self._removable(target),
-            caches_fresh=self._stale_cache_guard.caches_fresh,
+            removable(target, self._by_shape[target.shape]),
+            caches_fresh=self._are_caches_fresh(target.shape),
             policy_enforced=policy_enforced,
         )
         self._records.mark_removing(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
         await self._execute(step, deployment, check)
         return step
 
-    def _removable(self, target: ShapeTarget) -> Collection[WorkerName]:
-        """The victims of a target, without unregistered ones whose slurmd serves by now."""
-        pods = self._by_shape[target.shape]
-        serving = {name for name in target.unregistered if name in pods and pods[name].ready}
-        return set(target.victims) - serving
+    def _are_caches_fresh(self, shape: ShapeName) -> bool:
+        """Whether the controllers act on present copies of the pods, with all marks."""
+        seen = not self._target.stateful or self._seen_marks.are_seen(shape)
+        return seen and self._stale_cache_guard.caches_fresh
 
     async def _is_policy_enforced(self, owner: str, target: ShapeTarget) -> bool:
         """Whether the API server protects all other workers when replicas are lowered. Raises ApiError."""
         deployment = self._deployments.objects.get(owner)
-        if deployment is None or deployment.spec.replicas <= target.replicas:
+        if self._target.stateful or deployment is None or deployment.spec.replicas <= target.replicas:
             return False
         pods = self._by_shape[target.shape].values()
         return await self._deletion_policy.is_enforced(next((pod for pod in pods if can_probe(pod)), None))
@@ -281,6 +283,7 @@ class KubernetesSubstrate:
     async def _mark(self, pod: Pod, cost: int) -> None:
         with suppress(NotFound):
             self._pods.put(await self._api.set_deletion_cost(pod, cost))
+            self._seen_marks.changed(self._shape_of(pod) or "")
 
     async def _delete(self, pod: Pod) -> None:
         with suppress(NotFound):
