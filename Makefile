@@ -63,8 +63,8 @@ test: $(if $(PART),$(VENV)/.installed,prepare-kubernetes) ## Run all tests, or t
 	  elif $(COLLECT) slurm $(PART) >/dev/null; then $(BIN)/lab prepare; fi)
 	@$(PYTEST) $(PART)
 
-test-histories: prepare ## Test the scale-down rule on 200 random queues, on a model and on Slurm; more examples of other properties (HISTORIES=N, HISTORIES_SEED=N)
-	@HISTORIES=$${HISTORIES:-200} HISTORIES_SEEDS=$${HISTORIES_SEEDS:-30} $(BIN)/pytest -q -s services/scaler/tests libs/runtime/tests/test_dynamodb.py tests/test_scale_down.py
+test-histories: prepare ## Test the scale-down rule on 200 random queues, on a model and on Slurm, and with drains undone; more examples of other properties (HISTORIES=N, HISTORIES_SEEDS=N)
+	@HISTORIES=$${HISTORIES:-200} HISTORIES_SEEDS=$${HISTORIES_SEEDS:-30} $(BIN)/pytest -q -s services/scaler/tests libs/runtime/tests/test_dynamodb.py tests/test_scale_down.py tests/test_resumed_nodes.py
 
 test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (CHAOS_SEEDS=N runs from CHAOS_SEED=N, CHAOS_STEPS=N)
 	@CHAOS_SEEDS=$${CHAOS_SEEDS:-30} CHAOS_STEPS=$${CHAOS_STEPS:-100} $(BIN)/pytest -q -s \

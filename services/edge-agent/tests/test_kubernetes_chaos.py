@@ -141,6 +141,8 @@ class Chaos:
                 self.counts["taken back too late"] += 1
                 self.busy.discard(pod.name)
                 self.desired = max(self.desired - 1, 0)
+                self.generation += 1
+                self.publish_desired()
             else:
                 self.killed_busy.append(pod.name)
 
@@ -148,7 +150,7 @@ class Chaos:
         """An operator resumes a victim and a job starts there; the scaler takes it back, and the push may be lost."""
         active = {pod.name for pod in self.observed.objects.values() if pod.active}
         candidates = sorted(self.named & active)
-        if not candidates:
+        if not candidates or self.desired >= MAX_DESIRED:
             return
         name = self.rng.choice(candidates)
         self.counts["victim taken back"] += 1
@@ -309,7 +311,8 @@ async def no_surplus(chaos: Chaos) -> bool:
     """Names surplus workers as victims. Returns whether everything is as desired."""
     active = [pod for pod in chaos.observed.objects.values() if pod.active]
     surplus = len(active) - chaos.desired
-    if surplus > 0:
+    # Pods that have not started are removed without being named, and victims need a while.
+    if surplus > 0 and all(pod.started and pod.name not in chaos.named for pod in active):
         idle = [pod.name for pod in active if pod.ready and pod.name not in chaos.busy | chaos.named]
         if not idle and chaos.busy:
             chaos.busy.pop()
