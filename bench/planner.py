@@ -3,7 +3,8 @@
 - 10,000 pending jobs of 2,000 resource vectors against 45 offerings: all jobs new (`cold`), and 100 more jobs of 20
   vectors while the workers for the others are booting (`incremental`). `cold` and `incremental` time only the packing;
   `decide_cold` and `decide_again` time the whole decision from observation to desired state; `decide_beside` does so
-  with 500 workers, each with a quarter of its CPUs free.
+  with 500 workers, each with a quarter of its CPUs free; `decide_at_quota` with 50,000 jobs of 5,000 vectors, 5,000
+  such workers and a quota of 500 more.
 - 1,000 clusters, each with a snapshot every five seconds: the share of a core that decoding and deciding takes.
 - 200 small random queues: the price of the bought workers against a proved optimum, and against first fit.
 
@@ -51,6 +52,7 @@ from stopwatch import Clock, loop_ms, peak_mib
 VECTORS, JOBS = 2_000, 10_000
 NEW_VECTORS, NEW_JOBS = 20, 100
 WORKERS = 500
+MOST_VECTORS, MOST_JOBS, MOST_WORKERS = 5_000, 50_000, 5_000
 CLUSTERS = 1_000
 SNAPSHOT_SECONDS = 5.0
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -149,6 +151,21 @@ def decide_beside(runs: int) -> dict[str, object]:
             decision = decide(observation, state, ObservationHistory(), history)
     closed = sum(isinstance(action, SetExtra) for action in decision.actions)
     return {**clock.figures(), "peak_mib": peak_mib(), "workers": WORKERS, "closed": closed, "loop_ms": loop_ms()}
+
+
+def decide_at_quota(runs: int) -> dict[str, object]:
+    """Time the whole decision for a large cluster whose quota leaves most jobs without workers."""
+    long_queue = LongQueue.of(MOST_VECTORS, MOST_JOBS, random.Random(1))
+    state, history = long_queue.add_busy_workers(MOST_WORKERS), RunHistory()
+    long_queue.most_workers = MOST_WORKERS + WORKERS
+    observation = long_queue.observation()
+    history.observe(observation.snapshot)
+    clock = Clock()
+    for _ in range(runs):
+        with clock():
+            decision = decide(observation, state, ObservationHistory(), history)
+    unmet = 0 if decision.plan is None else sum(each.count for each in decision.plan.unmet)
+    return {**clock.figures(), "peak_mib": peak_mib(), "workers": MOST_WORKERS, "unmet": unmet, "loop_ms": loop_ms()}
 
 
 def clusters(rounds: int) -> dict[str, object]:
@@ -281,6 +298,7 @@ def main() -> None:
         ("decide_cold", decide_cold, max(1, arguments.runs // 2)),
         ("decide_again", decide_again, max(1, arguments.runs // 2)),
         ("decide_beside", decide_beside, max(1, arguments.runs // 4)),
+        ("decide_at_quota", decide_at_quota, max(1, arguments.runs // 20)),
         ("clusters", clusters, arguments.rounds),
         ("against_optimum", against_optimum, arguments.instances, arguments.seconds),
     ):
