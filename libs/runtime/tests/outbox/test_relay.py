@@ -85,17 +85,6 @@ async def test_writes_succeed_while_nats_is_away(
     assert await unsent(store) == []
 
 
-async def test_superseded_full_states_are_not_sent(
-    store: Store, client: Client, publish: Publish, clock: Clock
-) -> None:
-    async with Outbox(store, Faulty(publish, ["before"] * 3), clock=clock) as outbox:
-        for version in (1, 2, 3):
-            await outbox.write(change(version), [outbox_message(version)], superseding=True)
-        clock.later()
-        assert await outbox.relay_once(JOBS) == 1
-    assert await ids(client) == ["job-1:3:changed"]
-
-
 async def test_an_invalid_entry_does_not_block_the_relay(
     store: Store, client: Client, publish: Publish, clock: Clock
 ) -> None:

@@ -24,6 +24,7 @@ from clusterra_scaler.decision_lanes import DecisionLanes, size
 from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.decision_spans import decision_span
+from clusterra_scaler.desired_publisher import DesiredPublisher
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -113,6 +114,7 @@ class ControlLoop:
         self._requests = SlurmRequests(
             client, ref, may_send=lambda: lease.is_held() and not self._shadow, on_answer=self._wake
         )
+        self._publisher = DesiredPublisher(ref, client, lease.is_held)
         self._metrics = ClusterMetrics(ref)
         self._explanations = ExplanationService(ref)
         self._gathering = False
@@ -151,6 +153,7 @@ class ControlLoop:
                     while True:
                         await self._decide_in_mode(shadow=self._shadow)
             finally:
+                await self._publisher.close()
                 await self._requests.close()
 
     def remove_metrics(self) -> None:
@@ -166,6 +169,8 @@ class ControlLoop:
         begin = self._fleets.read if shadow else self._fleets.take_over
         recorded = await begin(self._ref, self._lease.fence)
         self._observation_history = ObservationHistory.after_takeover(recorded.state)
+        if recorded.version and not shadow:
+            await self._publisher.publish(recorded.state)
         log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._lease.fence, shadow=shadow)
         first = True
         while self._shadow == shadow:
@@ -235,6 +240,7 @@ class ControlLoop:
         """Record the decision, publish a changed desired state, then send the requests to Slurm."""
         if decision.changes:
             recorded = await self._fleets.record_decision(self._ref, recorded, decision)
+            await self._publisher.publish(recorded.state)
             PUBLISH_SECONDS.observe(time.perf_counter() - arrived_at)
         elif decision.state.write_ahead != recorded.state.write_ahead:
             recorded = await self._fleets.record_state(self._ref, recorded, decision.state)

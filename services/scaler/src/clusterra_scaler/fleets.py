@@ -1,14 +1,16 @@
-"""The stored fleet states: one item per cluster, written under a lease together with its outgoing messages."""
+"""The stored fleet states: one item per cluster, written under a lease together with the events about it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent, VersionIs, at_most
-from clusterra_runtime.store.item import Key, Value
+from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.outbox import OUTBOX, Outbox, OutboxMessage
+from clusterra_runtime.store.outbox_item import without_subject
 from clusterra_runtime.store.record_level import RecordForms
 from clusterra_runtime.store.store import ConditionFailed, Store, Table, Update
 from clusterra_runtime.store.table_use import TableUse
@@ -57,33 +59,29 @@ class Fleets:
         self._outbox = outbox
 
     async def take_over(self, ref: ClusterRef, fence: int) -> Recorded:
-        """Put the state under a new lease, and publish the desired state under its fence."""
-        recorded = await self.read(ref, fence)
-        if not recorded.version:
+        """Put the state under a new lease. Its desired state is then to be published under the new fence."""
+        item = await self._store.get(FLEETS, fleet_key(ref.key))
+        recorded = _recorded(ref, item, fence)
+        if item is None:
             return recorded
-        state = recorded.state.under_new_lease(fence, now())
-        return await self._store_and_publish(ref, recorded, state, [_desired(ref, state)])
+        # The release before put desired states into the outbox. This one supersedes them.
+        extra = without_subject(item.attributes, subjects.scale_desired(ref))
+        return await self._write(ref, recorded, recorded.state.under_new_lease(fence, now()), extra=extra)
 
     async def read(self, ref: ClusterRef, fence: int) -> Recorded:
         """Return the state after the last decision of any scaler. Writes and publishes nothing."""
-        item = await self._store.get(FLEETS, fleet_key(ref.key))
-        if item is None:
-            return Recorded(FleetState.initial(now()).model_copy(update={"fence": fence}), 0)
-        stored = unpacked_state(item.attributes["state"])
-        if stored.fence > fence:
-            raise FencedOff(f"the state of {ref} has the fence {stored.fence}, above our {fence}")
-        return Recorded(stored, item.version)
+        return _recorded(ref, await self._store.get(FLEETS, fleet_key(ref.key)), fence)
 
     async def record_state(self, ref: ClusterRef, before: Recorded, state: FleetState) -> Recorded:
         """Record a state whose desired part is unchanged, so that nothing is published."""
-        return await self._store_and_publish(ref, before, state, [])
+        return await self._write(ref, before, state)
 
     async def record_decision(self, ref: ClusterRef, before: Recorded, decision: Decision) -> Recorded:
-        """Record a decision, and publish the desired state and the event that explains it."""
+        """Record a decision, and publish the event that explains it. The desired state is then to be published."""
         state = decision.state
         event = event_of(SERVICE, ref, decision.fact, version=str(state.generation), time=state.decided_at)
         message = OutboxMessage.of(event.id, subjects.event(ref, event.kind), event)
-        return await self._store_and_publish(ref, before, state, [_desired(ref, state), message])
+        return await self._write(ref, before, state, messages=[message])
 
     async def history(self, ref: ClusterRef) -> RunHistory:
         """Return the run-time history that was stored last, or an empty one."""
@@ -94,12 +92,20 @@ class Fleets:
         """Store the run-time history. The write has no condition: the history of any scaler will do."""
         await self._store.write(Update(FLEETS, _history_key(ref), set={"counts": packed_history(history)}))
 
-    async def _store_and_publish(
-        self, ref: ClusterRef, before: Recorded, state: FleetState, messages: Sequence[OutboxMessage]
+    async def _write(
+        self,
+        ref: ClusterRef,
+        before: Recorded,
+        state: FleetState,
+        *,
+        messages: Sequence[OutboxMessage] = (),
+        extra: Mapping[str, Value] = MappingProxyType({}),
     ) -> Recorded:
-        write = _write(ref, before, state)
+        unchanged = VersionIs(before.version) & at_most("fence", state.fence) if before.version else Absent()
+        content: dict[str, Value] = {"state": packed_state(state), "fence": state.fence, "generation": state.generation}
+        write = Update(FLEETS, fleet_key(ref.key), set={**content, **extra}, condition=unchanged)
         try:
-            item = await (self._outbox.write(write, messages) if messages else self._store.write(write))
+            item = await (self._outbox.write_first(write, messages) if messages else self._store.write(write))
         except ConditionFailed as failed:
             fence = failed.current.attributes["fence"] if failed.current is not None else 0
             if isinstance(fence, int) and fence > state.fence:
@@ -117,11 +123,10 @@ def _history_key(ref: ClusterRef) -> Key:
     return Key(ref.key, "run-times")
 
 
-def _desired(ref: ClusterRef, state: FleetState) -> OutboxMessage:
-    return OutboxMessage.of(f"{ref.key}:{state.generation}", subjects.scale_desired(ref), state.desired())
-
-
-def _write(ref: ClusterRef, before: Recorded, state: FleetState) -> Update:
-    unchanged = VersionIs(before.version) & at_most("fence", state.fence) if before.version else Absent()
-    content: dict[str, Value] = {"state": packed_state(state), "fence": state.fence, "generation": state.generation}
-    return Update(FLEETS, fleet_key(ref.key), set=content, condition=unchanged)
+def _recorded(ref: ClusterRef, item: Item | None, fence: int) -> Recorded:
+    if item is None:
+        return Recorded(FleetState.initial(now()).model_copy(update={"fence": fence}), 0)
+    stored = unpacked_state(item.attributes["state"])
+    if stored.fence > fence:
+        raise FencedOff(f"the state of {ref} has the fence {stored.fence}, above our {fence}")
+    return Recorded(stored, item.version)
