@@ -8,8 +8,8 @@ again after milliseconds.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Self
 
 from clusterra_proxy.slurmrestd import body_reader
 from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
@@ -34,7 +34,9 @@ async def parse[A: Answer](
         if status == 200 and known is not None and (answer := await _compare(model, body, known)) is not None:
             return answer
         if len(body) >= SUBPROCESS_BYTES:
-            return await _parse_in_subprocess(model, _whole(body))
+            async with BodyParser(model) as parser:
+                await parser.feed(body)
+                return await parser.finish()
         return body_reader.read(model, body)
     except ValueError as error:
         if status == 200:
@@ -56,43 +58,54 @@ async def _compare[A: Answer](model: type[A], body: bytes, known: KnownRecords[A
     return await asyncio.to_thread(known.read, model, body)
 
 
-async def parse_stream[A: Answer](model: type[A], body: AsyncIterator[bytes], *, entity: str) -> A:
-    """Parse the large body of a successful answer as it arrives, so that this process never holds it.
+class BodyParser[A: Answer]:
+    """Parses a large body of a successful answer in a subprocess as it arrives, so that this process never holds it.
 
-    Raises as `parse` does, and what the iterator raises.
+    Feed all of it, then call `finish`. The subprocess ends with the `async with` block at the latest.
     """
-    try:
-        return await _parse_in_subprocess(model, body)
-    except ValueError as error:
-        raise _does_not_match(entity) from error
 
+    def __init__(self, model: type[A]) -> None:
+        self._model = model
+        self._process: asyncio.subprocess.Process | None = None
 
-async def _whole(body: bytes) -> AsyncIterator[bytes]:
-    yield body
+    async def __aenter__(self) -> Self:
+        return self
 
+    async def __aexit__(self, *_error: object) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
 
-async def _parse_in_subprocess[A: Answer](model: type[A], body: AsyncIterator[bytes]) -> A:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        body_reader.__name__,
-        model.__module__,
-        model.__name__,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdin is not None  # noqa: S101 - it is a pipe
-        # It writes nothing before it has read everything, so its output cannot block it.
+    async def feed(self, chunk: bytes) -> None:
+        """Pass on the next bytes. Waits until the subprocess has taken most of those before."""
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                body_reader.__name__,
+                self._model.__module__,
+                self._model.__name__,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        # If the subprocess has died, `finish` says so. It writes nothing before it has read everything.
         with suppress(BrokenPipeError, ConnectionResetError):
-            async for chunk in body:
-                process.stdin.write(chunk)
-                await process.stdin.drain()
-        written, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0:
-        raise ValueError("the subprocess could not parse the body")
-    return await asyncio.to_thread(lambda: KnownRecords[A]().read_lines(model, written.split(b"\n")))
+            self._process.stdin.write(chunk)
+            await self._process.stdin.drain()
+
+    async def finish(self) -> A:
+        """Return the answer. Raises ValueError for a body that cannot be parsed."""
+        if self._process is None:
+            raise ValueError("the body is empty")
+        written, _ = await self._process.communicate()
+        if self._process.returncode != 0:
+            raise ValueError("the subprocess could not parse the body")
+        return await asyncio.to_thread(lambda: KnownRecords[A]().read_lines(self._model, written.split(b"\n")))
+
+    async def finish_or_explain(self, entity: str) -> A:
+        """Return the answer. Raises Unavailable as `parse` does."""
+        try:
+            return await self.finish()
+        except ValueError as error:
+            raise _does_not_match(entity) from error

@@ -16,7 +16,7 @@ from clusterra_runtime.tracing import Span, SpanKind
 from prometheus_client import Histogram
 
 from clusterra_proxy.slurmrestd.answers import Answer
-from clusterra_proxy.slurmrestd.bodies import SUBPROCESS_BYTES, parse, parse_stream
+from clusterra_proxy.slurmrestd.bodies import SUBPROCESS_BYTES, BodyParser, parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
 from clusterra_proxy.slurmrestd.errors import NotSent, Unavailable, Unreachable
@@ -31,7 +31,7 @@ type UnreadableListener = Callable[[str, Sequence[Unreadable]], None]
 CONNECTIONS = 16
 """slurmrestd accepts 124 connections by default, but more than a few concurrent requests only delay each other."""
 LIST_SECONDS = 180.0
-"""Timeout of a list with its parsing. slurmrestd needs 0.8 ms and more for each job: 48 s for 60,000."""
+"""Timeout of a list, without its parsing. slurmrestd needs 0.8 ms and more for each job: 48 s for 60,000."""
 READ_ATTEMPTS = 3
 RETRY_WITHIN_SECONDS = 1.0
 """A broken connection is worth a retry, a timeout is not: an attempt that fails later than this is not retried."""
@@ -167,14 +167,17 @@ class Slurmrestd:
             return await self._send_once(request, span)
 
     async def _send_once[A: Answer](self, request: _Request[A], span: Span) -> A | None:
+        async with BodyParser(request.model) as parser:
+            return await self._send_to(request, span, parser)
+
+    async def _send_to[A: Answer](self, request: _Request[A], span: Span, parser: BodyParser[A]) -> A | None:
         headers = {_IDENTITY_HEADER: request.token}
         content = None
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             content = orjson.dumps(request.body)
         began = time.perf_counter()
-        status, text = 0, b""
-        parsed: A | None = None
+        status, text, large = 0, b"", False
         try:
             async with self._http.request(
                 request.method,
@@ -185,10 +188,10 @@ class Slurmrestd:
                 timeout=aiohttp.ClientTimeout(total=request.seconds, sock_connect=2.0),
             ) as answer:
                 status = answer.status
-                large = status == _OK and (answer.content_length or 0) >= SUBPROCESS_BYTES
-                if large and request.known is None:
-                    chunks = answer.content.iter_chunked(_CHUNK_BYTES)
-                    parsed = await parse_stream(request.model, chunks, entity=request.entity)
+                large = status == _OK and request.known is None and (answer.content_length or 0) >= SUBPROCESS_BYTES
+                if large:
+                    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+                        await parser.feed(chunk)
                 else:
                     text = await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -203,7 +206,9 @@ class Slurmrestd:
         span.set_attribute("http.response.status_code", status)
         if status == _NOT_MODIFIED:
             return None
-        if parsed is None:
+        if large:
+            parsed = await parser.finish_or_explain(request.entity)
+        else:
             parsed = await parse(request.model, text, status, entity=request.entity, known=request.known)
         if status != 200 or parsed.errors:
             raise error_from_answer(status, parsed.errors, entity=request.entity)
