@@ -54,7 +54,7 @@ WAITING: dict[str, tuple[str, ...]] = {
     "licence": ("--hold", "--licenses=matlab:2"),
     "alternating constraint": ("--hold", "--constraint=[general*2147483647]"),
     "large array": ("--hold", "--array=0-9999%2147483647"),
-    "sparse array": ("--hold", "--array=0-10000:2%7"),
+    "sparse array": ("--hold", "--array=0-4000:2%7"),
 }
 """Options that sbatch and slurmctld accept. These jobs wait."""
 RUNNING: dict[str, tuple[str, ...]] = {
