@@ -5,10 +5,16 @@ import sys
 import time
 from pathlib import Path
 
-from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import pack
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.queue_parts.part import QueuePart
+from clusterra_contracts.queue_parts.split import split
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.machine.process import start, until
+from clusterra_runtime.clock import generation
+from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.lease import Pace
 from clusterra_runtime.nats.registry import put_binding
@@ -86,3 +92,36 @@ async def test_a_long_decision_loses_no_lease_and_delays_no_neighbour(
             assert len(large.desired) == 1
     finally:
         await process.stop()
+
+
+async def test_a_queue_in_parts_is_decided_also_by_a_scaler_that_starts_later(
+    environment: dict[str, str], client: Client, ref: ClusterRef, tmp_path: Path
+) -> None:
+    await put_binding(client, ref, binding())
+    async with neighbours(client, ref) as cluster:
+        await tell_in_parts(client, ref, group("1", "2", cpus=2))
+        log = tmp_path / "scaler.log"
+        process = await start("scaler", [sys.executable, "-m", "clusterra_scaler"], log=log, env=environment)
+        try:
+            await until(lambda: bool(cluster.desired), seconds=60, what="a desired state from the stored parts")
+            assert (cluster.desired[-1].targets or ())[0].replicas == 2
+
+            await tell_in_parts(client, ref, group("1", "2", "3", cpus=2))
+            await until(lambda: len(cluster.desired) > 1, seconds=60, what="a desired state from new parts")
+            assert (cluster.desired[-1].targets or ())[0].replicas == 3
+        finally:
+            await process.stop()
+
+
+async def tell_in_parts(client: Client, ref: ClusterRef, pending: PendingJobs) -> None:
+    """Publish a queue in parts, as the proxy does with a large one."""
+    at = now()
+    snapshot = QueueSnapshot(
+        generation=generation(0), taken_at=at, published_at=at, pending=(pending,), running=(), nodes=()
+    )
+    head, parts = split(snapshot, 0)
+    for number, part in enumerate(parts):
+        body, headers = pack(QueuePart.schema_name, part)
+        await bus.store(client, subjects.job_part(ref, 0, number), body, headers)
+    message_id = f"{ref.key}:{snapshot.generation}"
+    await bus.publish_durable(client, subjects.job_pending(ref), head, message_id=message_id)
