@@ -256,3 +256,32 @@ async def test_a_standby_agent_is_silent_until_it_may_report(tmp_path: Path) -> 
 def test_pauses_grow_to_a_limit_with_jitter(failures: int) -> None:
     pause = _jittered_backoff_seconds(failures)
     assert min(LIMIT_SECONDS, 2.0 ** min(failures - 1, 10)) / 2 <= pause <= LIMIT_SECONDS
+
+
+async def test_a_removal_is_confirmed_by_the_reply_to_a_heartbeat_of_its_own(tmp_path: Path) -> None:
+    answers: list[DesiredState | None] = [desired(1, generation=1), desired(2, generation=2)]
+
+    async def make() -> Heartbeat:
+        return BEAT
+
+    async def exchange(heartbeat: Heartbeat) -> DesiredState | None:
+        if not answers:
+            raise ExchangeFailed("the gateway is away")
+        return answers.pop(0)
+
+    latest = LatestDesired(tmp_path)
+    fallback = HttpFallback(bus.Client(), make, latest)
+    beating = asyncio.create_task(fallback._send_heartbeats(exchange, fallback._due))
+    try:
+        await until(lambda: latest.current is not None, seconds=60, what="the first reply")
+
+        newest = await fallback.read_newest()
+
+        assert newest is not None
+        assert newest.generation == 2
+        assert latest.current is newest
+        assert await fallback.read_newest() is None
+    finally:
+        beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await beating
