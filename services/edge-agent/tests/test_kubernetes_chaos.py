@@ -69,7 +69,8 @@ async def in_force(workers: Workers) -> None:
 class Chaos:
     """A namespace, its agent, a scheduler that assigns jobs, and a scaler whose victims are drained idle workers."""
 
-    def __init__(self, plane: ControlPlane, folder: Path, seed: int) -> None:
+    def __init__(self, plane: ControlPlane, folder: Path, seed: int, generation: int) -> None:
+        """`generation`: that of the last desired state of the run before, whose agent had the same folder."""
         self.rng = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.failures_over = False
@@ -83,7 +84,7 @@ class Chaos:
         """When victims were taken back: an operator had resumed them, and a job runs there now."""
         self.removals_since = 0.0
         self.killed_busy: list[str] = []
-        self.generation = 1
+        self.generation = generation + 1
         self.desired = 0
         self.nats = True
         self.agent: Agent
@@ -223,11 +224,15 @@ class Chaos:
 
 async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane: ControlPlane, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
+    generation = 0
     workers = Workers(plane, NAMESPACE)
     one_cpu = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
     for seed in range(SEED, SEED + SEEDS):
         await workers.deploy(containers=[one_cpu])
-        counts += await play(Chaos(plane, tmp_path / f"agent-{seed}", seed), seed)
+        # An agent with another folder would have to wait until the Lease expires.
+        chaos = Chaos(plane, tmp_path / "agent", seed, generation)
+        counts += await play(chaos, seed)
+        generation = chaos.generation
         await workers.kubectl("delete", "deployments", "--all")
 
     print(f"{SEEDS} runs of {STEPS} steps: {dict(counts)}", file=sys.stderr)
