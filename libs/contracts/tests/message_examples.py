@@ -274,7 +274,7 @@ EXAMPLES: dict[str, Wire] = {
         partition_found=True,
         operator_privileged=False,
     ),
-    "edge.log.v1": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
+    "edge.log.v2": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
     "history.read.v2": history_rpc.ReadHistory(kinds=("job.*",), limit=50),
     "history.page.v1": history_rpc.HistoryPage(events=(EVENT,)),

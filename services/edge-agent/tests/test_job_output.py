@@ -39,7 +39,7 @@ def test_locations_are_searched_in_order(shared: Path) -> None:
 
     (shared / "slurm-7.err").write_text("error")
 
-    assert job_output.find(shared, "7", "stderr", ME) == OutputLocation(None, "slurm-7.err")
+    assert job_output.find(shared, "7", "stderr", ME) == OutputLocation((), "slurm-7.err")
 
 
 def test_an_array_task_has_a_file_of_its_own(shared: Path) -> None:
@@ -126,7 +126,48 @@ def test_links_to_folders_are_not_followed(shared: Path, tmp_path: Path) -> None
     with pytest.raises(NoSuchOutput):
         text(shared)
     with pytest.raises(NoSuchOutput):
-        job_output.read(shared, OutputLocation("link", "job_7.out"), ME, 0, 10)
+        job_output.read(shared, OutputLocation(("link",), "job_7.out"), ME, 0, 10)
+
+
+def test_an_output_is_read_where_slurm_says_it_is(shared: Path) -> None:
+    (shared / "home" / "ada" / "runs").mkdir(parents=True)
+    (shared / "home" / "ada" / "runs" / "first.log").write_text("deep")
+
+    place = job_output.located(shared, "home/ada/runs/first.log", ME)
+
+    assert job_output.read(shared, place, ME, 0, 10) == (b"deep", 4)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/passwd",
+        "../secret",
+        "a/../../secret",
+        "a/./b",
+        "a//b",
+        "link/secret",
+        "a\0b",
+        "a/" * 70 + "b",
+        "x" * 300,
+    ],
+)
+def test_no_path_leads_out_of_the_shared_folder(tmp_path: Path, shared: Path, path: str) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (shared / "a").mkdir()
+    (shared / "a" / "b").write_text("mine")
+    (shared / "link").symlink_to(tmp_path)
+    with pytest.raises(NoSuchOutput):
+        job_output.located(shared, path, ME)
+
+
+@needs_root
+def test_the_file_of_another_user_is_no_output(shared: Path) -> None:
+    (shared / "out").write_text("planted")
+    os.chown(shared / "out", STRANGER, STRANGER)
+    with pytest.raises(NoSuchOutput):
+        job_output.located(shared, "out", ME)
 
 
 def test_a_file_replaced_by_a_link_is_not_found(shared: Path) -> None:
@@ -172,5 +213,5 @@ def test_reads_any_part_of_the_file_and_nothing_beyond_its_end(
     shared: Path, content: bytes, offset: int, limit: int
 ) -> None:
     (shared / "job_7.out").write_bytes(content)
-    data, size = job_output.read(shared, OutputLocation(None, "job_7.out"), ME, offset, limit)
+    data, size = job_output.read(shared, OutputLocation((), "job_7.out"), ME, offset, limit)
     assert (data, size) == (content[offset : offset + limit], len(content))

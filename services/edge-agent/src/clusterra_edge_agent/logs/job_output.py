@@ -16,11 +16,15 @@ from clusterra_contracts.identity import JobId
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 """NONBLOCK, because opening a FIFO that somebody planted would wait for its writer."""
-_NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
+_NOT_OURS = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENAMETOOLONG}
+)
 """Errors of opening a path that does not exist, is a link or a socket, or is closed to the agent."""
 
 MAX_ENTRIES = 20_000
 """Maximum number of entries of the shared folder that one look-up lists: everybody can make more."""
+MAX_PARTS = 64
+"""Maximum number of folders and the file in a path."""
 FIND_SECONDS = 1.0
 """Time after which a look-up opens no further subfolder."""
 
@@ -35,10 +39,23 @@ class SearchLimit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OutputLocation:
-    """Path of an output file: in the shared folder itself or in one of its direct subfolders."""
+    """Path of an output file in the shared folder."""
 
-    folder: str | None
+    folders: tuple[str, ...]
     name: str
+
+
+def located(shared_dir: Path, path: str, uid: int) -> OutputLocation:
+    """Returns the place of an output whose path relative to the shared folder is known.
+
+    Only a regular file that `uid` owns counts, and no link on the way to it. Raises NoSuchOutput, OSError.
+    """
+    parts = path.split("/")
+    if len(parts) > MAX_PARTS or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise NoSuchOutput
+    location = OutputLocation(tuple(parts[:-1]), parts[-1])
+    with _directory(shared_dir) as root, _opened_at(root, location, uid):
+        return location
 
 
 def find(shared_dir: Path, job_id: JobId, stream: Literal["stdout", "stderr"], uid: int) -> OutputLocation:
@@ -58,7 +75,7 @@ def find(shared_dir: Path, job_id: JobId, stream: Literal["stdout", "stderr"], u
             if folder is not None and time.monotonic() > ends:
                 raise SearchLimit
             for name in names:
-                location = OutputLocation(folder, name)
+                location = OutputLocation(() if folder is None else (folder,), name)
                 try:
                     with _opened_at(root, location, uid):
                         return location
@@ -101,8 +118,8 @@ def _opened_at(root: int, location: OutputLocation, uid: int) -> Iterator[int]:
     opened: list[int] = []
     try:
         try:
-            if location.folder is not None:
-                opened.append(os.open(location.folder, _DIRECTORY | os.O_NOFOLLOW, dir_fd=root))
+            for folder in location.folders:
+                opened.append(os.open(folder, _DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1] if opened else root))
             opened.append(os.open(location.name, _FILE, dir_fd=opened[-1] if opened else root))
         except OSError as error:
             if error.errno in _NOT_OURS:

@@ -44,9 +44,7 @@ class LogReader:
         Raises RpcFailed: `not_found`; `unavailable` when the folder cannot be read or has too many entries, or when
         too many readers wait.
         """
-        location = await self._in_thread(
-            lambda: job_output.find(self._shared_dir, request.job_id, request.stream, request.uid)
-        )
+        location = await self._in_thread(lambda: self._location(request))
         chunk = await self._chunk(location, request)
         if chunk.data or not request.wait_seconds:
             return chunk
@@ -62,6 +60,11 @@ class LogReader:
         finally:
             self._waiting -= 1
         return chunk
+
+    def _location(self, request: ReadLog) -> job_output.OutputLocation:
+        if request.path is not None:
+            return job_output.located(self._shared_dir, request.path, request.uid)
+        return job_output.find(self._shared_dir, request.job_id, request.stream, request.uid)
 
     async def _chunk(self, location: job_output.OutputLocation, request: ReadLog) -> LogChunk:
         data, size = await self._in_thread(
@@ -82,7 +85,7 @@ class LogReader:
             raise _failed(
                 "not_found",
                 "this job has no such output",
-                "the output appears once the job writes to job_<id>.out or slurm-<id>.out in the shared folder",
+                "the output appears once the job writes to its file in the shared folder",
             ) from None
         except job_output.SearchLimit:
             raise _failed(

@@ -6,7 +6,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
 from clusterra_contracts.rpc.budgets import BUDGETS
-from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES, LogChunk, ReadLog
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import (
@@ -67,23 +67,13 @@ class EdgeRequests:
         self._client = client
         self._seconds = timeout_seconds
 
-    async def output(
-        self, ref: ClusterRef, job: Job, stream: OutputStream, *, offset: int, wait_seconds: float = 0.0
-    ) -> LogChunk:
-        """A chunk of a job's output from a byte offset on. `not_found` before the job has written anything.
+    async def output(self, ref: ClusterRef, part: ReadLog) -> LogChunk:
+        """A part of a job's output. `not_found` before the job has written anything.
 
-        At the end of the output, the edge waits up to `wait_seconds` for more.
+        At the end of the output, the edge waits up to its `wait_seconds` for more.
         """
-        request = ReadLog(
-            job_id=job.job_id,
-            uid=job.uid,
-            stream=stream,
-            offset=offset,
-            limit=LOG_CHUNK_BYTES,
-            wait_seconds=wait_seconds,
-        )
-        timeout = self._seconds + wait_seconds
-        return await call(self._client, subjects.edge(ref, "log"), request, LogChunk, timeout_seconds=timeout)
+        timeout = self._seconds + part.wait_seconds
+        return await call(self._client, subjects.edge(ref, "log"), part, LogChunk, timeout_seconds=timeout)
 
 
 class ScalerRequests:

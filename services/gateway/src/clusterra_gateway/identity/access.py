@@ -35,6 +35,13 @@ class Access:
             raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
         return ref
 
+    def shared_path(self, ref: ClusterRef) -> str:
+        """The path of a cluster's shared folder in its jobs. Raises NotFound."""
+        binding = self._registry.get(ref)
+        if binding is None:
+            raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
+        return binding.shared_path
+
     def still_allowed(self, request: web.Request) -> Callable[[], Awaitable[bool]]:
         """A check, for streams, of whether the credential of the request is still valid."""
 

@@ -9,13 +9,16 @@ import orjson
 from clusterra_contracts.events import Fact, JobFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import ENDED
+from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
 from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
+from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.sse import ServerSentEvent
+from clusterra_gateway.output.location import relative_path
 from clusterra_gateway.output.text import OutputDecoder
 
 WAIT_SECONDS = 2.0
@@ -39,6 +42,19 @@ class Output:
     viewer: Viewer
     job: Job
     stream: OutputStream
+    shared_path: str
+    """The cluster's shared folder, as its jobs see it."""
+
+    def part(self, job: Job, offset: int, wait_seconds: float = 0.0) -> ReadLog:
+        """The request of a part of it, by the newest record of the job. Raises NotFound."""
+        return ReadLog(
+            job_id=job.job_id,
+            uid=job.uid,
+            stream=self.stream,
+            path=relative_path(job, self.stream, self.shared_path),
+            offset=offset,
+            wait_seconds=wait_seconds,
+        )
 
 
 class _JobState:
@@ -83,7 +99,8 @@ class OutputFollower:
         """The output from a byte offset on. The id of each event is the offset after its text; `end` is the last event.
 
         Waits for a job that has not started, and for an edge that does not answer. When the file became shorter,
-        because the job was requeued, sends `reset` and starts from the beginning. Raises RpcFailed when the job no
+        because the job was requeued, sends `reset` and starts from the beginning. Ends at once when Slurm tells a path
+        that cannot be read. Raises RpcFailed when the job no
         longer exists.
         """
 
@@ -97,9 +114,9 @@ class OutputFollower:
                 ended = state.ended  # checked before the read, so that a read after the end finds the whole output
                 wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
                 try:
-                    chunk = await self._edge.output(
-                        output.ref, state.job, output.stream, offset=text.read, wait_seconds=wait_seconds
-                    )
+                    chunk = await self._edge.output(output.ref, output.part(state.job, text.read, wait_seconds))
+                except NotFound:
+                    break
                 except RpcFailed as failed:
                     if failed.error.kind == "not_found":
                         if ended:

@@ -42,7 +42,7 @@ class Outputs:
         """Returns all that the job has written so far, byte for byte."""
         output = await self._output(request, caller, ref)
         try:
-            chunk = await self._edge.output(ref, output.job, output.stream, offset=0)
+            chunk = await self._edge.output(ref, output.part(output.job, 0))
         except RpcFailed as failed:
             if failed.error.kind != "not_found":
                 raise
@@ -61,7 +61,7 @@ class Outputs:
                 offset = chunk.offset + len(chunk.data)
                 if offset >= end:
                     break
-                chunk = await self._edge.output(ref, output.job, output.stream, offset=offset)
+                chunk = await self._edge.output(ref, output.part(output.job, offset))
         except ConnectionResetError:
             pass  # the client has left, or was left
         except RpcFailed as failed:
@@ -83,7 +83,9 @@ class Outputs:
     async def _output(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Output:
         wanted = query(request, OutputQuery)
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
-        return Output(ref, caller.viewer, job, wanted.stream)
+        output = Output(ref, caller.viewer, job, wanted.stream, self._access.shared_path(ref))
+        output.part(job, 0)  # a path that cannot be read is an answer, not a stream that ends at once
+        return output
 
 
 def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> tuple[Route, ...]:
