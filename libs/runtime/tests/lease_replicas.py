@@ -15,7 +15,7 @@ from typing import Any
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.lease import Lease, Leases, Pace
+from clusterra_runtime.nats.lease import Fences, Lease, Leases, Pace
 from nats.js import JetStreamContext
 
 QUICK = Pace(ttl_seconds=4, renew_seconds=0.4, poll_seconds=0.2, margin_seconds=0.5)
@@ -68,9 +68,12 @@ class Replica:
         partitions: int = PARTITIONS,
         service: str = "scaler",
         division: str = "",
+        fences: Fences | None = None,
     ) -> None:
         self.name = name
-        self.leases = Leases(client, service, partitions, self._work, instance=name, division=division, pace=pace)
+        self.leases = Leases(
+            client, service, partitions, self._work, instance=name, division=division, fences=fences, pace=pace
+        )
         self.failures = 0
         self._register = register
         self._task = asyncio.create_task(self.leases.run())

@@ -8,6 +8,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent, VersionIs, at_most
+from clusterra_runtime.store.fence_counter import FenceCounter
 from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.outbox import OUTBOX, Outbox, OutboxMessage
 from clusterra_runtime.store.outbox_item import without_subject
@@ -24,7 +25,7 @@ FLEETS = Table("fleets", indexes=(OUTBOX,))
 TABLES = (
     TableUse(
         FLEETS,
-        "each cluster's fleet: desired state, workers and run times",
+        "each cluster's fleet: desired state, workers and run times; the fences of the partitions",
         frozenset({"get", "update", "query_index"}),
     ),
 )
@@ -36,6 +37,11 @@ SERVICE = "scaler"
 
 class FencedOff(Exception):
     """A scaler with a later lease has written the record: this one has lost its lease and must stop deciding."""
+
+    def __init__(self, ref: ClusterRef, fence: int, ours: int) -> None:
+        super().__init__(f"the state of {ref} has the fence {fence}, above our {ours}")
+        self.fence = fence
+        """The fence of the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,10 @@ class Fleets:
     def __init__(self, store: Store, outbox: Outbox) -> None:
         self._store = store
         self._outbox = outbox
+
+    def fences(self) -> FenceCounter:
+        """The counter of the fences under which states are written."""
+        return FenceCounter(self._store, FLEETS, SERVICE)
 
     async def take_over(self, ref: ClusterRef, fence: int) -> Recorded:
         """Put the state under a new lease. Its desired state is then to be published under the new fence."""
@@ -109,7 +119,7 @@ class Fleets:
         except ConditionFailed as failed:
             fence = failed.current.attributes["fence"] if failed.current is not None else 0
             if isinstance(fence, int) and fence > state.fence:
-                raise FencedOff(f"the state of {ref} has the fence {fence}, above our {state.fence}") from failed
+                raise FencedOff(ref, fence, state.fence) from failed
             raise
         return Recorded(state, item.version)
 
@@ -128,5 +138,5 @@ def _recorded(ref: ClusterRef, item: Item | None, fence: int) -> Recorded:
         return Recorded(FleetState.initial(now()).model_copy(update={"fence": fence}), 0)
     stored = unpacked_state(item.attributes["state"])
     if stored.fence > fence:
-        raise FencedOff(f"the state of {ref} has the fence {stored.fence}, above our {fence}")
+        raise FencedOff(ref, stored.fence, fence)
     return Recorded(stored, item.version)

@@ -63,7 +63,8 @@ class Partitions:
         self._fleets = fleets
         self._decision_log = decision_log
         self._lanes = lanes
-        self._leases = LeaseThread(settings, SERVICE, JOB_PARTITIONS, self._work_on)
+        self._fences = fleets.fences()
+        self._leases = LeaseThread(settings, SERVICE, JOB_PARTITIONS, self._work_on, fences=self._fences)
         self._control_loops: dict[ClusterRef, ControlLoop] = {}
         self._snapshots: dict[ClusterRef, LargeSnapshots] = {}
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
@@ -112,6 +113,8 @@ class Partitions:
                         task.result()
         except FencedOff as error:
             log.warning("partition_overtaken", partition=lease.partition, reason=str(error))
+            # A record from a backup may have a fence that was never counted here.
+            await self._fences.raise_to(lease.partition, error.fence)
         finally:
             unfollow()
             await self._stop(tuple(running), running)

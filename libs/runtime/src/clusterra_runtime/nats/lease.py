@@ -2,7 +2,8 @@
 
 A lease is a key that the server removes unless it is renewed. Leases prevent replicas from doing the same work. Safety
 comes from the fencing token: every state that is written under a lease carries its fence, and the write requires that
-the stored fence is not higher (`condition.at_most("fence", lease.fence)`).
+the stored fence is not higher (`condition.at_most("fence", lease.fence)`). Fences are counted by a `Fences`, outside
+NATS: a server that was killed can come back without its last writes, and would hand out lower ones.
 
 A nats-server that was killed (seen with 2.14, more than two minutes after its start) can come back with keys that had
 expired, and never removes them. So the age of a key counts, not its presence (`lease_entries`).
@@ -14,9 +15,8 @@ import random
 import re
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import nats.errors
 import structlog
@@ -28,6 +28,9 @@ from clusterra_runtime.metrics import LEASES_HELD
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.lease_entries import Entries
+from clusterra_runtime.nats.lease_terms import PACE, Fences, Lease, Pace, Work
+
+__all__ = ["Fences", "Lease", "Leases", "Pace", "Work"]
 
 log = structlog.get_logger(__name__)
 
@@ -38,38 +41,18 @@ _RETRY_SECONDS = 0.5
 _LEAVE_SECONDS = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to work on a partition. Every later lease of the partition has a higher fence, whoever holds it."""
-
-    partition: int
-    fence: int
-
-
-type Work = Callable[[Lease], Coroutine[Any, Any, None]]
-"""Runs while the lease is held. It is cancelled when the lease is lost or released, and should then end quickly."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast leases change hands: the partitions of a dead holder are taken over within `ttl + poll` + 1 s."""
-
-    ttl_seconds: int = 7
-    """An integer, because the server counts whole seconds."""
-    renew_seconds: float = 2.0
-    poll_seconds: float = 1.0
-    margin_seconds: float = 1.5
-    """A holder gives up its lease this long before it expires at the server; its work must end in this time."""
-
-
 @dataclass(slots=True)
 class _Holding:
     """A lease that this replica holds, with the revision of its key."""
 
-    lease: Lease
+    partition: int
+    fence_floor: int
+    """The time when the bucket was created, in microseconds, plus the revision: the fence of earlier releases."""
     revision: int
     deadline: float
     """The time on the monotonic clock from which the lease is no longer held, even if the event loop is blocked."""
+    lease: Lease | None = None
+    """None until its fence is counted."""
 
 
 class Leases:
@@ -77,8 +60,8 @@ class Leases:
 
     Guarantees:
     - At most one replica holds a partition (`held`) at a time, as long as the replicas' clocks run at the same rate.
-    - The fence of a lease is higher than those of all earlier leases of its partition, also over a restart or a loss of
-      the bucket.
+    - The fence of a lease is higher than those of all earlier leases of its partition: with `fences` always, without
+      them unless the server forgets writes. Without is enough where nothing is fenced.
     - While a replica is alive, each partition is held again within the times of `Pace` after its holder died, and
       immediately after its holder stopped in order.
     - Replicas hold equal shares: a replica that holds more releases the rest.
@@ -98,7 +81,8 @@ class Leases:
         *,
         instance: str = "",
         division: str = "",
-        pace: Pace = Pace(),
+        fences: Fences | None = None,
+        pace: Pace = PACE,
         alive: Callable[[], bool] = lambda: True,
     ) -> None:
         """`alive` tells whether the work makes progress: without it nothing is acquired and nothing renewed."""
@@ -108,6 +92,7 @@ class Leases:
         LEASES_HELD.labels(service).set(0)
         self._partitions = partitions
         self._work = work
+        self._fences = fences
         self._pace = pace
         self._alive = alive
         # A replica that was restarted under its old name counts as another holder.
@@ -123,7 +108,8 @@ class Leases:
     def held(self) -> Mapping[int, Lease]:
         """The leases that are held at this moment, by partition; for any thread. Read it again after each await."""
         now = time.monotonic()
-        return {partition: holding.lease for partition, holding in self._held.items() if holding.deadline > now}
+        held = self._held.items()
+        return {number: each.lease for number, each in held if each.lease is not None and each.deadline > now}
 
     async def run(self) -> None:
         """Compete for partitions until cancelled; then end the work and release the partitions."""
@@ -176,10 +162,9 @@ class Leases:
             revision = await self._put(self._key(partition), replaces=replaces)
         except _Replaced:
             return
-        # Revisions start again when the bucket is lost and created again, but its creation time grows. The sum of both
-        # fits into the integers that JSON represents exactly.
-        fence = int(created.timestamp() * 1_000_000) + revision
-        holding = _Holding(Lease(partition, fence), revision, self._deadline(sent_at))
+        # Revisions start again in a new bucket, but its creation time grows. JSON represents the sum of both exactly.
+        floor = int(created.timestamp() * 1_000_000) + revision
+        holding = _Holding(partition, floor, revision, self._deadline(sent_at))
         task = asyncio.create_task(self._hold(holding), name=f"lease-{self._service}-{partition}")
         self._tasks[partition] = task
         task.add_done_callback(lambda _: self._tasks.pop(partition))
@@ -192,12 +177,9 @@ class Leases:
 
     async def _hold(self, holding: _Holding) -> None:
         """Run the work while the lease is renewed; when cancelled, renew the lease until the work has ended."""
-        partition, fence = holding.lease.partition, holding.lease.fence
-        self._held = {**self._held, partition: holding}
-        LEASES_HELD.labels(self._service).set(len(self._held))
-        log.info("lease_acquired", service=self._service, partition=partition, fence=fence)
+        partition = holding.partition
         renewing = asyncio.create_task(self._renew_until_lost(holding))
-        work = asyncio.create_task(self._work(holding.lease))
+        work = asyncio.create_task(self._work_fenced(holding))
         try:
             await asyncio.wait({renewing, work}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -209,9 +191,20 @@ class Leases:
             LEASES_HELD.labels(self._service).set(len(self._held))
             await self._remove(self._key(partition), up_to=holding.revision)
             error = None if isinstance(failure, asyncio.CancelledError) else failure
-            log.info("lease_ended", service=self._service, partition=partition, fence=fence, reason=reason)
+            log.info("lease_ended", service=self._service, partition=partition, reason=reason)
             if isinstance(error, BaseException):
                 log.error("lease_work_failed", service=self._service, partition=partition, exc_info=error)
+
+    async def _work_fenced(self, holding: _Holding) -> None:
+        """Count the fence of an acquired lease, above its floor so that the release before can follow; then work."""
+        partition, fence = holding.partition, holding.fence_floor
+        if self._fences is not None:
+            fence = await self._fences.next_fence(partition, fence)
+        holding.lease = Lease(partition, fence)
+        self._held = {**self._held, partition: holding}
+        LEASES_HELD.labels(self._service).set(len(self._held))
+        log.info("lease_acquired", service=self._service, partition=partition, fence=fence)
+        await self._work(holding.lease)
 
     async def _renew_until_lost(self, holding: _Holding) -> None:
         loop = asyncio.get_running_loop()
@@ -234,15 +227,15 @@ class Leases:
                         else:
                             pause = 0
                     except nats.errors.Error as error:
-                        log.warning("lease_not_renewed", partition=holding.lease.partition, reason=str(error))
+                        log.warning("lease_not_renewed", partition=holding.partition, reason=str(error))
         except TimeoutError:
-            log.warning("lease_renewed_too_late", partition=holding.lease.partition)
+            log.warning("lease_renewed_too_late", partition=holding.partition)
         finally:
             holding.deadline = 0.0
 
     async def _renew(self, holding: _Holding) -> bool:
         try:
-            holding.revision = await self._put(self._key(holding.lease.partition), replaces=holding.revision)
+            holding.revision = await self._put(self._key(holding.partition), replaces=holding.revision)
         except _Replaced:
             return False
         return True
@@ -250,7 +243,7 @@ class Leases:
     async def _adopt_unacknowledged_renewal(self, holding: _Holding) -> bool:
         """Take over the revision of our own renewal whose answer was lost; returns whether there was one."""
         try:
-            stored = await self._js.get_msg(_STREAM, subject=self._key(holding.lease.partition))
+            stored = await self._js.get_msg(_STREAM, subject=self._key(holding.partition))
         except NotFoundError:
             return False
         if stored.data != self._value or stored.seq is None:

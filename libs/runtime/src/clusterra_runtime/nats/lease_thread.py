@@ -10,7 +10,8 @@ from typing import Any
 import structlog
 
 from clusterra_runtime.nats import bus
-from clusterra_runtime.nats.lease import Lease, Leases, Pace, Work
+from clusterra_runtime.nats.lease import Leases
+from clusterra_runtime.nats.lease_terms import PACE, Fences, Lease, Pace, Work
 from clusterra_runtime.settings import ServiceSettings
 
 log = structlog.get_logger(__name__)
@@ -18,8 +19,6 @@ log = structlog.get_logger(__name__)
 STUCK_SECONDS = 15.0
 """An event loop that is blocked for longer than this loses its leases: another replica may get further."""
 _BEAT_SECONDS = 0.5
-PACE = Pace()
-"""The pace of the services."""
 
 
 class LeaseThread:
@@ -37,6 +36,7 @@ class LeaseThread:
         work: Work,
         *,
         division: str = "",
+        fences: Fences | None = None,
         pace: Pace = PACE,
         stuck_seconds: float = STUCK_SECONDS,
     ) -> None:
@@ -45,6 +45,7 @@ class LeaseThread:
         self._partitions = partitions
         self._work = work
         self._division = division
+        self._fences = fences
         self._pace = pace
         self._stuck_seconds = stuck_seconds
         self._beat_at = 0.0
@@ -110,6 +111,7 @@ class LeaseThread:
                 lambda lease: _on(caller, self._work(lease)),
                 instance=self._settings.instance,
                 division=self._division,
+                fences=self._fences,
                 pace=self._pace,
                 alive=self._alive,
             )
