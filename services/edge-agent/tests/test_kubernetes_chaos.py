@@ -233,7 +233,7 @@ async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane:
         chaos = Chaos(plane, tmp_path / "agent", seed, generation)
         counts += await play(chaos, seed)
         generation = chaos.generation
-        await workers.kubectl("delete", "deployments", "--all")
+        await workers.kubectl("delete", "deployments", "--all", "--cascade=foreground")
 
     print(f"{SEEDS} runs of {STEPS} steps: {dict(counts)}", file=sys.stderr)
 
