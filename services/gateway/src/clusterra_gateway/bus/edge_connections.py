@@ -5,14 +5,13 @@ from collections.abc import Iterable
 from typing import Literal
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.direct import last
+from clusterra_runtime.nats.direct import last_stored
 
 ConnectionState = Literal["connected", "disconnected"]
 
@@ -43,11 +42,8 @@ class EdgeConnections:
         self._heard_at[subject.ref] = time.monotonic()
 
     async def _restore(self, client: Client, ref: ClusterRef) -> None:
-        """Notes the last heartbeat before the subscription, by its sender's clock."""
-        try:
-            found = await last(client, HB.name, subjects.heartbeat(ref), Heartbeat)
-        except InvalidMessage:
-            return
-        if found is not None:
-            age = max(0.0, (now() - found[0].sent_at).total_seconds())
+        """Notes the last heartbeat before the subscription, by the clock of the NATS server that stored it."""
+        found = await last_stored(client, HB.name, subjects.heartbeat(ref))
+        if found is not None and found.stored_at is not None:
+            age = max(0.0, (now() - found.stored_at).total_seconds())
             self._heard_at.setdefault(ref, time.monotonic() - age)

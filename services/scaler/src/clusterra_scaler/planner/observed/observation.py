@@ -9,6 +9,9 @@ from clusterra_contracts.registry import ClusterBinding
 
 EDGE_FRESH_SECONDS = 6 * HEARTBEAT_SECONDS
 """Maximum age of the edge's list of workers for it to count as the present one."""
+SILENT_SECONDS = EDGE_FRESH_SECONDS
+"""After so long without a newer heartbeat, one with a lower generation counts: its sender's clock was set back. Longer
+than any heartbeat is under way: each route gives up after 15 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,19 @@ class Edge:
     """Why some of these workers do not start; None if the edge cannot tell."""
     sees_machines: bool = False
     """Whether the edge can tell a worker whose machine is being launched from one that waits for a machine."""
+    heard_at: datetime | None = None
+    """When the last heartbeat that counted arrived, by the clock of this process."""
 
     def after(self, heartbeat: Heartbeat, at: datetime) -> "Edge":
-        """Return the report after a heartbeat that arrived at this moment. An older one than the last is ignored."""
-        if heartbeat.generation <= self.generation:
+        """Return the report after a heartbeat that arrived at this moment. An older one than the last is ignored.
+
+        A generation is the sender's time, so an agent that starts again after its clock was set back sends lower ones.
+        These count once nothing newer has arrived for `SILENT_SECONDS`.
+        """
+        if heartbeat.generation <= self.generation and not self._silent(at):
             return self
         if heartbeat.workers is None:
-            return replace(self, generation=heartbeat.generation, listed_at=None)
+            return replace(self, generation=heartbeat.generation, listed_at=None, heard_at=at)
         return Edge(
             heartbeat.workers,
             heartbeat.applied,
@@ -40,7 +49,14 @@ class Edge:
             listed_at=at,
             stuck=heartbeat.stuck,
             sees_machines=heartbeat.node_claims is not None,
+            heard_at=at,
         )
+
+    def _silent(self, at: datetime) -> bool:
+        if self.heard_at is None:
+            return False
+        # Our own clock may have been set back too.
+        return not 0 <= (at - self.heard_at).total_seconds() < SILENT_SECONDS
 
     def is_fresh(self, now: datetime) -> bool:
         """Whether the list of workers is fresh. Nothing may be removed because of a stale list."""
