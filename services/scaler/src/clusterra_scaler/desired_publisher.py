@@ -5,13 +5,13 @@ nothing needs to be stored for a publisher that dies.
 """
 
 import asyncio
-import random
 from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from prometheus_client import Gauge
@@ -56,13 +56,12 @@ class DesiredPublisher:
                 await self._retrying
 
     async def _retry(self) -> None:
-        pause = _FIRST_PAUSE_SECONDS
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         with UNPUBLISHED.track_inprogress():
             while True:
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+                await backoff.pause()
                 if await self._attempt():
                     break
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         self._retrying = None
 
     async def _attempt(self) -> bool:

@@ -12,6 +12,7 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.broker import Broker, Durable, durable
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last
@@ -34,7 +35,9 @@ from clusterra_scaler.planner.time_limit import DecisionOverdue
 log = structlog.get_logger(__name__)
 
 RESTART_SECONDS = 1.0
-"""Delay before a failed control loop starts again from the record."""
+"""First pause before a failed control loop starts again from the record."""
+LONGEST_RESTART_SECONDS = 30.0
+"""Longest pause: a store that is too busy gets fewer requests, not more."""
 OVERDUE_SECONDS = 60.0
 """The same after a decision that took too long: the next one may take as long, and others wait for its thread."""
 
@@ -142,6 +145,7 @@ class Partitions:
     async def _run_control_loop(self, ref: ClusterRef, lease: Lease) -> None:
         """Run a cluster's control loop. If it fails, it starts again, and other clusters go on. Raises FencedOff."""
         fenced = FencedLease(lease.fence, lambda: self._leases.held.get(lease.partition) == lease)
+        backoff = Backoff(RESTART_SECONDS, LONGEST_RESTART_SECONDS)
         while (binding := self._registry.get(ref)) is not None:
             control_loop = ControlLoop(
                 ref, binding, fenced, self._fleets, self._client, self._lanes, self._decision_log
@@ -156,14 +160,14 @@ class Partitions:
                 raise
             except (StoreUnavailable, ConditionFailed) as error:
                 log.warning("fleet_not_recorded", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-                await asyncio.sleep(RESTART_SECONDS)
+                await backoff.pause()
             except DecisionOverdue as error:
                 DECISIONS.labels("overdue").inc()
                 log.error("decision_overdue", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))  # noqa: TRY400
                 await asyncio.sleep(OVERDUE_SECONDS)
             except Exception:
                 log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
-                await asyncio.sleep(RESTART_SECONDS)
+                await backoff.pause()
             finally:
                 del self._control_loops[ref], self._snapshots[ref]
                 reading.cancel()

@@ -212,7 +212,7 @@ class Leases:
         try:
             async with asyncio.timeout(holding.deadline - time.monotonic()) as limit:
                 while True:
-                    await asyncio.sleep(pause)
+                    await asyncio.sleep(pause * random.uniform(0.8, 1.0))  # noqa: S311
                     pause = _RETRY_SECONDS
                     if not self._alive():
                         continue

@@ -6,6 +6,7 @@ timeout and many requests. It also repeats its requests to a missing consumer wi
 
 import asyncio
 import json
+import random
 from contextlib import suppress
 from typing import Any
 
@@ -146,7 +147,7 @@ class Pull(JetStreamContext.PullSubscription):
         else:
             reason = (message.headers or {}).get("Description")
             log.info("nats_pull_ended", consumer=self.consumer, status=status, reason=reason)
-        await asyncio.sleep(self._pause)
+        await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))  # noqa: S311
         self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
 
 

@@ -19,6 +19,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from nats.aio.msg import Msg
 
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.binding import check_binding
 from clusterra_runtime.nats.bus import MessageRejected, dead_letter, store
 from clusterra_runtime.nats.client import BusUnavailable, Client
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 REREAD_SECONDS = 30.0
 RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 10.0
 HINT_ATTEMPTS = 5
 """A hint may arrive before the stream has stored what it announces."""
 
@@ -89,6 +91,7 @@ class Registry:
     async def _follow(self, client: Client) -> None:
         subscription = await client.subscribe(f"{_PREFIX}>", cb=self._on_hint)
         forget = client.on_reconnect(self._on_reconnect)
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         try:
             while True:
                 try:
@@ -96,7 +99,7 @@ class Registry:
                 except BusUnavailable as error:
                     log.warning("registry_not_read", reason=str(error))
                     self._stale = True
-                    await asyncio.sleep(RETRY_SECONDS)
+                    await backoff.pause()
                     continue
                 except Exception:
                     # Without this task, no change of any cluster would be seen until the process is restarted.
@@ -105,6 +108,7 @@ class Registry:
                     await asyncio.sleep(REREAD_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311
                     continue
                 self._loaded.set()
+                backoff.succeeded()
                 await self._wait()
         finally:
             forget()

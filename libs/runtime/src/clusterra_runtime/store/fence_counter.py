@@ -1,11 +1,10 @@
 """Fences counted in the record, where they cannot go back: a NATS server that crashed may forget its last writes."""
 
-import asyncio
-import random
 from collections.abc import Callable
 
 import structlog
 
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Store, StoreError, Table, Update
@@ -29,14 +28,13 @@ class FenceCounter:
 
     async def next_fence(self, partition: int, floor: int) -> int:
         """Count once more, at least to `floor`. While the store does not answer, this is tried again and again."""
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:
                 return await self._raise(partition, lambda fence: max(fence + 1, floor))
             except StoreError as error:
                 log.warning("fence_not_counted", service=self._service, partition=partition, reason=str(error))
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            await backoff.pause()
 
     async def raise_to(self, partition: int, fence: int) -> None:
         """Let all further fences be higher than this one, which was found in a record. Raises StoreError."""

@@ -76,7 +76,7 @@ class Outbox:
         self._store = store
         self._publish = publish
         self._clock = clock
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._next: dict[tuple[str, Key], Item | None] = {}
         """The items that are being sent beside their writers, and what was written to them meanwhile."""
 
@@ -128,7 +128,7 @@ class Outbox:
         self._next[name] = None
         self._run(send_all())
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -215,6 +215,9 @@ class Outbox:
             log.warning("outbox_left_to_relay", table=table.name, sender=sender, reason=repr(error))
             await self._trim(table, item)
             return False
+        if sender == "relay":
+            # So that the relay slows down while the store is too busy.
+            return await self._clear(table, item)
         self._run(self._clear(table, item))
         return True
 
@@ -239,8 +242,11 @@ class Outbox:
         else:
             _dropped(table, item.key, len(messages) - len(kept), "too many are unsent")
 
-    async def _clear(self, table: Table, item: Item) -> None:
-        """Remove sent messages from the item, unless it was written again: then that writer sends and removes all."""
+    async def _clear(self, table: Table, item: Item) -> bool:
+        """Remove sent messages from the item, unless it was written again: then that writer sends and removes all.
+
+        Returns whether the store has answered.
+        """
         clear = Update(table, item.key, remove=ATTRIBUTES, condition=VersionIs(item.version), keep_version=True)
         try:
             await self._store.write(clear)
@@ -248,6 +254,8 @@ class Outbox:
             log.debug("outbox_written_again", table=table.name)
         except StoreError as error:
             log.warning("outbox_not_cleared", table=table.name, reason=str(error))
+            return False
+        return True
 
 
 def _dropped(table: Table, key: Key, messages: int, reason: str) -> None:

@@ -6,12 +6,14 @@ and stops if the level ceases to fit while it runs.
 """
 
 import asyncio
+import random
 from dataclasses import dataclass
 from typing import Annotated
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Store, StoreError, Table
 
@@ -20,6 +22,7 @@ log = structlog.get_logger(__name__)
 LEVEL = Key("migrations", "level")
 """The key of a table's level."""
 POLL_SECONDS = 2.0
+LONGEST_POLL_SECONDS = 10.0
 WATCH_SECONDS = 30.0
 
 
@@ -73,10 +76,11 @@ class RecordLevels:
 
     async def wait(self) -> None:
         """Return when all records can be read."""
+        backoff = Backoff(POLL_SECONDS, LONGEST_POLL_SECONDS)
         while True:
             if await self._look() and not self.problem:
                 return
-            await asyncio.sleep(POLL_SECONDS)
+            await backoff.pause()
 
     async def watch(self) -> None:
         """Look again from time to time: a newer release may migrate the records meanwhile.
@@ -85,7 +89,8 @@ class RecordLevels:
         records in a form that the newer release has just migrated away from. Started again, it waits, not ready.
         """
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
+            # Replicas that were started together must not read at the same time.
+            await asyncio.sleep(WATCH_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
             await self._look()
             if self.problem:
                 raise RecordsDoNotFit(self.problem)

@@ -1,15 +1,16 @@
 """Waits for the tables that a service needs. Services do not create tables: `clusterra-admin tables apply` does."""
 
-import asyncio
 import time
 
 import structlog
 
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.store.store import Store, StoreError, Table
 
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 1.0
+LONGEST_POLL_SECONDS = 5.0
 REPEAT_SECONDS = 30.0
 """How often the log repeats that a table is missing."""
 COMMAND = "clusterra-admin tables apply"
@@ -32,6 +33,7 @@ class RequiredTables:
 
     async def wait(self) -> None:
         """Return when all tables can be used. A store that does not answer is asked again, as are missing tables."""
+        backoff = Backoff(POLL_SECONDS, LONGEST_POLL_SECONDS)
         while True:
             try:
                 missing = await self._store.missing_tables(*self._tables)
@@ -43,7 +45,7 @@ class RequiredTables:
                 if self.exist:
                     return
                 self._log("tables_missing", ", ".join(missing))
-            await asyncio.sleep(POLL_SECONDS)
+            await backoff.pause()
 
     def _log(self, event: str, reason: str) -> None:
         now = time.monotonic()

@@ -1,6 +1,7 @@
 """Copies clusters from the gateway's record to the `registry` bucket, where the other services read them."""
 
 import asyncio
+import random
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
@@ -46,7 +47,8 @@ class Projection:
     async def run(self) -> None:
         """Projects every 30 s."""
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS)
+            # Replicas that were started together must not read at the same time.
+            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
             try:
                 await self.project()
             except (StoreError, BusUnavailable) as error:

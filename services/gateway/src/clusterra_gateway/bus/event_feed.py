@@ -1,6 +1,5 @@
 """The live feed of events: one JetStream consumer per process, fanned out to subscriptions."""
 
-import asyncio
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -16,6 +15,7 @@ from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event, Fact
 from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.pull import Pull
@@ -31,6 +31,7 @@ PULL_SECONDS = 30.0
 INACTIVE_SECONDS = 300.0
 """The server deletes a consumer that nobody has pulled from for this long."""
 RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 10.0
 
 SUBSCRIBERS = Gauge("clusterra_feed_subscribers", "Streams that follow events now")
 
@@ -82,12 +83,13 @@ class EventFeed:
 
     async def run(self) -> None:
         """Reads for as long as the process lives."""
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while True:
             try:
                 await self._read()
             except (nats.errors.Error, nats.js.errors.Error, BusUnavailable) as error:
                 log.warning("feed_interrupted", reason=str(error))
-            await asyncio.sleep(RETRY_SECONDS)
+            await backoff.pause()
 
     async def retained(self) -> RetainedRange:
         """The events that the stream retains. Raises BusUnavailable."""

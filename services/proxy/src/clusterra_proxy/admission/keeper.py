@@ -15,6 +15,7 @@ the leading replica runs it; a second one would do no harm.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Callable
 
@@ -79,7 +80,7 @@ class PlaceholderKeeper:
                 max_retry_seconds = (
                     MAX_UNAVAILABLE_RETRY_SECONDS if isinstance(error, Unavailable) else MAX_RETRY_SECONDS
                 )
-                pause = min(retry_seconds, max_retry_seconds)
+                pause = min(retry_seconds, max_retry_seconds) * random.uniform(0.5, 1.0)  # noqa: S311
                 retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)
             await asyncio.sleep(pause)
 

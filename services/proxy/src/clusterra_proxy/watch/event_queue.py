@@ -10,12 +10,14 @@ from clusterra_contracts.bus.envelope import TRACEPARENT
 from clusterra_contracts.events import JobFact, NodeFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import trace
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected
 from clusterra_runtime.nats.events import EventPublisher
 
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,13 @@ class EventQueue:
 
     async def _publish_in_trace(self, event: PendingEvent[JobFact | NodeFact]) -> None:
         fact = event.fact
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         for attempt in itertools.count(1):
             try:
                 await self._publisher.publish(self._ref, fact, version=event.version, time=event.time)
             except BusUnavailable as error:
                 log.warning("fact_not_told_yet", kind=fact.kind, attempt=attempt, reason=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
+                await backoff.pause()
             except MessageRejected as error:
                 log.error("fact_refused", kind=fact.kind, reason=str(error))  # noqa: TRY400 - the message is complete
                 return

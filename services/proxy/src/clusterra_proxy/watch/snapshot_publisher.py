@@ -13,6 +13,7 @@ from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.queue_parts.split import QueueTooLarge
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.clock import generation
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
@@ -33,6 +34,7 @@ is published: the scaler's decisions then depend on fresh snapshots."""
 LARGE_SECONDS = 2.0
 """Minimum interval between the snapshots of a large queue."""
 RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 10.0
 
 PUBLISHED = Counter("clusterra_snapshots_published_total", "Queue snapshots, by reason of publication", ("why",))
 
@@ -62,6 +64,7 @@ class SnapshotPublisher:
     async def run(self) -> None:
         """Publish snapshots, forever."""
         latest = await self._latest_generation()
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while True:
             await self._wake.wait()
             await self._pace()
@@ -74,9 +77,10 @@ class SnapshotPublisher:
             if await self._publish(snapshot):
                 latest, self._last, self._last_at = snapshot.generation, snapshot, time.monotonic()
                 PUBLISHED.labels("change" if changed else "time").inc()
+                backoff.succeeded()
             else:
                 # Retry with a new snapshot: this one is outdated by then.
-                await asyncio.sleep(RETRY_SECONDS)
+                await backoff.pause()
                 self._wake.set()
 
     async def _pace(self) -> None:
@@ -127,6 +131,7 @@ class SnapshotPublisher:
         return True
 
     async def _latest_generation(self) -> int:
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while True:
             try:
                 stored = await bus.last(
@@ -134,7 +139,7 @@ class SnapshotPublisher:
                 )
             except BusUnavailable as error:
                 log.warning("last_snapshot_not_read", reason=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
+                await backoff.pause()
             except InvalidMessage as error:
                 log.warning("last_snapshot_unreadable", reason=str(error))
                 return 0

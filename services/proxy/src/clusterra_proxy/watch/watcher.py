@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.events import EventPublisher
 
@@ -21,6 +22,7 @@ from clusterra_proxy.watch.snapshot_publisher import SnapshotPublisher
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 2.0
+LONGEST_RETRY_SECONDS = 30.0
 
 
 class Watcher:
@@ -118,18 +120,18 @@ class Watcher:
         self._jobs.replay(await read_missed_jobs(self._cluster, published))
 
     async def _retry_until_success(self, target: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            if await self._succeeds(target, attempt):
-                return
-            await asyncio.sleep(RETRY_SECONDS)
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        while not await self._succeeds(target, attempt):
+            await backoff.pause()
 
     async def _read_published_events(self) -> PublishedEvents:
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while True:
             try:
                 return await read_published_events(self._client, self._cluster.ref)
             except BusUnavailable as error:
                 log.warning("told_events_not_read", reason=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
+                await backoff.pause()
 
     async def _resolve_lost_jobs(self) -> None:
         while True:
