@@ -31,6 +31,8 @@ class Lag:
         self._floor: int | None = None
         self._seconds = 0.0
         self._heard = False
+        self._noted = 0
+        """Counts the calls of `delivered` and `handled`."""
         self._moved_at = time.monotonic()
         self._polling: asyncio.Task[None] | None = None
 
@@ -52,11 +54,13 @@ class Lag:
     def delivered(self, message: Msg) -> None:
         """Note a message that has arrived."""
         self._heard = True
+        self._noted += 1
         age = (datetime.now(UTC) - message.metadata.timestamp).total_seconds()
         self._set(message.metadata.num_pending, max(age, 0.0))
 
     def handled(self, message: Msg) -> None:
         """Note a message that needs no further delivery."""
+        self._noted += 1
         if message.metadata.num_pending == 0:
             self._set(0, 0.0)
 
@@ -78,10 +82,13 @@ class Lag:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _look(self, client: Client) -> None:
+        noted = self._noted
         async with client.while_connected(_ANSWER_SECONDS):
             info = await client.jetstream().consumer_info(
                 self._consumer.stream, self._consumer.name, timeout=_ANSWER_SECONDS
             )
+        if self._noted != noted:
+            return  # a message that came meanwhile knows more than this answer
         pending, unacknowledged = info.num_pending or 0, info.num_ack_pending or 0
         floor = info.ack_floor.stream_seq if info.ack_floor is not None else 0
         if not pending and not unacknowledged:
