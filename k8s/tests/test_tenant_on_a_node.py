@@ -189,6 +189,7 @@ async def test_slurmctld_comes_back_with_its_jobs_after_its_pod_is_killed(tenant
 async def test_people_use_slurms_commands_without_the_key(tenant: Tenant) -> None:
     login = ("exec", "deployment/login", "--container=login", "--")
     token = tenant.keys.token("alice", 20001)
+    await tenant.kubectl("rollout", "status", "deployment/login", f"--timeout={SECONDS}s")
 
     listed = await tenant.kubectl(*login, "env", f"SLURM_JWT={token}", "sinfo", "--noheader", "--format=%P %T")
     with pytest.raises(KubectlFailed):
