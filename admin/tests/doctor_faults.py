@@ -19,6 +19,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
 from clusterra_events.archive import ARCHIVE
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.jobs.idempotency import IDEMPOTENCY
@@ -27,6 +28,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.registry import Registry, put_binding
+from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.store import Put, Table
@@ -102,6 +104,15 @@ async def missing_partition(world: World) -> AsyncIterator[Fault]:
     await registry.stop()
     wrong = binding.model_copy(update={"partition": "gone", "version": binding.version + 1})
     await put_binding(lab.bus, lab.cluster, wrong)
+
+    async def taken_up() -> bool:
+        try:
+            found = await call(lab.bus, subjects.slurm(lab.cluster, "diag"), Diagnose(), Diagnosis)
+        except RpcFailed:
+            return False
+        return found.partition_found is False
+
+    await until(taken_up, seconds=30, what="the proxy to take up the changed binding")
     yield Fault({("clusters.partition", CLUSTER, "failure")}, world.settings, "PartitionName=gone")
     await put_binding(lab.bus, lab.cluster, binding.model_copy(update={"version": binding.version + 2}))
 

@@ -1,5 +1,6 @@
 """The doctor's bounds and single checks, on parts of an installation: many clusters, narrow rights, TLS, migrations."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -8,15 +9,17 @@ from pathlib import Path
 import pytest
 from admin_command import admin
 from certificate import write_certificate
+from clusterra_admin.doctor.clusters import check_slurm
 from clusterra_admin.doctor.connection import DoctorClient
 from clusterra_admin.doctor.credentials import check_credentials
 from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Finding
 from clusterra_admin.doctor.nats_server import check_server
 from clusterra_admin.doctor.settings import DoctorSettings
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject, slurm
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_lab.machine.ports import free_port
@@ -27,6 +30,7 @@ from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.declared_tables import declare_tables, table_policy
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.nats.rpc import serve
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.record_level import LEVEL
@@ -72,14 +76,32 @@ async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(tmp_p
         assert time.monotonic() - began < 30
         await silent.unsubscribe()
         await bus.close(client)
-    slurm = of(report.findings, "clusters.slurm")
-    assert len(slurm) == MANY
-    unanswered = [each for each in slurm if each.status == "failure"]
-    too_late = [each for each in slurm if each.status == "warning"]
+    found = of(report.findings, "clusters.slurm")
+    assert len(found) == MANY
+    unanswered = [each for each in found if each.status == "failure"]
+    too_late = [each for each in found if each.status == "warning"]
     assert len(unanswered) + len(too_late) == MANY
     assert unanswered
     assert all("--timeout" in each.advice for each in too_late)
     assert len(of(report.findings, "edges.heartbeat")) == MANY
+
+
+async def test_a_proxy_that_takes_up_a_cluster_is_waited_for(tmp_path: Path) -> None:
+    ref = ClusterRef(tenant="acme", cluster="main")
+
+    async def diagnose(_subject: Subject, _request: Diagnose) -> Diagnosis:
+        return Diagnosis(reachable=True, slurm_version="25.05.3", api_version="v0.0.45", partition_found=True)
+
+    async with declared_nats(tmp_path / "nats") as nats, asyncio.TaskGroup() as tasks:
+        client = await bus.connect(nats.settings(), "test")
+        check = tasks.create_task(check_slurm(client, ref, BINDING, 20.0))
+        await asyncio.wait([check], timeout=0.5)
+        await serve(client, slurm(ref, "diag"), Diagnose, diagnose)
+
+        findings = await check
+
+        await bus.close(client)
+    assert {each.status for each in findings} <= {"ok", "skipped"}, findings
 
 
 async def test_missing_rights_in_dynamodb_are_named(tmp_path: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """Checks the clusters: their bindings in the registry, and their Slurm as the proxy sees it."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import stamina
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.topology import REGISTRY
@@ -20,6 +22,8 @@ from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warnin
 
 OLDEST_SLURM = (24, 11)
 """The release of the oldest API version that the proxy speaks, v0.0.42."""
+TAKE_OVER_SECONDS = 5.0
+"""How long the proxy may need to take up a changed binding or the partition of another replica."""
 _PREFIX = f"$KV.{REGISTRY.name}."
 
 
@@ -93,10 +97,15 @@ async def check_slurm(client: Client, ref: ClusterRef, binding: ClusterBinding, 
     about = str(ref)
     if binding.state == "paused":
         return [skipped("clusters.slurm", "the cluster is paused", about=about)]
+    deadline = time.monotonic() + seconds - 0.2
     try:
-        diagnosis = await call(
-            client, subjects.slurm(ref, "diag"), Diagnose(), Diagnosis, timeout_seconds=max(seconds - 0.2, 0.1)
-        )
+        # A proxy that takes up a changed binding, or the partition of another replica, does not answer for a moment.
+        async for attempt in stamina.retry_context(
+            on=_nobody_answers, attempts=None, timeout=min(TAKE_OVER_SECONDS, seconds / 2), wait_max=0.5
+        ):
+            with attempt:
+                rest = max(deadline - time.monotonic(), 0.1)
+                diagnosis = await call(client, subjects.slurm(ref, "diag"), Diagnose(), Diagnosis, timeout_seconds=rest)
     except RpcFailed as failed:
         return [_not_diagnosed(failed.error, binding, about)]
     if not diagnosis.reachable:
@@ -104,6 +113,10 @@ async def check_slurm(client: Client, ref: ClusterRef, binding: ClusterBinding, 
         advice = f"check that slurmrestd and slurmctld run, and that the proxy reaches {binding.slurmrestd_url}"
         return [failure("clusters.slurm", seen, advice, about=about)]
     return [_release(diagnosis, about), _partition(diagnosis, binding, about), _operator(diagnosis, binding, about)]
+
+
+def _nobody_answers(error: Exception) -> bool:
+    return isinstance(error, RpcFailed) and error.error.kind == "unavailable" and error.error.effect == "none"
 
 
 def _not_diagnosed(error: RpcError, binding: ClusterBinding, about: str) -> Finding:
