@@ -158,6 +158,11 @@ CASES: Sequence[Case] = (
     _event("ClusterraConsumerMissing", "clusterra_nats_unserved_pulls_total", 'job="events",consumer="events-archive"'),
     _event("ClusterraDeadLetters", "clusterra_dead_letters_total", 'job="events",family="event"'),
     Case(
+        "ClusterraStreamNearlyFull",
+        _gauge("clusterra_stream_use", 'job="events",stream="SCALE",of="bytes"', 0.95),
+        _gauge("clusterra_stream_use", 'job="events",stream="SCALE",of="bytes"', 0.5),
+    ),
+    Case(
         "ClusterraOutboxStuck",
         _gauge("clusterra_outbox_oldest_seconds", 'job="scaler",table="fleets"', 61),
         _gauge("clusterra_outbox_oldest_seconds", 'job="scaler",table="fleets"', 6),

@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from clusterra_runtime.nats.topology import Change
 
 Replicas = Annotated[int, typer.Option(min=1, max=5, help="Replicas of each stream: 3 in production.")]
+Scale = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=256,
+        help="Multiplies the bounds of all streams: 1 needs 4 GiB on each server. Default: what the server has.",
+    ),
+]
 
 TIMEOUT_SECONDS = 120.0
 """Longer than NATS needs to start, so that an installation may begin both at the same time."""
@@ -19,23 +27,23 @@ command = typer.Typer(no_args_is_help=True, help="Streams, consumers and buckets
 
 
 @command.command()
-def apply(replicas: Replicas = 1, timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> None:
+def apply(replicas: Replicas = 1, scale: Scale = None, timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> None:
     """Create and update what differs from the declaration. A second run changes nothing, and nothing is deleted."""
-    changes = _changes(replicas, timeout, change=True)
+    changes = _changes(replicas, scale, timeout, change=True)
     _print(changes, "changed" if changes else "as declared", json)
 
 
 @command.command()
-def check(replicas: Replicas = 1, timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> None:
+def check(replicas: Replicas = 1, scale: Scale = None, timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> None:
     """Print what `apply` would change, and change nothing. The exit code is 2 if anything differs."""
-    changes = _changes(replicas, timeout, change=False)
+    changes = _changes(replicas, scale, timeout, change=False)
     _print(changes, "differs" if changes else "as declared", json)
     if changes:
         raise typer.Exit(DIFFERS)
 
 
-def _changes(replicas: int, timeout: float, *, change: bool) -> "list[Change]":
-    from clusterra_runtime.nats.topology import TopologyConflict, apply_when_ready
+def _changes(replicas: int, scale: int | None, timeout: float, *, change: bool) -> "list[Change]":
+    from clusterra_runtime.nats.topology import Size, TopologyConflict, apply_when_ready
     from clusterra_runtime.settings import ServiceSettings
     from pydantic import ValidationError
 
@@ -45,7 +53,7 @@ def _changes(replicas: int, timeout: float, *, change: bool) -> "list[Change]":
 
         async def bounded() -> "list[Change]":
             async with asyncio.timeout(timeout):
-                return await apply_when_ready(settings, replicas=replicas, change=change)
+                return await apply_when_ready(settings, Size(replicas, scale), change=change)
 
         try:
             return asyncio.run(bounded())

@@ -17,6 +17,8 @@ from clusterra_admin.doctor.clocks import clock_finding
 from clusterra_admin.doctor.connection import REQUEST_SECONDS, ApiFailed, DoctorClient
 from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warning
 
+NEARLY_FULL = 0.9
+"""A stream with more than this share of its bound is a warning."""
 LAG_MESSAGES = 1000
 """More unread messages than this are a warning."""
 _NOT_FOUND = 404
@@ -27,7 +29,7 @@ async def check_topology(client: DoctorClient) -> list[Finding]:
     """Compare the server with the declared topology. A stream's replicas are compared with those of the others."""
     replicas = max([await _replicas(client, stream.name) for stream in STREAMS])
     try:
-        changes = await topology.apply(client, replicas=replicas, change=False)
+        changes = await topology.apply(client, topology.Size(replicas), change=False)
     except (topology.TopologyConflict, topology.NotReady) as error:
         return [failure("nats.topology", str(error), "check that all NATS servers run and see each other")]
     advice = f"run `clusterra-admin topology apply --replicas {replicas}`"
@@ -70,8 +72,19 @@ async def check_stream(client: DoctorClient, name: str) -> list[Finding]:
     if behind := _replicas_behind(info):
         advice = "check these NATS servers; a replica that was away catches up by itself"
         return [warning("nats.stream", f"{seen}; not current: {', '.join(behind)}", advice, about=name)]
-    if 0 < config.get("max_bytes", -1) <= state["bytes"] / 0.9:
-        return [warning("nats.stream", f"{seen}, near its limit", "raise its max_bytes", about=name)]
+    full = {
+        kind: used / limit
+        for kind, used, limit in (
+            ("bytes", state["bytes"], config.get("max_bytes", -1)),
+            ("messages", state["messages"], config.get("max_msgs", -1)),
+        )
+        if 0 < limit <= used / NEARLY_FULL
+    }
+    if full:
+        then = "the oldest messages go" if config.get("discard") == "old" else "new messages are refused"
+        told = ", ".join(f"{share:.0%} of its {kind}" for kind, share in full.items())
+        advice = "`clusterra-admin topology apply --scale` with a larger number; see capacity.md for the storage"
+        return [warning("nats.stream", f"{seen}: {told}; beyond them {then}", advice, about=name)]
     return [ok("nats.stream", seen, about=name)]
 
 

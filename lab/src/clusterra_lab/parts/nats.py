@@ -23,7 +23,7 @@ from clusterra_lab.machine.secret_file import ensure_secret, write_secret
 
 IMAGE = "nats:2.14-alpine"
 MAX_PAYLOAD_BYTES = 1024 * 1024
-MAX_STORE_BYTES = 4 * 1024**3
+MAX_STORE_BYTES = 8 * 1024**3
 _START_SECONDS = 15.0
 _GIVEN = ("CLUSTERRA_NATS_USER", "CLUSTERRA_NATS_PASSWORD_FILE", "CLUSTERRA_NATS_CREDENTIALS_FILE")
 

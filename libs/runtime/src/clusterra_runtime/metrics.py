@@ -11,6 +11,16 @@ HANDLED = Counter(
     ("family", "outcome"),
 )
 DEAD_LETTERS = Counter("clusterra_dead_letters_total", "Messages that cannot be handled", ("family",))
+DEAD_LETTERS_LEFT_OUT = Counter(
+    "clusterra_dead_letters_left_out_total",
+    "Dead letters that are only counted, because their subject has too many",
+    ("family",),
+)
+STREAM_USE = Gauge(
+    "clusterra_stream_use",
+    "How much of a bound a stream uses, from 0 to 1; `of` is bytes or messages",
+    ("stream", "of"),
+)
 READY = Gauge("clusterra_ready", "1 while all conditions of readiness are met")
 NATS_CONNECTED = Gauge("clusterra_nats_connected", "1 while there is a connection to NATS")
 LEASES_HELD = Gauge("clusterra_leases_held", "Leases that this replica holds", ("service",))

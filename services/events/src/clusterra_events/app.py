@@ -9,6 +9,7 @@ from clusterra_contracts.events import Event
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker, durable
+from clusterra_runtime.nats.streams.use import watch_streams
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
@@ -47,6 +48,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
                 consuming = broker(settings, NAME, client=client)
                 archiving = durable(consuming, CONSUMER, Event, archive.keep, batch_size=settings.archive_batch_size)
+                service.background("stream use", lambda: watch_streams(client))
                 service.ready_when("archive", lambda: archiving.working)
                 await consuming.start()
                 await archiving.start()

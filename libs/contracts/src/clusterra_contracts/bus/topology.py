@@ -1,8 +1,11 @@
 """Streams, consumers and buckets as data. Services never create them.
 
-`clusterra-admin topology apply` creates and updates them on a server.
+`clusterra-admin topology apply` creates and updates them on a server. Every stream and bucket is bounded in bytes, in
+messages, and in messages on one subject. The bounds in bytes and messages are those of scale 1, whose sum fits into a
+server with 4 GiB; `topology apply --scale N` multiplies them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,8 +13,43 @@ from clusterra_contracts.bus.subjects import JOB_PARTITIONS, job_partition_filte
 
 HOUR = 3600.0
 DAY = 24 * HOUR
+KIB = 1024
+MIB = 1024 * KIB
+MAX_MESSAGE_BYTES = MIB
+"""The servers' `max_payload`: no message is larger."""
+CLUSTERS = 5000
+"""How many clusters the streams and buckets of scale 1 have room for, if their states are small."""
 DEDUPLICATION_SECONDS = 600.0
 """Longer than the restart of a service, after which messages may be published again with the same id."""
+
+
+class Unbounded(ValueError):
+    """A stream or a bucket is declared without a bound."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a stream may hold at scale 1, and what happens to a message beyond that.
+
+    With `discard="old"` the oldest messages of the stream go, whoever sent them. With `discard="new"` the server
+    refuses the message, and the sender tries again; a message that replaces the last one of its subject is refused
+    only if it is larger. `refuse_per_subject` refuses messages beyond `messages_per_subject`, too. Raises Unbounded.
+    """
+
+    bytes: int
+    messages: int
+    messages_per_subject: int
+    discard: Literal["old", "new"]
+    refuse_per_subject: bool = False
+    message_bytes: int = MAX_MESSAGE_BYTES
+
+    def __post_init__(self) -> None:
+        """Check that there is a bound of each kind."""
+        limits = (self.bytes, self.messages, self.messages_per_subject, self.message_bytes)
+        if min(limits) < 1 or self.message_bytes > min(self.bytes, MAX_MESSAGE_BYTES):
+            raise Unbounded(f"{self}: each bound must be positive, and a message must fit")
+        if self.refuse_per_subject and self.discard != "new":
+            raise Unbounded(f"{self}: only a stream that discards new messages can refuse them by subject")
 
 
 @dataclass(frozen=True)
@@ -21,13 +59,12 @@ class Stream:
     name: str
     subjects: tuple[str, ...]
     description: str
+    bounds: Bounds
     max_age_seconds: float = 0.0
-    max_messages_per_subject: int = -1
     storage: Literal["file", "memory"] = "file"
     deduplication_seconds: float = DEDUPLICATION_SECONDS
     transform: tuple[str, str] | None = None
     """Messages on subjects that match the first pattern are stored under the second."""
-    max_bytes: int = -1
 
 
 @dataclass(frozen=True)
@@ -45,18 +82,32 @@ class Consumer:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A key-value bucket with one value per key."""
+    """A key-value bucket with one value per key. Its stream is bounded in bytes and keys, and refuses what is more."""
 
     name: str
     description: str
+    bytes: int
+    keys: int
     storage: Literal["file", "memory"] = "file"
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of the bucket's stream. Raises Unbounded."""
+        return Bounds(self.bytes, self.keys, 1, "new", message_bytes=min(self.bytes, MAX_MESSAGE_BYTES))
+
+
+def last_values(total: int, messages: int = CLUSTERS, message_bytes: int = MAX_MESSAGE_BYTES) -> Bounds:
+    """The bounds of a stream with the last message of each subject. A full one keeps what it has: the value of a quiet
+    cluster must not go because another one is large.
+    """
+    return Bounds(total, messages, 1, "new", message_bytes=message_bytes)
 
 
 JOB = Stream(
     name="JOB",
     subjects=("job.pending.*.*",),
     description="The last queue snapshot of each cluster, stored by partition",
-    max_messages_per_subject=1,
+    bounds=last_values(256 * MIB),
     transform=(
         "job.pending.*.*",
         f"job.partition.{{{{partition({JOB_PARTITIONS},1,2)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
@@ -68,21 +119,21 @@ JOB_PART = Stream(
     description="The parts of the last two queue snapshots of each large cluster, read by direct get",
     # A snapshot is valid for a minute at most. What a queue that has become smaller leaves behind goes.
     max_age_seconds=600.0,
-    max_messages_per_subject=1,
+    bounds=last_values(256 * MIB, 20_000),
     deduplication_seconds=120.0,
 )
 SCALE = Stream(
     name="SCALE",
     subjects=("scale.desired.*.*",),
     description="The last desired state of each cluster, read by direct get",
-    max_messages_per_subject=1,
+    bounds=last_values(128 * MIB),
 )
 HB = Stream(
     name="HB",
     subjects=("heartbeat.*.*",),
     description="The last heartbeat of each cluster",
     max_age_seconds=300.0,
-    max_messages_per_subject=1,
+    bounds=last_values(256 * MIB, message_bytes=512 * KIB),
     # Not in memory: a single server would lose the stream at a restart.
     deduplication_seconds=120.0,
 )
@@ -90,12 +141,15 @@ EVENT = Stream(
     name="EVENT",
     subjects=("event.>",),
     description="Facts, for the archive, the live feeds and integrations",
+    # One kind of events of one cluster discards its own oldest before it can fill the stream.
+    bounds=Bounds(1536 * MIB, 3_000_000, 100_000, "old"),
     max_age_seconds=72 * HOUR,
 )
 DLQ = Stream(
     name="DLQ",
     subjects=("dlq.>",),
     description="Messages that nobody can handle, for operators",
+    bounds=Bounds(128 * MIB, 100_000, 32, "old", message_bytes=128 * KIB),
     max_age_seconds=14 * DAY,
 )
 ADVISORY = Stream(
@@ -105,6 +159,7 @@ ADVISORY = Stream(
         "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>",
     ),
     description="What the server says of messages it gave up, for operators",
+    bounds=Bounds(32 * MIB, 50_000, 5000, "old", message_bytes=32 * KIB),
     max_age_seconds=7 * DAY,
 )
 
@@ -127,10 +182,23 @@ CONSUMERS: tuple[Consumer, ...] = (
     Consumer("EVENT", EVENTS_ARCHIVE, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
 )
 
-REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway")
-LEASES = Bucket("leases", "Who works on which partition; entries live as long as they are renewed")
-VERSIONS = Bucket("versions", "The versions of the running services; entries live as long as they are renewed")
-
-CONDITIONS = Bucket("conditions", "Why clusters are degraded; a healthy cluster has no entry or an empty one")
+REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway", 256 * MIB, CLUSTERS)
+LEASES = Bucket("leases", "Who works on which partition; entries live as long as they are renewed", MIB, 1000)
+VERSIONS = Bucket(
+    "versions", "The versions of the running services; entries live as long as they are renewed", 16 * MIB, CLUSTERS
+)
+CONDITIONS = Bucket(
+    "conditions", "Why clusters are degraded; a healthy cluster has no entry or an empty one", 32 * MIB, CLUSTERS
+)
 
 BUCKETS: tuple[Bucket, ...] = (REGISTRY, LEASES, VERSIONS, CONDITIONS)
+
+BOUNDS: Mapping[str, Bounds] = {stream.name: stream.bounds for stream in STREAMS} | {
+    f"KV_{bucket.name}": bucket.bounds for bucket in BUCKETS
+}
+"""The bounds of each stream of the server, those of buckets included."""
+
+
+def storage_bytes(scale: int = 1) -> int:
+    """The bytes that every server with a replica of all streams must have for them."""
+    return scale * sum(bounds.bytes for bounds in BOUNDS.values())

@@ -9,17 +9,29 @@ import nats.errors
 import stamina
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import CONTENT_TYPE, MESSAGE_ID, InvalidMessage, Message, decode, encode
+from clusterra_contracts.bus.envelope import (
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    MESSAGE_ID,
+    SCHEMA,
+    TRACEPARENT,
+    InvalidMessage,
+    Message,
+    decode,
+    encode,
+)
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
+from clusterra_contracts.bus.topology import DLQ
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
 from clusterra_runtime import trace, tracing
-from clusterra_runtime.metrics import DEAD_LETTERS, HANDLED, family
+from clusterra_runtime.metrics import DEAD_LETTERS, DEAD_LETTERS_LEFT_OUT, HANDLED, family
 from clusterra_runtime.nats import spans
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last
+from clusterra_runtime.rate_limit import RateLimit
 from clusterra_runtime.settings import ServiceSettings
 
 __all__ = [
@@ -44,7 +56,14 @@ ACK_SECONDS = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 REASON = "x-dead-letter-reason"
 ORIGIN = "x-dead-letter-subject"
+CUT = "x-dead-letter-bytes"
+"""The header with the size of a message of which only the beginning is kept."""
 _LONGEST_REASON = 500
+_KEPT_BYTES = 64 * 1024
+_LONGEST_HEADER = 1024
+_KEPT_HEADERS = frozenset({CONTENT_TYPE, CONTENT_ENCODING, SCHEMA, TRACEPARENT})
+_GARBAGE = RateLimit(per_second=0.2, burst=DLQ.bounds.messages_per_subject)
+"""The dead letters of each subject: who sends garbage must not fill the stream, the log, or our time."""
 _TRY_AGAIN_CODES = frozenset({408, 429, 500, 503})
 
 
@@ -171,15 +190,21 @@ async def dead_letter(
     """Store a message that cannot be handled as a dead letter, once, for the operators.
 
     For a message from a stream, `origin` is its position `<stream>-<sequence>`. Otherwise subject and body make the id,
-    so that repeated garbage is stored once per deduplication window. Raises as `publish_durable` does.
+    so that repeated garbage is stored once per deduplication window. Of a long body only the beginning is stored.
+    Beyond a few on one subject they are only counted. Raises as `publish_durable` does.
     """
+    DEAD_LETTERS.labels(family(subject)).inc()
+    if not _GARBAGE.admits(subject):
+        DEAD_LETTERS_LEFT_OUT.labels(family(subject)).inc()
+        return
     position = origin or hashlib.sha256(subject.encode() + b"\0" + body).hexdigest()[:32]
-    kept = {key: value for key, value in (headers or {}).items() if not key.lower().startswith("nats-")}
+    kept = {key: value[:_LONGEST_HEADER] for key, value in (headers or {}).items() if key.lower() in _KEPT_HEADERS}
     kept = {CONTENT_TYPE: "application/octet-stream"} | kept
     kept |= {MESSAGE_ID: f"dlq-{position}", REASON: reason[:_LONGEST_REASON], ORIGIN: subject}
-    DEAD_LETTERS.labels(family(subject)).inc()
+    if len(body) > _KEPT_BYTES:
+        kept[CUT] = str(len(body))
     log.warning("dead_letter", subject=subject, reason=reason, bytes=len(body), origin=origin)
-    await store(client, subjects.dead_letter(subject), body, kept)
+    await store(client, subjects.dead_letter(subject), body[:_KEPT_BYTES], kept)
 
 
 async def subscribe[M: BaseModel](

@@ -12,7 +12,17 @@ from typing import Any
 import nats.errors
 import stamina
 import structlog
-from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS, Bucket, Consumer, Stream
+from clusterra_contracts.bus.topology import (
+    BUCKETS,
+    CONSUMERS,
+    EVENT,
+    STREAMS,
+    Bounds,
+    Bucket,
+    Consumer,
+    Stream,
+    storage_bytes,
+)
 
 from clusterra_runtime.nats.bus import close, connect
 from clusterra_runtime.nats.client import Client
@@ -25,6 +35,8 @@ RETRY_SECONDS = 1.0
 BUCKET_DEDUPLICATION_SECONDS = 120.0
 _NOT_FOUND = 404
 _UNAVAILABLE = 503
+_NO_STORAGE = frozenset({10023, 10047})
+"""JetStream's codes for a stream whose bytes are not left on the servers, or not in the account."""
 
 type Config = dict[str, Any]
 
@@ -53,19 +65,31 @@ class Change:
         )
 
 
-def stream_config(stream: Stream, replicas: int = 1) -> Config:
+@dataclass(frozen=True)
+class Size:
+    """How large an installation is: the replicas of each stream, and by how much the declared bounds are multiplied.
+
+    Without a scale it is that of the server's streams, so that nobody lowers it by forgetting it; on a new server 1.
+    """
+
+    replicas: int = 1
+    scale: int | None = None
+
+
+ONE_SERVER = Size()
+
+
+def stream_config(stream: Stream, size: Size = ONE_SERVER) -> Config:
     """The configuration of a stream for JetStream's API; its times are in nanoseconds."""
     config: Config = {
         "name": stream.name,
         "description": stream.description,
         "subjects": list(stream.subjects),
         "retention": "limits",
-        "discard": "old",
         "storage": stream.storage,
-        "num_replicas": replicas,
+        "num_replicas": size.replicas,
         "max_age": _nanoseconds(stream.max_age_seconds),
-        "max_bytes": stream.max_bytes,
-        "max_msgs_per_subject": stream.max_messages_per_subject,
+        **_limits(stream.bounds, size.scale or 1),
         "duplicate_window": _nanoseconds(stream.deduplication_seconds),
         "allow_direct": True,
     }
@@ -75,17 +99,28 @@ def stream_config(stream: Stream, replicas: int = 1) -> Config:
     return config
 
 
-def bucket_config(bucket: Bucket, replicas: int = 1) -> Config:
+def _limits(bounds: Bounds, scale: int) -> Config:
+    return {
+        "max_bytes": scale * bounds.bytes,
+        "max_msgs": scale * bounds.messages,
+        "max_msgs_per_subject": bounds.messages_per_subject,
+        "max_msg_size": bounds.message_bytes,
+        "discard": bounds.discard,
+        # The server leaves out what is false.
+        **({"discard_new_per_subject": True} if bounds.refuse_per_subject else {}),
+    }
+
+
+def bucket_config(bucket: Bucket, size: Size = ONE_SERVER) -> Config:
     """The configuration of a bucket's stream, as NATS clients create it; entries may have a time to live."""
     return {
         "name": f"KV_{bucket.name}",
         "description": bucket.description,
         "subjects": [f"$KV.{bucket.name}.>"],
         "retention": "limits",
-        "discard": "new",
         "storage": bucket.storage,
-        "num_replicas": replicas,
-        "max_msgs_per_subject": 1,
+        "num_replicas": size.replicas,
+        **_limits(bucket.bounds, size.scale or 1),
         "duplicate_window": _nanoseconds(BUCKET_DEDUPLICATION_SECONDS),
         "allow_direct": True,
         "allow_rollup_hdrs": True,
@@ -125,9 +160,9 @@ class _Declared:
         return json.dumps(request).encode()
 
 
-def _declared(replicas: int) -> Iterable[_Declared]:
-    streams = [stream_config(stream, replicas) for stream in STREAMS]
-    for config in streams + [bucket_config(bucket, replicas) for bucket in BUCKETS]:
+def _declared(size: Size) -> Iterable[_Declared]:
+    streams = [stream_config(stream, size) for stream in STREAMS]
+    for config in streams + [bucket_config(bucket, size) for bucket in BUCKETS]:
         name = config["name"]
         yield _Declared(
             f"stream {name}", config, f"STREAM.INFO.{name}", f"STREAM.CREATE.{name}", f"STREAM.UPDATE.{name}"
@@ -145,12 +180,13 @@ def _declared(replicas: int) -> Iterable[_Declared]:
         )
 
 
-async def apply(client: Client, *, replicas: int = 1, change: bool = True) -> list[Change]:
+async def apply(client: Client, size: Size = ONE_SERVER, *, change: bool = True) -> list[Change]:
     """Create and update objects that differ, and return the differences; with `change=False` only return them.
 
     Raises TopologyConflict if the server rejects a change, and NotReady if JetStream does not answer.
     """
-    results = [await _match(client, declared, change=change) for declared in _declared(replicas)]
+    size = Size(size.replicas, size.scale or await scale_of(client))
+    results = [await _match(client, declared, change=change) for declared in _declared(size)]
     return [result for result in results if result is not None]
 
 
@@ -182,12 +218,27 @@ async def _request(client: Client, subject: str, body: bytes = b"") -> dict[str,
         return None
     if problem.get("code") == _UNAVAILABLE:
         raise NotReady(f"{subject}: {problem.get('description')}")
+    if problem.get("err_code") in _NO_STORAGE:
+        raise TopologyConflict(
+            f"{subject}: {problem.get('description')}: all streams need {storage_bytes() / 2**20:.0f} MiB times the"
+            " scale on each server; raise max_file_store, or lower the scale"
+        )
     raise TopologyConflict(
         f"{subject}: {problem.get('description')} ({problem.get('err_code')}); delete the old one first"
     )
 
 
-async def apply_when_ready(settings: ServiceSettings, *, replicas: int = 1, change: bool = True) -> list[Change]:
+async def scale_of(client: Client) -> int:
+    """The scale of the streams on the server; 1 if there are none, or if they have other bounds.
+
+    Raises NotReady and TopologyConflict.
+    """
+    info = await _request(client, f"STREAM.INFO.{EVENT.name}")
+    scale, rest = divmod(int((info or {"config": {}})["config"].get("max_bytes", -1)), EVENT.bounds.bytes)
+    return scale if scale > 0 and not rest else 1
+
+
+async def apply_when_ready(settings: ServiceSettings, size: Size = ONE_SERVER, *, change: bool = True) -> list[Change]:
     """Connect, wait without limit for NATS and JetStream, and then `apply`. Raises TopologyConflict."""
     client = await connect(settings, "topology")
     try:
@@ -195,7 +246,7 @@ async def apply_when_ready(settings: ServiceSettings, *, replicas: int = 1, chan
             on=_is_not_ready, attempts=None, timeout=None, wait_initial=RETRY_SECONDS, wait_max=RETRY_SECONDS
         ):
             with attempt:
-                return await apply(client, replicas=replicas, change=change)
+                return await apply(client, size, change=change)
     finally:
         await close(client)
     raise AssertionError("unreachable: attempts have no end")

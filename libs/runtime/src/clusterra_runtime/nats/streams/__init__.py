@@ -1,0 +1,1 @@
+"""Reading what streams store without a consumer, and how full they are."""
