@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from clusterra_contracts.events import MisclassifiedFact
-from clusterra_edge_agent.kubernetes.client.resources import Pod
+from clusterra_edge_agent.kubernetes.client.resources import DELETION_COST, Pod
 from clusterra_edge_agent.kubernetes.workers.pod_records import PodRecords
+from clusterra_edge_agent.kubernetes.workers.replicas import VICTIM_COST
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,8 +26,10 @@ exists."""
 DELETED = ("cancelled", "terminating", "ending")
 
 
-def pod(state: str) -> Pod:
+def pod(state: str, cost: int = 0) -> Pod:
     metadata: dict[str, Any] = {"name": NAME, "uid": "uid-1", "creationTimestamp": BIRTH}
+    if cost:
+        metadata["annotations"] = {DELETION_COST: str(cost)}
     if state in DELETED:
         metadata["deletionTimestamp"] = BIRTH
     phase = {"pending": "Pending", "cancelled": "Pending", "failed": "Failed", "ending": "Failed"}.get(state, "Running")
@@ -107,6 +110,32 @@ def test_a_worker_is_lost_once_its_deletion_is_observed() -> None:
         records.observe(pod("terminating"), None, SHAPE)
         assert records.pending_events() == ()
         assert not list(Path(folder).iterdir())
+
+
+def test_a_victim_that_is_taken_back_counts_as_removed_until_its_mark_is_gone(tmp_path: Path) -> None:
+    marked = pod("running", VICTIM_COST)
+    records = PodRecords(tmp_path)
+    records.observe(None, pod("running"), SHAPE)
+    records.mark_removing([pod("running")], {NAME})
+    records.observe(pod("running"), marked, SHAPE)
+
+    records.mark_removing([marked], set())
+    records.observe(marked, pod("terminating", VICTIM_COST), SHAPE)
+    records.observe(pod("terminating", VICTIM_COST), None, SHAPE)
+
+    assert [event.fact.kind for event in records.pending_events()] == ["worker.started", "worker.stopped"]
+
+
+def test_a_victim_that_is_taken_back_is_lost_when_it_is_deleted_without_its_mark(tmp_path: Path) -> None:
+    records = PodRecords(tmp_path)
+    records.observe(None, pod("running"), SHAPE)
+    records.mark_removing([pod("running")], {NAME})
+    records.mark_removing([pod("running", VICTIM_COST)], set())
+    records.mark_removing([pod("running")], set())
+
+    records.observe(pod("running"), pod("terminating"), SHAPE)
+
+    assert [event.fact.kind for event in records.pending_events()] == ["worker.started", "worker.lost"]
 
 
 def test_stored_records_keep_the_field_names_of_earlier_versions(tmp_path: Path) -> None:

@@ -123,11 +123,18 @@ class PodRecords:
                 self._record_removal(record)
 
     def mark_removing(self, pods: Iterable[Pod], names: Collection[WorkerName]) -> None:
-        """Marks exactly these pods as being removed, before any is deleted. Skips pods that terminate already."""
+        """Marks exactly these pods as being removed, before any is deleted. Skips pods that terminate already.
+
+        A victim that is taken back counts as being removed until its deletion cost is reset: until then its controller
+        may delete it for the mark that we have set.
+        """
         for pod in pods:
             record = self._records.get(pod.metadata.uid)
-            if record is not None and not pod.terminating and record.removing != (pod.name in names):
-                self._update(record, removing=pod.name in names)
+            if record is None or pod.terminating:
+                continue
+            removing = pod.name in names or (record.removing and pod.cost < 0)
+            if record.removing != removing:
+                self._update(record, removing=removing)
 
     def pending_events(self) -> tuple[WorkerEvent, ...]:
         """Returns the pending events of all pods. A pod's end comes last."""

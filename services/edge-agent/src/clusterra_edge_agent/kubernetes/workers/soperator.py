@@ -46,7 +46,9 @@ class PowerStateSubstrate(KubernetesSubstrate):
             return 0.0
         pods = list(self._by_shape[target.shape].values())
         step = plan(deployment, power_state, pods, target.replicas, removable(target, self._by_shape[target.shape]))
-        self._records.mark_removing(pods, target.victims)
+        # A victim that is taken back may be removed until its ordinal is active again.
+        inactive = {pod.name for pod in pods if deployment.ordinal(pod.name) not in power_state.spec.active_nodes}
+        self._records.mark_removing(pods, inactive.union(target.victims))
         if step.active is not None:
             spec = {"activeNodes": list(step.active)}
             self._power_states.put(await self._api.replace(self._collection, power_state, spec))
