@@ -14,7 +14,7 @@ from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.slurmctld import JobList
 from clusterra_proxy.watch.event_queue import EventQueue
 from clusterra_proxy.watch.job_facts import PublishedJobEvents, job_event, transitions
-from clusterra_proxy.watch.job_spans import record_spans
+from clusterra_proxy.watch.job_spans import JobSpans
 from clusterra_proxy.watch.replay import RETENTION
 
 log = structlog.get_logger(__name__)
@@ -43,6 +43,7 @@ class JobPoll:
     """The watcher's part for jobs. Queues no events before the published ones are known (`start_publishing`)."""
 
     def __init__(self, cluster: Cluster, events: EventQueue) -> None:
+        self.spans = JobSpans(cluster)
         self._cluster = cluster
         self._events = events
         self._published: PublishedJobEvents | None = None
@@ -74,7 +75,7 @@ class JobPoll:
             for transition in self._published.take_unpublished(transitions(record)):
                 if transition.time > oldest:
                     self._events.put(job_event(transition, record, self._cluster.owner_name(record)))
-                    record_spans(self._cluster.ref, transition, record, self._cluster.nodes)
+                    self.spans.add(transition, record)
 
     async def poll(self) -> None:
         """Update the table. Raises the errors of `slurmrestd.errors`; the next poll then continues."""

@@ -4,19 +4,60 @@ The proxy wrote that trace into the job's comment. A comment proves nothing, but
 trace. Slurm's times are whole seconds, and so are the ends of these spans.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from itertools import islice
 
 from clusterra_contracts.events import JOB_ENDS
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime import tracing
 
+from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.watch.job_facts import JobTransition
 
 MAX_TRACES = 64
 """The number of jobs whose traces a snapshot names, the newest first: it bounds the size of a long queue's snapshot."""
+MAX_WAITING = 1000
+"""The number of spans that wait for the registrations of their nodes. Further ones are recorded without."""
 _MAX_NODES = 16
+
+
+class JobSpans:
+    """The spans of one cluster's jobs.
+
+    Jobs and nodes are read at the same time, and a job may start right after its node has registered. So a span whose
+    nodes are not all known waits until the nodes have been read after the job.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._waiting: deque[tuple[datetime, JobTransition, JobRecord]] = deque()
+
+    def add(self, transition: JobTransition, record: JobRecord) -> None:
+        """Record the span that ends with a transition, now or once the nodes of the job have been read."""
+        if not record.parsed_comment.trace:
+            return
+        known = transition.kind != "job.running" or all(map(self._is_known, record.hosts[:_MAX_NODES]))
+        if known or len(self._waiting) >= MAX_WAITING:
+            self._record(transition, record)
+        else:
+            self._waiting.append((now(), transition, record))
+
+    def record_waiting(self) -> None:
+        """Record the spans whose jobs were read before the last read of the nodes began."""
+        observed_at = self._cluster.nodes_observed_at
+        while self._waiting and observed_at is not None and self._waiting[0][0] <= observed_at:
+            _, transition, record = self._waiting.popleft()
+            self._record(transition, record)
+
+    def _is_known(self, name: str) -> bool:
+        node = self._cluster.nodes.get(name)
+        return node is not None and node.slurmd_start_time is not None
+
+    def _record(self, transition: JobTransition, record: JobRecord) -> None:
+        record_spans(self._cluster.ref, transition, record, self._cluster.nodes)
 
 
 def record_spans(

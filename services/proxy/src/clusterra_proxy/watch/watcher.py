@@ -75,6 +75,7 @@ class Watcher:
             await asyncio.gather(self._poll_jobs(), self._poll_nodes())
         else:
             await self._poll_jobs()
+        self._jobs.spans.record_waiting()
         self._polls += 1
         self._tell_reachable()
         self._cluster.tell_readable()
