@@ -4,6 +4,7 @@ from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.registration import SERVING_SECONDS
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import edge, group, node, observation, running, snapshot, state, target, worker
 
@@ -109,21 +110,45 @@ def test_the_limit_counts_from_the_first_snapshot_without_a_record() -> None:
     assert cluster.decide_at(5001 + LIMIT, BOOTING).changes
 
 
-def test_a_serving_worker_gets_the_limit_again_and_is_removed_by_a_fresh_snapshot_only() -> None:
+def test_a_serving_worker_gets_another_limit_and_is_removed_by_a_fresh_snapshot_only() -> None:
     cluster = OneWorkerCluster()
     for second in (0, LIMIT - 1):
         cluster.decide_at(second, BOOTING)
-    serves = LIMIT + 5
-    for second in (serves, serves + 1, serves + LIMIT):
+    serves = int(LIMIT) + 5
+    for second in range(serves, serves + int(SERVING_SECONDS) + 1, 20):
         assert not cluster.decide_at(second, RUNNING).changes
-    assert not cluster.decide_at(serves + LIMIT + 1, RUNNING, decided_at=serves + LIMIT + 17).changes, (
-        "the snapshot is too old"
-    )
+    ends = serves + SERVING_SECONDS
+    assert not cluster.decide_at(ends + 1, RUNNING, decided_at=ends + 17).changes, "the snapshot is too old"
 
-    decision = cluster.decide_at(serves + LIMIT + 20, RUNNING)
+    decision = cluster.decide_at(ends + 20, RUNNING)
 
     assert decision.state.target("compute-xs") == target("compute-xs", 0, NAME)
-    assert decision.changes[0].reason == f"{NAME} served for 480 s unknown to Slurm"
+    assert decision.changes[0].reason == f"{NAME} served for 120 s unknown to Slurm"
+
+
+def test_a_worker_that_slurm_has_forgotten_is_removed_and_replaced() -> None:
+    cluster = OneWorkerCluster()
+    cluster.decide_at(0, RUNNING, nodes=(node(NAME),))
+    for second in range(10, 10 + int(SERVING_SECONDS) + 1, 10):
+        assert not cluster.decide_at(second, RUNNING, pending=WAITING).changes
+
+    removed = cluster.decide_at(20 + SERVING_SECONDS, RUNNING, pending=WAITING)
+    replaced = cluster.decide_at(30 + SERVING_SECONDS, RUNNING, pending=WAITING)
+
+    assert removed.state.victims | replaced.state.victims == {NAME}
+    assert replaced.state.target("compute-xs") == target("compute-xs", 1, NAME)
+
+
+def test_the_limit_of_a_serving_worker_counts_anew_once_slurm_answers_again() -> None:
+    cluster = OneWorkerCluster()
+    for second in range(0, 100, 10):
+        cluster.decide_at(second, RUNNING)
+    for second in range(100, 200, 10):
+        cluster.decide_at(second, RUNNING, nodes=None)
+
+    for second in range(200, 200 + int(SERVING_SECONDS) + 1, 10):
+        assert not cluster.decide_at(second, RUNNING).changes
+    assert cluster.decide_at(210 + SERVING_SECONDS, RUNNING).state.victims == {NAME}
 
 
 def test_a_worker_that_serves_on_and_off_is_removed_while_it_does_not() -> None:

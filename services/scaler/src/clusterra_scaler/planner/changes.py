@@ -1,6 +1,6 @@
 """What a decision changes, shape by shape, and the reasons for people."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.events import ShapeChange
@@ -43,7 +43,10 @@ def changes_of(state: FleetState, targets: Sequence[ShapeTarget], causes: Change
             bought=planned.new.get(target.shape, 0) - planned.warm.get(target.shape, 0) if planned else 0,
             warm=planned.warm.get(target.shape, 0) if planned else 0,
             jobs=planned.jobs.get(target.shape, ()) if planned else (),
-            drained=tuple(name for name in named if name in scale_down.victims),
+            drained=tuple(name for name in named if name in scale_down.victims - scale_down.drained_by_slurm.keys()),
+            drained_by_slurm={
+                name: scale_down.drained_by_slurm[name] for name in named if name in scale_down.drained_by_slurm
+            },
             overdue_workers={
                 name: scale_down.overdue_workers[name].reason for name in named if name in scale_down.overdue_workers
             },
@@ -57,7 +60,7 @@ def changes_of(state: FleetState, targets: Sequence[ShapeTarget], causes: Change
                 shape=target.shape,
                 replicas_before=before.replicas,
                 replicas_after=target.replicas,
-                victims=(*reasons.drained, *reasons.overdue_workers),
+                victims=(*reasons.drained, *reasons.drained_by_slurm, *reasons.overdue_workers),
                 reason=reasons.in_words(target.replicas - before.replicas),
                 job_ids=reasons.jobs,
             )
@@ -75,6 +78,7 @@ class _Reasons:
     """New workers for the warm pool."""
     jobs: Sequence[JobId]
     drained: tuple[WorkerName, ...]
+    drained_by_slurm: Mapping[WorkerName, str]
     overdue_workers: Mapping[WorkerName, str]
     recovered: tuple[WorkerName, ...]
     taken_back: tuple[WorkerName, ...]
@@ -92,15 +96,16 @@ class _Reasons:
             parts.append(f"{self.warm} more to stand warm")
         if self.drained:
             parts.append(f"{_names(self.drained)} drained and idle")
-        for reason in dict.fromkeys(self.overdue_workers.values()):
-            parts.append(f"{_names([name for name, each in self.overdue_workers.items() if each == reason])} {reason}")
+        for reason, names in _by_reason(self.drained_by_slurm):
+            parts.append(f"{_names(names)} drained by Slurm ({reason}) and idle")
+        for reason, names in _by_reason(self.overdue_workers):
+            parts.append(f"{_names(names)} {reason}")
         if self.recovered:
             parts.append(f"{_names(self.recovered)} there after all")
         if self.taken_back:
             parts.append(f"{_names(self.taken_back)} kept: not drained or busy in Slurm")
-        unexplained = (
-            more - self.bought - self.warm + len(self.drained) + len(self.overdue_workers) - len(self.recovered)
-        )
+        leaving = len(self.drained) + len(self.drained_by_slurm) + len(self.overdue_workers)
+        unexplained = more - self.bought - self.warm + leaving - len(self.recovered)
         if unexplained < 0:
             parts.append(f"{-unexplained} ordered or lost and not needed any more")
         if unexplained > 0:
@@ -110,6 +115,11 @@ class _Reasons:
         if self.gone:
             parts.append(f"{_names(self.gone)} gone")
         return "; ".join(parts) or "the catalogue describes it differently now"
+
+
+def _by_reason(workers: Mapping[WorkerName, str]) -> Iterator[tuple[str, list[WorkerName]]]:
+    for reason in dict.fromkeys(workers.values()):
+        yield reason, [name for name, each in workers.items() if each == reason]
 
 
 def _names(names: Sequence[str]) -> str:

@@ -6,13 +6,18 @@ moment of its removal. How it may be removed depends on its phase:
 - `booting`: its slurmd does not serve yet, so the worker has not registered. It is named in the target's
   `unregistered`, and the edge checks once more: it removes the worker only while its slurmd still does not serve.
 - `running`: its slurmd serves and may register at any time, and nobody can check and remove it in one step. So it gets
-  the limit once more, counted from the first snapshot in which it served, and the last snapshot must be fresh. What
-  remains is the second between that snapshot and the removal: after minutes without a registration Slurm would have to
-  accept the worker just then and give it a job.
+  another limit, counted from the first snapshot in which it served, and the last snapshot must be fresh. What remains
+  is the second between that snapshot and the removal: after minutes without a registration Slurm would have to accept
+  the worker just then and give it a job. Then the victim is taken back, see `taken_back`.
 
-Either state must last longer than the shape's limit (see `ProvisioningLatency.limit_seconds`), counted from the first
-snapshot without a record, and must be confirmed by two snapshots taken after the limit. Only complete observations
-count. A takeover loses the counted time, which only delays a removal.
+The first limit is the shape's (see `ProvisioningLatency.limit_seconds`), counted from the first snapshot without a
+record. The second is never longer than `SERVING_SECONDS`: a slurmd that serves has only to register, and asks every few
+seconds. slurmctld forgets a worker that registered after it last saved its state before a crash. That slurmd believes
+to be registered, and will not ask again. While Slurm does not answer, no slurmd can register, so the second limit
+counts anew from the first snapshot after a gap.
+
+Each must be confirmed by two snapshots taken after the limit. Only complete observations count. A takeover loses the
+counted time, which only delays a removal.
 
 A worker that has a record but whose slurmd does not answer is not covered here: its node can be drained, and is removed
 like any other. A worker that was named and registers all the same is reinstated (`recovered`).
@@ -33,6 +38,8 @@ from clusterra_scaler.planner.observed.state import FleetState
 
 SNAPSHOT_FRESH_SECONDS = 15.0
 """Maximum age of the snapshot by which a serving worker is removed. A proxy polls a quiet cluster less often."""
+SERVING_SECONDS = 120.0
+"""How long a worker may serve without being known to Slurm, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,15 @@ class UnregisteredWorker:
     overdue_in: int | None = None
     """Generation of the first snapshot after the limit; None before it."""
 
-    def after(self, worker: Worker, observation: Observation, limit_seconds: float) -> Self:
-        """Add a snapshot that has no record of the worker."""
+    def after(self, worker: Worker, observation: Observation, limit_seconds: float, *, gap: bool) -> Self:
+        """Add a snapshot that has no record of the worker. `gap`: Slurm could not be read for a while before it."""
         taken_at = observation.snapshot.taken_at
-        serves_since = (self.serves_since or taken_at) if worker.phase == "running" else None
-        overdue = _seconds(serves_since or max(self.since, self.started_at), taken_at) >= limit_seconds
+        served_before = None if gap else self.serves_since
+        serves_since = (served_before or taken_at) if worker.phase == "running" else None
+        if serves_since is None:
+            overdue = _seconds(max(self.since, self.started_at), taken_at) >= limit_seconds
+        else:
+            overdue = _seconds(serves_since, taken_at) >= min(limit_seconds, SERVING_SECONDS)
         overdue_in = (self.overdue_in or observation.snapshot.generation) if overdue else None
         if (serves_since, limit_seconds, overdue_in) == (self.serves_since, self.limit_seconds, self.overdue_in):
             # Nearly all workers are unchanged in each snapshot.
@@ -75,6 +86,8 @@ class Registrations:
     unregistered: Mapping[WorkerName, UnregisteredWorker] = field(default_factory=dict)
     generation: int = 0
     """Generation of the last snapshot that counted."""
+    counted_at: datetime | None = None
+    """When the last snapshot that counted was taken."""
 
     def after(self, observation: Observation) -> Self:
         """Add an observation, if it is complete and its snapshot is a new one."""
@@ -94,12 +107,13 @@ class Registrations:
                 latency = latency.with_given_up(each.shape, max(_seconds(each.started_at, taken_at), 0.0))
         shapes = {worker.shape for worker in active.values()}
         limits_seconds = {shape: latency.limit_seconds(shape, observation.binding.policy) for shape in shapes}
+        gap = self.counted_at is not None and _seconds(self.counted_at, taken_at) > observation.snapshot.valid_seconds
         unregistered = {
-            name: self._known(worker, taken_at).after(worker, observation, limits_seconds[worker.shape])
+            name: self._known(worker, taken_at).after(worker, observation, limits_seconds[worker.shape], gap=gap)
             for name, worker in active.items()
             if name not in alive
         }
-        return replace(self, latency=latency, unregistered=unregistered, generation=generation)
+        return replace(self, latency=latency, unregistered=unregistered, generation=generation, counted_at=taken_at)
 
     def _known(self, worker: Worker, taken_at: datetime) -> UnregisteredWorker:
         known = self.unregistered.get(worker.name)
@@ -137,7 +151,7 @@ def overdue_workers(observation: Observation, registrations: Registrations) -> M
             )
         elif worker.phase == "running" and each.serves_since is not None and fresh:
             found[worker.name] = OverdueWorker(
-                serves=True, reason=f"served for {each.limit_seconds:.0f} s unknown to Slurm"
+                serves=True, reason=f"served for {min(each.limit_seconds, SERVING_SECONDS):.0f} s unknown to Slurm"
             )
     return found
 

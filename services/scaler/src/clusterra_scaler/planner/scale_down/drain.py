@@ -6,11 +6,12 @@
     victim -- not drained or busy in Slurm, and still at the edge --> in use, see `taken_back`
     in use -- drained for a head-job reservation, see `head_reservation` --> Drain --accepted--> drained
     in use or idle -- its machine will be interrupted --> Drain, never needed again -- it is gone --> Down
+    drained by Slurm itself, see `slurm_drains` -- runs nothing --> victim
     unregistered for longer than its limit --> victim, see `registration`
 
-A worker that Slurm knows becomes a victim only by a snapshot that shows it drained for our reason, running nothing and
-named by no running job, and only while no undrain of ours may still reach Slurm. While a list cannot be read, nothing
-changes.
+A worker that Slurm knows becomes a victim only by a snapshot that shows it drained for our reason or by Slurm itself,
+running nothing and named by no running job, and only while no undrain of ours may still reach Slurm. While a list
+cannot be read, nothing changes. The drains of operators are left alone.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -24,6 +25,7 @@ from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Und
 from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.observation import Observation, runs_nothing
 from clusterra_scaler.planner.observed.registration import OverdueWorker, overdue_workers
+from clusterra_scaler.planner.observed.slurm_drains import drained_by_slurm
 from clusterra_scaler.planner.observed.supply import drained_by_us
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.scale_down.drain_budget import DrainBudget
@@ -45,6 +47,8 @@ class ScaleDown:
     undrains: Mapping[WorkerName, datetime] = field(default_factory=dict)
     victims: frozenset[WorkerName] = frozenset()
     """Drained and idle workers that may be removed from now on."""
+    drained_by_slurm: Mapping[WorkerName, str] = field(default_factory=dict)
+    """The victims among them that Slurm drained by itself, and its reasons."""
     overdue_workers: Mapping[WorkerName, OverdueWorker] = field(default_factory=dict)
     """Workers that may be removed from now on although they never registered."""
     forgotten: frozenset[WorkerName] = frozenset()
@@ -89,6 +93,7 @@ def plan_scale_down(context: DecisionContext, plan: Plan | None) -> ScaleDown:
     undrains = {name: at for name, at in state.undrains.items() if _seconds(at, observation) < UNANSWERED_SECONDS}
     actions: list[Action] = []
     victims: frozenset[WorkerName] = frozenset()
+    replaced: dict[WorkerName, str] = {}
     budget = DrainBudget(state.moves, observation.binding.policy.moves_per_minute, observation.now)
     overdue: dict[WorkerName, OverdueWorker] = {}
     if plan is not None:
@@ -97,6 +102,7 @@ def plan_scale_down(context: DecisionContext, plan: Plan | None) -> ScaleDown:
         if observation.complete:
             drains, victims, more = _continued_drains(context, drains, undrains.keys(), plan)
             actions += [*more, *_new_drains(context, plan, drains.keys(), budget)]
+            replaced = _replaced(context, undrains.keys(), budget)
             found = overdue_workers(observation, context.history.registrations)
             overdue = {name: each for name, each in found.items() if name in supply.workers}
         for name in plan.undrain:
@@ -105,7 +111,8 @@ def plan_scale_down(context: DecisionContext, plan: Plan | None) -> ScaleDown:
     return ScaleDown(
         drains=drains,
         undrains=undrains,
-        victims=victims,
+        victims=victims | replaced.keys(),
+        drained_by_slurm=replaced,
         overdue_workers=overdue,
         forgotten=_forgotten(context),
         actions=(*actions, *_interrupted(context), *_records_to_delete(context)),
@@ -150,6 +157,19 @@ def _new_drains(
             yield Drain(node=name, reason=f"makes room for job {plan.drain_for[name]}")
     for name, idle_seconds in idle_workers_to_drain(context, plan, budget).items():
         yield Drain(node=name, reason=f"idle for {idle_seconds:.0f} s")
+
+
+def _replaced(context: DecisionContext, undrains: Collection[WorkerName], budget: DrainBudget) -> dict[WorkerName, str]:
+    """The workers that Slurm itself has drained and that run nothing any more, and why Slurm drained them.
+
+    They are charged to the drain budget: what fails on one worker may fail on all.
+    """
+    nodes = context.supply.nodes
+    return {
+        name: nodes[name].reason
+        for name in sorted(context.supply.workers.keys() & nodes.keys() - context.busy - set(undrains))
+        if drained_by_slurm(nodes[name]) and runs_nothing(nodes[name]) and budget.spend(name)
+    }
 
 
 def _seconds(since: datetime, observation: Observation) -> float:
