@@ -1,0 +1,147 @@
+"""Nodes that Slurm drained by itself, that an operator drained, and that slurmctld has forgotten, on a real Slurm."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.demo.scenario import GIB
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
+
+JOB = {"name": "faulty", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
+POLICY = ScalingPolicy(idle_seconds=2.0, boot_timeout_seconds=10.0)
+
+
+@pytest.fixture(scope="module")
+async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """A separate lab: its epilog fails, and its slurmctld loses its state."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
+    async with stack(tmp_path_factory.mktemp("lab"), LabOptions(POLICY)) as running:
+        yield running
+
+
+@contextmanager
+def failing_epilog(lab: Stack) -> Iterator[None]:
+    epilog = lab.slurm.spool_dir.parent / "scripts" / "epilog"
+    before = epilog.read_text()
+    epilog.write_text("#!/bin/sh\nexit 1\n")
+    try:
+        yield
+    finally:
+        epilog.write_text(before)
+
+
+async def ended(observer: Observer, job_id: str) -> None:
+    await until(lambda: (job_id, "job.completed") in observer.job_events, seconds=120, what=f"the end of job {job_id}")
+
+
+async def nodes(lab: Stack) -> dict[str, str]:
+    """Slurm's nodes and their states."""
+    shown = await lab.slurm.run("sinfo", "--noheader", "--Node", "--format=%N %T")
+    return dict(line.split() for line in shown.stdout.splitlines())
+
+
+async def the_node(lab: Stack, state: str) -> str:
+    """Waits for a node in this state."""
+
+    async def found() -> str | None:
+        return next((name for name, each in (await nodes(lab)).items() if each == state), None)
+
+    return await until(found, seconds=120, every=0.1, what=f"a node that is {state}")
+
+
+async def empty(lab: Stack, observer: Observer) -> None:
+    async def gone() -> bool:
+        return observer.workers == {} and not await nodes(lab)
+
+    await until(gone, seconds=120, every=0.2, what="an empty fleet")
+
+
+async def decisions(user: User) -> str:
+    """The reasons of all decisions."""
+    return "\n".join(str(event.data) for event in await user.history("scale.decided"))
+
+
+async def test_a_worker_that_slurm_drained_is_removed_after_its_jobs(lab: Stack, ada: User, observer: Observer) -> None:
+    with failing_epilog(lab):
+        # The first job fails the epilog while the second still runs on the same worker.
+        short = await ada.submit("#!/bin/bash\nsleep 1\n", JOB)
+        long = await ada.submit("#!/bin/bash\nsleep 6\n", JOB)
+        await ended(observer, short.job_id)
+        await ended(observer, long.job_id)
+        await empty(lab, observer)
+
+    async def told() -> str | None:
+        reasons = await decisions(ada)
+        return reasons if "drained by Slurm (Epilog error) and idle" in reasons else None
+
+    await until(told, seconds=30, every=0.5, what="the event of the decision")
+    assert await ada.output(long.job_id) == ""
+
+
+async def test_a_worker_that_an_operator_drained_stays_until_it_is_resumed(
+    lab: Stack, ada: User, observer: Observer
+) -> None:
+    first = await ada.submit("#!/bin/bash\nsleep 3\n", JOB)
+    name = await the_node(lab, "mixed")
+    await lab.slurm.run("scontrol", "update", f"nodename={name}", "state=drain", "reason=disk is broken")
+    await ended(observer, first.job_id)
+
+    second = await ada.submit("#!/bin/bash\ntrue\n", JOB)
+    await ended(observer, second.job_id)
+
+    async def only_that_one() -> bool:
+        return sum((observer.workers or {}).values()) == 1 and set(await nodes(lab)) == {name}
+
+    await until(only_that_one, seconds=120, every=0.2, what="the removal of the other worker")
+    drains = [event.data for event in await ada.history("node.drained")]
+    assert any("disk is broken" in str(fact) for fact in drains)
+    await lab.slurm.run("scontrol", "update", f"nodename={name}", "state=resume")
+    await empty(lab, observer)
+
+
+async def test_a_worker_that_slurmctld_has_forgotten_is_replaced(lab: Stack, ada: User, observer: Observer) -> None:
+    await lab.set_policy(POLICY.model_copy(update={"idle_seconds": 600.0}))
+    states = lab.slurm.spool_dir.parent / "state"
+    saved = save(states)
+    first = await ada.submit("#!/bin/bash\ntrue\n", JOB)
+    await ended(observer, first.job_id)
+    forgotten = await the_node(lab, "idle")
+
+    # As after a crash before slurmctld has saved the registration.
+    await lab.slurm["slurmctld"].kill()
+    restore(saved, states)
+    await lab.slurm["slurmctld"].start()
+    assert forgotten not in await nodes(lab)
+    waiting = await ada.submit("#!/bin/bash\ntrue\n", JOB)
+    await ended(observer, waiting.job_id)
+
+    assert forgotten not in await nodes(lab)
+    assert f"{forgotten} served for" in await decisions(ada)
+
+    async def one_left() -> bool:
+        return sum((observer.workers or {}).values()) == len(await nodes(lab)) == 1
+
+    await until(one_left, seconds=60, every=0.2, what="the end of the worker that was forgotten")
+    await lab.set_policy(POLICY)
+    await empty(lab, observer)
+
+
+def save(states: Path) -> dict[str, bytes]:
+    """slurmctld's saved nodes."""
+    return {path.name: path.read_bytes() for path in states.glob("node_state*")}
+
+
+def restore(saved: dict[str, bytes], states: Path) -> None:
+    for path in states.glob("node_state*"):
+        if path.name in saved:
+            path.write_bytes(saved[path.name])
+        else:
+            shutil.move(path, path.with_name(f"unsaved-{path.name}"))
