@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,6 +16,8 @@ from worker_site import ALICE, BOB, INSIDE, SECONDS, Site, worker_site
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
 
+AGENT_GID = 65532
+"""The group of the edge-agent, in k8s/edge/agent/agent.yaml."""
 PROMPT_SECONDS = 25.0
 """Time limit for a hook that must not wait; the default grace time is 100 s."""
 
@@ -135,6 +138,67 @@ async def test_a_user_cannot_occupy_the_scratch_path_of_another_users_job(site: 
         await site.in_state(squatter, "COMPLETED")
 
         assert await worker.files() == []
+
+
+@pytest.mark.parametrize(
+    "squat",
+    ["install --mode=0666 /dev/null {0}", "ln -s {1} {0}", "ln -s /nowhere {0}", "ln {1} {0}", "mkdir --mode=0777 {0}"],
+    ids=lambda squat: "-".join(squat.split()[:2]),
+)
+async def test_output_is_a_file_of_its_own_that_only_its_owner_and_the_agent_read(site: Site, squat: str) -> None:
+    async with pod("w9", site):
+        next_output = f'"{site.cluster.shared_path}/job_$((SLURM_JOB_ID + 1)).out"'
+        bait = f"{site.cluster.shared_path}/bait"
+        bob = await site.submit(
+            BOB, f"rm -f {bait}; install --mode=0666 /dev/null {bait}; {squat.format(next_output, bait)}"
+        )
+        await site.in_state(bob, "COMPLETED")
+        alice = await site.submit(ALICE, "echo mine", "--open-mode=append")
+
+        await site.in_state(alice, "COMPLETED")
+
+        assert int(alice) == int(bob) + 1
+        output = site.cluster.shared_dir / f"job_{alice}.out"
+        assert not output.is_symlink()
+        assert described(output) == (ALICE.uid, AGENT_GID, 0o640)
+        assert output.read_text() == "mine\n"
+        assert (site.cluster.shared_dir / "bait").read_text() == ""
+        # Who reserved the path keeps what was there.
+        assert len(list(site.cluster.shared_dir.glob(f"{output.name}.*"))) == 1
+
+
+async def test_outputs_of_arrays_and_of_plain_sbatch_are_private_too(site: Site) -> None:
+    async with pod("w10", site):
+        array = await site.cluster.sbatch(
+            ALICE, "#!/bin/sh\necho mine\n", "--mem=64", "--array=1-2", "--error=%A.%a.err"
+        )
+        single = await site.submit(ALICE, "echo more", "--error=deep/%j.err")
+        for job_id, states in ((array, "COMPLETED\nCOMPLETED"), (single, "COMPLETED")):
+            await site.in_state(job_id, states)
+
+    names = [f"slurm-{array}_1.out", f"slurm-{array}_2.out", f"{array}.1.err", f"{array}.2.err", f"job_{single}.out"]
+    for name in names:
+        assert described(site.cluster.shared_dir / name) == (ALICE.uid, AGENT_GID, 0o640)
+    # The user's own folder: the user decides who reads there.
+    assert described(site.cluster.shared_dir / "deep" / f"{single}.err") == (ALICE.uid, ALICE.gid, 0o644)
+
+
+async def test_a_job_that_runs_again_keeps_its_output(site: Site) -> None:
+    async with pod("w11", site):
+        job_id = await site.submit(ALICE, "echo began; sleep 60", "--open-mode=append")
+        await site.has_written(job_id, "began")
+        await site.ask("requeue", job_id)
+        await until(lambda: site.output(job_id).count("began") == 2, seconds=SECONDS, what="its second run", every=0.05)
+        await site.cluster.run("scancel", job_id)
+        await site.in_state(job_id, "CANCELLED")
+
+    assert described(site.cluster.shared_dir / f"job_{job_id}.out") == (ALICE.uid, AGENT_GID, 0o640)
+
+
+def described(file: Path) -> tuple[int, int, int]:
+    """The uid, the gid and the mode of a file."""
+    found = file.lstat()
+    return found.st_uid, found.st_gid, found.st_mode & 0o7777
 
 
 async def test_failures_of_prolog_and_epilog_do_not_drain_the_worker(site: Site) -> None:
