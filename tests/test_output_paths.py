@@ -14,8 +14,9 @@ async def test_output_in_the_shared_folder_is_found_and_elsewhere_it_is_told(lab
     inside = await lab.slurm.sbatch(
         owner, script, "--job-name=mine", f"--output={path}/runs/%x-%j.log", f"--error={path}/runs/%j.problems"
     )
+    named = await lab.slurm.sbatch(owner, script, f"--output={path}/runs/%u/%x-%j.log", f"--error={path}/runs/%u.%j")
     outside = await lab.slurm.sbatch(owner, script, "--output=/dev/null")
-    for job_id in (inside, outside):
+    for job_id in (inside, named, outside):
 
         async def ended(job_id: str = job_id) -> bool:
             return (await ada.job(job_id)).state in ENDED
@@ -23,9 +24,11 @@ async def test_output_in_the_shared_folder_is_found_and_elsewhere_it_is_told(lab
         await until(ended, seconds=120, every=0.2, what=f"the end of job {job_id}")
 
     assert await ada.output(inside) == "began mine\n"
+    assert await ada.output(named) == "began sbatch\n"
     url = f"/v1/clusters/{ada.cluster}/jobs"
-    async with ada.session.get(f"{url}/{inside}/output?stream=stderr") as answer:
-        assert await answer.text() == "wrong\n"
+    for job_id in (inside, named):
+        async with ada.session.get(f"{url}/{job_id}/output?stream=stderr") as answer:
+            assert await answer.text() == "wrong\n"
     async with ada.session.get(f"{url}/{outside}/output") as answer:
         assert answer.status == 404
         assert "/dev/null, outside of the cluster's shared folder" in (await answer.json())["detail"]

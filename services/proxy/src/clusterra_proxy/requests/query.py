@@ -19,6 +19,7 @@ from clusterra_proxy.slurmrestd.records import JobRecord
 
 async def get_job(cluster: Cluster, request: GetJob) -> Job:
     """Return one job, one task, or an array as a whole. Raises NotFound, also for another user's job."""
+    cluster.mint.names.learn(request.viewer.user)
     records = await find_records(cluster, request.job_id)
     if records and not may_see(request.viewer, records[0]):
         records = ()
@@ -61,6 +62,7 @@ def may_see(viewer: Viewer, record: JobRecord) -> bool:
 
 async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
     """Return one page of jobs, newest submit first: slurmctld's jobs, and older ones if the request filters by time."""
+    cluster.mint.names.learn(request.viewer.user)
     known = await _list_slurmctld(cluster)
     records = {(record.id, record.submit_time): record for record in await _list_accounting(cluster, request)}
     records |= {(record.id, record.submit_time): record for record in known}

@@ -6,6 +6,7 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.rpc.slurm import Job
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.output_path import written_path
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.records import JobRecord
@@ -37,10 +38,13 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         return None
     signal = record.exit_code.signal.id
     waiting = cluster.jobs.waiting_tasks(record)
+    user = cluster.owner_name(record)
+    stdout = written_path(record.standard_output, record.stdout_expanded, record.user_id, user)
+    stderr = written_path(record.standard_error, record.stderr_expanded, record.user_id, user)
     return Job(
         job_id=record.id,
         name=record.name,
-        user=cluster.owner_name(record),
+        user=user,
         uid=UNKNOWN_UID if record.user_id is None else record.user_id,
         state=record.state,
         reason=record.reason_to_show,
@@ -58,8 +62,8 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         exit_code=record.exit_code.return_code if record.ended and record.started_at else None,
         signal=signal or None,
         array_tasks=array_tasks.format_tasks(waiting) if waiting else record.array_task_string,
-        standard_output=record.standard_output if record.is_waiting_array else record.stdout_expanded,
-        standard_error="" if record.is_waiting_array else record.stderr_expanded,
+        standard_output=record.standard_output if record.is_waiting_array else stdout,
+        standard_error="" if record.is_waiting_array else stderr,
     )
 
 

@@ -72,7 +72,7 @@ class AccountingJob(Readable):
 
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
-        {"name", "user", "constraints", "exit_code", "stdout", "stdout_expanded", "stderr_expanded"}
+        {"name", "user", "constraints", "exit_code", "stdout", "stderr", "stdout_expanded", "stderr_expanded"}
     )
     UNKNOWN: ClassVar = {"state": _State(), "time": _Times()}
 
@@ -91,6 +91,7 @@ class AccountingJob(Readable):
     restart_cnt: Count = 0
     exit_code: ExitCode = ExitCode()
     stdout: Text = ""
+    stderr: Text = ""
     stdout_expanded: Text = ""
     stderr_expanded: Text = ""
 
@@ -117,6 +118,7 @@ class AccountingJob(Readable):
             "start_time": self.time.start,
             "end_time": self.time.end,
             "standard_output": self.stdout,
+            "standard_error": self.stderr,
             "unreadable": self.unreadable,
         }
         same = ("name", "partition", "nodes", "restart_cnt", "exit_code", "stdout_expanded", "stderr_expanded")

@@ -50,7 +50,10 @@ class JobRecord(Readable):
 
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
-        {"name", "user_name", "exit_code", "standard_output", "stdout_expanded", "stderr_expanded"}
+        {
+            *("name", "user_name", "exit_code"),
+            *("standard_output", "standard_error", "stdout_expanded", "stderr_expanded"),
+        }
     )
     UNKNOWN: ClassVar = {"job_state": (UNKNOWN_STATE,)}
 
@@ -113,6 +116,7 @@ class JobRecord(Readable):
     restart_cnt: Count = 0
     exit_code: ExitCode = ExitCode()
     standard_output: Text = ""
+    standard_error: Text = ""
     stdout_expanded: Text = ""
     stderr_expanded: Text = ""
 

@@ -36,6 +36,11 @@ class UserNames:
         self._uids[user.name] = user.uid
         self._names[user.uid] = user.name
 
+    def learn(self, user: SlurmUser) -> None:
+        """Bind a name to its uid unless either is already bound."""
+        if user.name not in self._uids and user.uid not in self._names:
+            self.bind(user)
+
     def uid(self, name: str) -> int | None:
         """Return the uid bound to a name, or None."""
         return self._uids.get(name)
