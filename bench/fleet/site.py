@@ -23,6 +23,8 @@ from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.client import Client
 
 SERVICES = ("proxy", "scaler", "events")
+STAND_IN = "stand-in"
+"""This process: the load, and what stands in for Slurm and the agents."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Site:
                     found["nats"] = child
                 elif "ministack" in " ".join(child.cmdline()):
                     found["dynamodb"] = child
-        return found | {"stand-in": psutil.Process()}
+        return found | {STAND_IN: psutil.Process()}
 
     async def bus_totals(self) -> dict[str, int]:
         """What NATS has received and sent since its start."""

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -11,7 +12,7 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleet.histogram import quantile_ms
-from fleet.site import Site
+from fleet.site import STAND_IN, Site
 
 DECIDE = "clusterra_scaler_decide_seconds"
 type Buckets = dict[str, dict[float, float]]
@@ -36,7 +37,7 @@ class Use:
     @classmethod
     async def begin(cls, site: Site) -> "Use":
         processes = site.processes()
-        cpu = {name: _cpu_seconds(process) for name, process in processes.items()}
+        cpu = {name: _cpu_seconds(name, process) for name, process in processes.items()}
         lost = sum(1 for _ in _lost_leases(site))
         decided = await _histogram(site, DECIDE)
         return cls(site, processes, time.monotonic(), cpu, await site.bus_totals(), decided, lost, _store_totals(site))
@@ -46,7 +47,7 @@ class Use:
         self._loads.append(os.getloadavg()[0])
         for name, process in self.processes.items():
             if process.is_running():
-                self._peak_mib[name] = max(self._peak_mib.get(name, 0.0), _rss_mib(process))
+                self._peak_mib[name] = max(self._peak_mib.get(name, 0.0), _rss_mib(name, process))
 
     async def end(self) -> dict[str, object]:
         """The figures; a process that has ended is named in `died`."""
@@ -67,7 +68,7 @@ class Use:
                 for size, counts in _difference(decided, self._decide).items()
             },
             "cpu_percent": {
-                name: round(100 * (_cpu_seconds(process) - self._cpu[name]) / seconds, 1)
+                name: round(100 * (_cpu_seconds(name, process) - self._cpu[name]) / seconds, 1)
                 for name, process in alive.items()
             },
             "peak_mib": {name: round(mib) for name, mib in self._peak_mib.items()},
@@ -80,14 +81,28 @@ class Use:
         }
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
-    """With that of its children that have ended, such as readers of long answers."""
-    times = process.cpu_times()
-    return float(times.user + times.system + times.children_user + times.children_system)
+def _family(name: str, process: psutil.Process) -> list[psutil.Process]:
+    """A process and its subprocesses. Those of the stand-in are the services."""
+    return [process, *(process.children(recursive=True) if name != STAND_IN else ())]
 
 
-def _rss_mib(process: psutil.Process) -> float:
-    return float(process.memory_info().rss) / 2**20
+def _cpu_seconds(name: str, process: psutil.Process) -> float:
+    """With that of all subprocesses, also of those that have ended, such as readers of long answers."""
+    seconds = 0.0
+    for each in _family(name, process):
+        with suppress(psutil.NoSuchProcess):
+            times = each.cpu_times()
+            seconds += times.user + times.system
+            seconds += times.children_user + times.children_system if name != STAND_IN else 0.0
+    return seconds
+
+
+def _rss_mib(name: str, process: psutil.Process) -> float:
+    resident = 0
+    for each in _family(name, process):
+        with suppress(psutil.NoSuchProcess):
+            resident += each.memory_info().rss
+    return resident / 2**20
 
 
 def _store_totals(site: Site) -> dict[str, int]:

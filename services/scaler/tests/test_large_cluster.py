@@ -5,21 +5,15 @@ import sys
 import time
 from pathlib import Path
 
-from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import pack
-from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
-from clusterra_contracts.queue_parts.part import QueuePart
-from clusterra_contracts.queue_parts.split import split
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.machine.process import start, until
-from clusterra_runtime.clock import generation
-from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.lease import Pace
 from clusterra_runtime.nats.registry import put_binding
 from fleet_examples import binding, group, node, running
-from stand_ins import Neighbours, neighbours
+from stand_ins import Neighbours, neighbours, tell_in_parts
 
 NODES = 4_000
 GROUPS = 4_000
@@ -111,17 +105,3 @@ async def test_a_queue_in_parts_is_decided_also_by_a_scaler_that_starts_later(
             assert (cluster.desired[-1].targets or ())[0].replicas == 3
         finally:
             await process.stop()
-
-
-async def tell_in_parts(client: Client, ref: ClusterRef, pending: PendingJobs) -> None:
-    """Publish a queue in parts, as the proxy does with a large one."""
-    at = now()
-    snapshot = QueueSnapshot(
-        generation=generation(0), taken_at=at, published_at=at, pending=(pending,), running=(), nodes=()
-    )
-    head, parts = split(snapshot, 0)
-    for number, part in enumerate(parts):
-        body, headers = pack(QueuePart.schema_name, part)
-        await bus.store(client, subjects.job_part(ref, 0, number), body, headers)
-    message_id = f"{ref.key}:{snapshot.generation}"
-    await bus.publish_durable(client, subjects.job_pending(ref), head, message_id=message_id)

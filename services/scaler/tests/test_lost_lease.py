@@ -3,15 +3,15 @@
 import asyncio
 from unittest.mock import Mock
 
-import clusterra_scaler.partitions
+import clusterra_scaler.cluster_runner
 import pytest
 from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_runtime.metrics import exposition
-from clusterra_runtime.nats.lease import Lease
-from clusterra_scaler.partitions import Partitions
+from clusterra_scaler.cluster_runner import ClusterRunner
+from clusterra_scaler.control_loop import FencedLease
 
 REF = ClusterRef(tenant="lost-lease", cluster="main")
 SNAPSHOT = QueueSnapshot(generation=1, taken_at=now(), pending=(), running=(), nodes=())
@@ -30,10 +30,10 @@ async def test_metrics_end_with_a_lease_that_is_lost_during_the_replay(monkeypat
             await asyncio.Event().wait()  # the last heartbeat's answer does not arrive
         return SNAPSHOT, 1
 
-    monkeypatch.setattr(clusterra_scaler.partitions, "last", last)
+    monkeypatch.setattr(clusterra_scaler.cluster_runner, "last", last)
     registry = Mock(get=Mock(return_value=Mock(spec=ClusterBinding, policy=ScalingPolicy())))
-    partitions = Partitions(Mock(), Mock(), registry, Mock(), Mock(), Mock())
-    working = asyncio.create_task(partitions._run_control_loop(REF, Mock(spec=Lease, partition=0, fence=1)))
+    runner = ClusterRunner(Mock(), registry, Mock(), Mock())
+    working = asyncio.create_task(runner.run(REF, FencedLease(1, lambda: True)))
     await asyncio.wait_for(replayed.wait(), 10)
     assert exported()
 

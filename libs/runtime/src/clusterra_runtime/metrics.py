@@ -2,6 +2,8 @@
 
 from prometheus_client import CONTENT_TYPE_LATEST, Counter, Gauge, Histogram, generate_latest
 
+from clusterra_runtime.process_metrics import SUBPROCESSES
+
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The same buckets for all latencies, so that histograms can be aggregated across services."""
 
@@ -50,8 +52,8 @@ SPANS = Counter("clusterra_spans_total", "Spans for the receiver of traces, by o
 
 
 def exposition() -> tuple[bytes, str]:
-    """The metrics of this process as the body of a scrape, and its content type."""
-    return generate_latest(), CONTENT_TYPE_LATEST
+    """The metrics of this process and its subprocesses as the body of a scrape, and its content type."""
+    return generate_latest(SUBPROCESSES), CONTENT_TYPE_LATEST
 
 
 def family(subject: str) -> str:

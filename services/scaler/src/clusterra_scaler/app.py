@@ -18,10 +18,12 @@ from clusterra_runtime.store.record_level import RecordLevels
 from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.table_use import tables_of
 
+from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.decision_lanes import DecisionLanes
 from clusterra_scaler.decision_log import decision_log
 from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
 from clusterra_scaler.garbage_collection import collect_seldom
+from clusterra_scaler.large_process.process import LargeProcess
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
 from clusterra_scaler.usage import UsageReader
@@ -52,11 +54,13 @@ async def app(service: Service) -> AsyncIterator[None]:
                     announced(service, client),
                     broker(settings, SERVICE, client=client) as consuming,
                     Outbox(store, lambda subject, body, headers: bus.store(client, subject, body, headers)) as outbox,
+                    LargeProcess() as large,
                 ):
                     await registry.start(client)
                     await consuming.start()
                     fleets = Fleets(store, outbox)
-                    partitions = Partitions(client, consuming, registry, fleets, settings, lanes, decisions)
+                    runner = ClusterRunner(client, registry, fleets, lanes, decisions)
+                    partitions = Partitions(consuming, registry, fleets, settings, runner, large)
                     service.ready_when("snapshots arrive", lambda: partitions.receiving)
                     await bus.subscribe(client, HB.subjects[0], Heartbeat, partitions.on_heartbeat)
                     usage = UsageReader(client, registry)

@@ -25,6 +25,7 @@ from clusterra_scaler.decision_log import DecisionLog
 from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.decision_spans import decision_span
 from clusterra_scaler.desired_publisher import DesiredPublisher
+from clusterra_scaler.explain.service import ExplanationService
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -34,7 +35,6 @@ from clusterra_scaler.planner.observed.snapshot_age import SnapshotAge
 from clusterra_scaler.planner.placement.fleet_assignment import BATCHING
 from clusterra_scaler.planner.requests.demand import unknown_reasons
 from clusterra_scaler.requests import SlurmRequests
-from clusterra_scaler.why import ExplanationService
 
 log = structlog.get_logger(__name__)
 

@@ -1,47 +1,42 @@
 """This replica's share of the clusters: one control loop per cluster, fed with snapshots and heartbeats."""
 
 import asyncio
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
 
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject
-from clusterra_contracts.bus.topology import CONSUMERS, HB, JOB, scaler_consumer
+from clusterra_contracts.bus.topology import CONSUMERS, scaler_consumer
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.broker import Broker, Durable, durable
-from clusterra_runtime.nats.client import BusUnavailable, Client
-from clusterra_runtime.nats.direct import last
 from clusterra_runtime.nats.lease import Lease
 from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.settings import ServiceSettings
-from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 from prometheus_client import Gauge
-from pydantic import BaseModel
 
-from clusterra_scaler.control_loop import DECISIONS, ControlLoop, FencedLease
-from clusterra_scaler.decision_lanes import DecisionLanes
-from clusterra_scaler.decision_log import DecisionLog
+from clusterra_scaler.cluster_runner import ClusterRunner
+from clusterra_scaler.control_loop import FencedLease
 from clusterra_scaler.edge_versions import EdgeVersions
 from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
-from clusterra_scaler.large_snapshots import LargeSnapshots
-from clusterra_scaler.planner.time_limit import DecisionOverdue
+from clusterra_scaler.large_process.process import HELD_SECONDS, LargeProcess, ProcessEnded
 
 log = structlog.get_logger(__name__)
 
-RESTART_SECONDS = 1.0
-"""First pause before a failed control loop starts again from the record."""
+RESTART_SECONDS = 0.5
+"""First pause before the process for large clusters is started again, and the longest one."""
 LONGEST_RESTART_SECONDS = 30.0
-"""Longest pause: a store that is too busy gets fewer requests, not more."""
-OVERDUE_SECONDS = 60.0
-"""The same after a decision that took too long: the next one may take as long, and others wait for its thread."""
+LARGE_FOR_SECONDS = 600.0
+"""How long a cluster stays in the process for large ones after its last snapshot in parts: each move is a takeover."""
 
 CLUSTERS = Gauge("clusterra_scaler_clusters", "Clusters for which this replica decides")
+LARGE_CLUSTERS = Gauge("clusterra_scaler_large_clusters", "Those of them that are in the process for large clusters")
 PARTITIONS = Gauge("clusterra_scaler_partitions", "Partitions that this replica works on")
 
 _CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
@@ -52,26 +47,27 @@ class Partitions:
 
     def __init__(
         self,
-        client: Client,
         broker: Broker,
         registry: Registry,
         fleets: Fleets,
         settings: ServiceSettings,
-        lanes: DecisionLanes,
-        decision_log: DecisionLog | None = None,
+        runner: ClusterRunner,
+        large: LargeProcess,
     ) -> None:
-        self._client = client
         self._broker = broker
         self._registry = registry
-        self._fleets = fleets
-        self._decision_log = decision_log
-        self._lanes = lanes
+        self._runner = runner
+        self._runner.on_large = self._on_large
+        self._large = large
         self._fences = fleets.fences()
         self._leases = LeaseThread(settings, SERVICE, JOB_PARTITIONS, self._work_on, fences=self._fences)
-        self._control_loops: dict[ClusterRef, ControlLoop] = {}
-        self._snapshots: dict[ClusterRef, LargeSnapshots] = {}
+        self._moves: dict[ClusterRef, asyncio.Event] = {}
+        """Set when a cluster is to be decided for in the other process."""
+        self._large_at: dict[ClusterRef, float] = {}
+        """When the last snapshot in parts arrived, of each cluster that counts as large."""
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
-        CLUSTERS.set_function(lambda: len(self._control_loops))
+        CLUSTERS.set_function(lambda: len(self._moves))
+        LARGE_CLUSTERS.set_function(lambda: len(self._large_at))
         PARTITIONS.set_function(lambda: len(self._durables))
         self._edge_versions = EdgeVersions()
 
@@ -82,17 +78,30 @@ class Partitions:
 
     async def run(self) -> None:
         """Compete for the leases of partitions, and work on the leased ones, until cancelled."""
-        await self._leases.run()
+        telling = asyncio.create_task(self._tell_held(), name="held-leases")
+        try:
+            await self._leases.run()
+        finally:
+            telling.cancel()
 
     async def on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
         """Pass a heartbeat to the control loop of its cluster, if that runs here."""
         self._edge_versions.on_heartbeat(subject, heartbeat)
-        if control_loop := self._control_loops.get(subject.ref):
-            control_loop.on_heartbeat(heartbeat)
+        self._runner.on_heartbeat(subject.ref, heartbeat)
 
     async def _on_snapshot(self, subject: Subject, snapshot: QueueSnapshot, _sequence: int) -> None:
-        if snapshots := self._snapshots.get(subject.ref):
-            snapshots.receive(snapshot)
+        ref = subject.ref
+        large_at = self._large_at.get(ref)
+        if large_at is None:
+            self._runner.on_snapshot(ref, snapshot)
+            return
+        self._large.on_snapshot(ref)
+        if snapshot.parts is not None:
+            self._large_at[ref] = time.monotonic()
+        elif time.monotonic() - large_at > LARGE_FOR_SECONDS:
+            log.info("cluster_is_small_again", **_named(ref))
+            del self._large_at[ref]
+            self._moves[ref].set()
 
     async def _work_on(self, lease: Lease) -> None:
         """Decide for the clusters of a leased partition until cancelled, or until fenced off by a later lease."""
@@ -125,11 +134,9 @@ class Partitions:
             await pulled.stop()
 
     def _follow_registry(self, changed: asyncio.Event) -> Callable[[], None]:
-        """Pass changed bindings to their control loops and set `changed`, until the returned function is called."""
+        """Set `changed` at each change of the registry, until the returned function is called."""
 
-        def on_change(ref: ClusterRef, binding: ClusterBinding | None) -> None:
-            if binding is not None and ref in self._control_loops:
-                self._control_loops[ref].bind(binding)
+        def on_change(_ref: ClusterRef, _binding: ClusterBinding | None) -> None:
             changed.set()
 
         self._registry.on_change.append(on_change)
@@ -140,58 +147,59 @@ class Partitions:
         wanted = {ref for ref in self._registry.clusters if subjects.job_partition(ref) == lease.partition}
         await self._stop(running.keys() - wanted, running)
         for ref in wanted - running.keys():
-            running[ref] = asyncio.create_task(self._run_control_loop(ref, lease), name=f"control-loop-{ref.key}")
+            running[ref] = asyncio.create_task(self._run_cluster(ref, lease), name=f"control-loop-{ref.key}")
 
-    async def _run_control_loop(self, ref: ClusterRef, lease: Lease) -> None:
-        """Run a cluster's control loop. If it fails, it starts again, and other clusters go on. Raises FencedOff."""
-        fenced = FencedLease(lease.fence, lambda: self._leases.held.get(lease.partition) == lease)
+    async def _run_cluster(self, ref: ClusterRef, lease: Lease) -> None:
+        """Decide for a cluster until it is gone: here, or in the process for large ones. Raises FencedOff."""
         backoff = Backoff(RESTART_SECONDS, LONGEST_RESTART_SECONDS)
-        while (binding := self._registry.get(ref)) is not None:
-            control_loop = ControlLoop(
-                ref, binding, fenced, self._fleets, self._client, self._lanes, self._decision_log
-            )
-            self._control_loops[ref] = control_loop
-            self._snapshots[ref] = snapshots = LargeSnapshots(self._client, ref, control_loop.on_snapshot)
-            reading = asyncio.create_task(snapshots.run(), name=f"large-snapshots-{ref.key}")
-            try:
-                await self._replay_last(ref, control_loop)
-                await control_loop.run()
-            except FencedOff:
-                raise
-            except (StoreUnavailable, ConditionFailed) as error:
-                log.warning("fleet_not_recorded", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-                await backoff.pause()
-            except DecisionOverdue as error:
-                DECISIONS.labels("overdue").inc()
-                log.error("decision_overdue", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))  # noqa: TRY400
-                await asyncio.sleep(OVERDUE_SECONDS)
-            except Exception:
-                log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
-                await backoff.pause()
-            finally:
-                del self._control_loops[ref], self._snapshots[ref]
-                reading.cancel()
-                # Here and not in `run`: the replay has exported metrics before, and may be cancelled.
-                control_loop.remove_metrics()
-
-    async def _replay_last(self, ref: ClusterRef, control_loop: ControlLoop) -> None:
-        """Pass the last messages that were published before the control loop was there to receive them."""
-        if snapshot := await self._last(JOB.name, subjects.job_partitioned(ref), QueueSnapshot):
-            self._snapshots[ref].receive(snapshot)
-        if heartbeat := await self._last(HB.name, subjects.heartbeat(ref), Heartbeat):
-            control_loop.on_heartbeat(heartbeat)
-
-    async def _last[M: BaseModel](self, stream: str, subject: str, model: type[M]) -> M | None:
-        """Read the last message of a subject; None if there is none or it is unreadable. A new one follows soon."""
         try:
-            found = await last(self._client, stream, subject, model)
-        except (BusUnavailable, InvalidMessage) as error:
-            log.warning("last_not_read", subject=subject, reason=str(error))
-            return None
-        return found[0] if found is not None else None
+            while self._registry.get(ref) is not None:
+                self._moves[ref] = moves = asyncio.Event()
+                if ref not in self._large_at:
+                    await _unless(moves, self._runner.run(ref, self._fenced(lease)))
+                    continue
+                try:
+                    await _unless(moves, self._large.run(ref, lease))
+                except ProcessEnded as error:
+                    log.error("large_cluster_undecided", **_named(ref), reason=str(error))  # noqa: TRY400
+                    await backoff.pause()
+        finally:
+            self._moves.pop(ref, None)
+            self._large_at.pop(ref, None)
+
+    def _fenced(self, lease: Lease) -> FencedLease:
+        return FencedLease(lease.fence, lambda: self._leases.held.get(lease.partition) == lease)
+
+    def _on_large(self, ref: ClusterRef) -> None:
+        """A cluster that is decided for here has become large."""
+        self._large_at[ref] = time.monotonic()
+        log.info("cluster_is_large", **_named(ref))
+        self._moves[ref].set()
+
+    async def _tell_held(self) -> None:
+        while True:
+            self._large.hold(self._leases.held)
+            await asyncio.sleep(HELD_SECONDS)
 
     async def _stop(self, refs: Collection[ClusterRef], running: dict[ClusterRef, asyncio.Task[None]]) -> None:
         tasks = [running.pop(ref) for ref in refs]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Do work until it ends, or until `stop` is set. Raises what the work raises."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        stopping.cancel()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+def _named(ref: ClusterRef) -> dict[str, str]:
+    return {"tenant": ref.tenant, "cluster": ref.cluster}
