@@ -1,6 +1,7 @@
 """Creates machines as Karpenter and kubelet do, on a real API server with Karpenter's definitions."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +31,14 @@ class KubeMachines:
 
     kubernetes: Kubernetes
 
-    async def claim(self, name: str, family: str = "general", **status: Any) -> None:
+    async def claim(
+        self, name: str, family: str = "general", owners: Sequence[dict[str, str]] = (), **status: Any
+    ) -> None:
         """Creates a NodeClaim of a family's NodePool."""
         manifest = {
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodeClaim",
-            "metadata": {"name": name, "labels": claim_labels(family)},
+            "metadata": {"name": name, "labels": claim_labels(family), "ownerReferences": list(owners)},
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "slurmd"},
                 "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],

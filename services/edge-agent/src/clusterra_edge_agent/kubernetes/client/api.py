@@ -166,8 +166,10 @@ class Api:
         return _read(TypeAdapter(type(pod)), await self._change("DELETE", self._pod(pod.name), body=_only(pod)))
 
     async def delete_of(self, collection: Collection[Any], found: Object) -> None:
-        """Deletes an object of a collection. Raises NotFound, or Conflict when the name is reused."""
-        await self._change("DELETE", f"{collection.path}/{found.name}", body=_only(found))
+        """Deletes an object of a collection if it is unchanged. Raises NotFound, or Conflict when it has changed."""
+        options = _only(found)
+        options["preconditions"]["resourceVersion"] = found.metadata.resource_version
+        await self._change("DELETE", f"{collection.path}/{found.name}", body=options)
 
     async def replace[O: Object](self, collection: Collection[O], found: O, spec: dict[str, Any]) -> O:
         """Sets fields of an object's spec if the object is unchanged. Raises Conflict, Invalid, NotFound."""

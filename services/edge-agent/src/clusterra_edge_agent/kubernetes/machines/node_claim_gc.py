@@ -27,8 +27,9 @@ class NodeClaimGC:
     """Deletes at most one idle NodeClaim per pass.
 
     It acts only while pods, nodes and NodeClaims are all followed, no cache may be stale, and no other agent may act.
-    Before each deletion it lists the pods of the node once more, because a watch that hangs shows an old state for up
-    to two minutes. A worker that is bound there even later keeps running: Karpenter drains a node before it removes it,
+    Before each deletion it lists the pods of the node and the NodeClaim once more, because a watch that hangs shows an
+    old state for up to two minutes. It deletes only what the API server still counts to a NodePool of workers, and only
+    as it was read. A worker that is bound there even later keeps running: Karpenter drains a node before it removes it,
     and evictions of workers are refused.
     """
 
@@ -78,14 +79,19 @@ class NodeClaimGC:
         return self._idle_claims.overdue(claims, nodes, occupied, time.monotonic())
 
     async def _delete(self, claim: NodeClaim) -> None:
-        """Deletes the NodeClaim unless its node has a worker. Raises ApiError."""
+        """Deletes the NodeClaim unless its node has a worker or it is of another NodePool now. Raises ApiError."""
         pods = Collection.pods(self._api.namespace, SHAPE_LABEL)
         for node in NodeIndex(self._machines.nodes or ()).names(claim):
             bound, _ = await self._api.list(replace(pods, fields=f"spec.nodeName={node}"))
             if bound:
                 log.info("ghost_has_a_worker", node_claim=claim.name, node=node, worker=bound[0].name)
                 return
-        await self._api.delete_of(NODE_CLAIMS, claim)
+        own, _ = await self._api.list(replace(NODE_CLAIMS, fields=f"metadata.name={claim.name}"))
+        unchanged = next((each for each in own if each.metadata.uid == claim.metadata.uid), None)
+        if unchanged is None:
+            log.info("ghost_is_not_ours", node_claim=claim.name, node_pool=claim.node_pool)
+            return
+        await self._api.delete_of(NODE_CLAIMS, unchanged)
         REMOVED.inc()
         log.warning(
             "ghost_removed",

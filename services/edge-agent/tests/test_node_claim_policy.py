@@ -1,0 +1,66 @@
+"""The agent may delete the NodeClaims of its own NodePools alone: the policy of k8s/edge on a real API server."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+from clusterra_edge_agent.kubernetes.machines.karpenter import INSTANCE_FAMILIES, pool_name
+from clusterra_lab.kube.kubernetes import ControlPlane
+from clusterra_lab.machine.process import until
+from kube_account import Account, account
+from kube_definitions import define, definitions
+from kube_machines import KubeMachines
+from kube_plane import RIGHTS, agent_environment, plane_or_skip
+
+POLICY = RIGHTS.parent / "node-claim-policy.yaml"
+
+
+@pytest.fixture(scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    """A control plane with Karpenter's definitions, the agent's rights and the policy."""
+    async with plane_or_skip(tmp_path_factory) as plane:
+        await define(plane, definitions("karpenter"))
+        await plane.kubectl("create", "namespace", "slurm")
+        await plane.kubectl("apply", f"--filename={POLICY}")
+        yield plane
+
+
+async def deletion(agent: Account, name: str, *, dry_run: bool = False) -> int:
+    """The status of the answer to the deletion of a NodeClaim."""
+    query = {"dryRun": "All"} if dry_run else {}
+    path = f"{agent.url}/apis/karpenter.sh/v1/nodeclaims/{name}"
+    async with agent.http.delete(path, params=query) as answer:
+        return answer.status
+
+
+async def test_the_agents_account_deletes_only_node_claims_of_its_own_pools(plane: ControlPlane) -> None:
+    """`slurmd-web` is no pool of workers; `disguised` has the label of one, and belongs to another."""
+    machines = KubeMachines(plane)
+    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "uid": "5c1c3b1c-0000-4000-8000-000000000000"}
+    await machines.claim("own", owners=[{**owner, "name": "slurmd-general"}])
+    await machines.claim("foreign", family="web")
+    await machines.claim("disguised", owners=[{**owner, "name": "databases"}])
+    environment = await agent_environment(plane)
+    async with account(Path(environment["CLUSTERRA_KUBECONFIG"])) as agent:
+
+        async def effective() -> bool:
+            return await deletion(agent, "foreign", dry_run=True) == 403
+
+        await until(effective, seconds=60, what="the policy to take effect", every=0.1)
+        answers = {name: await deletion(agent, name) for name in ("own", "foreign", "disguised")}
+
+    assert answers == {"own": 200, "foreign": 403, "disguised": 403}
+    assert await machines.claims() == {"foreign", "disguised"}
+
+    await plane.kubectl("delete", "nodeclaims", "--all")
+
+    assert await machines.claims() == set()
+
+
+def test_the_policy_names_the_node_pool_of_each_family() -> None:
+    policy, _ = yaml.safe_load_all(POLICY.read_text())
+
+    own = policy["spec"]["validations"][0]["expression"]
+
+    assert {word.strip('",[]') for word in own.split() if "slurmd-" in word} == set(map(pool_name, INSTANCE_FAMILIES))
