@@ -59,19 +59,24 @@ async def _compare[A: Answer](model: type[A], body: bytes, known: KnownRecords[A
 
 
 class BodyParser[A: Answer]:
-    """Parses a large body of a successful answer in a subprocess as it arrives, so that this process never holds it.
+    """Parses a large body of a successful answer in a subprocess as it arrives, so that no process ever holds it.
 
-    Feed all of it, then call `finish`. The subprocess ends with the `async with` block at the latest.
+    Feed all of it, then call `finish`. The subprocess ends with the `async with` block at the latest. `known` has what
+    the subprocess made of the records of the last answer: an unchanged record stays the same object.
     """
 
-    def __init__(self, model: type[A]) -> None:
+    def __init__(self, model: type[A], known: KnownRecords[A] | None = None) -> None:
         self._model = model
+        self._known = KnownRecords[A]() if known is None else known
         self._process: asyncio.subprocess.Process | None = None
+        self._written: asyncio.Task[bytes] | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
+        if self._written is not None:
+            self._written.cancel()
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
@@ -88,20 +93,25 @@ class BodyParser[A: Answer]:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
+            assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+            # It writes while it reads.
+            self._written = asyncio.create_task(self._process.stdout.read())
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        # If the subprocess has died, `finish` says so. It writes nothing before it has read everything.
+        # If the subprocess has died, `finish` says so.
         with suppress(BrokenPipeError, ConnectionResetError):
             self._process.stdin.write(chunk)
             await self._process.stdin.drain()
 
     async def finish(self) -> A:
         """Return the answer. Raises ValueError for a body that cannot be parsed."""
-        if self._process is None:
+        if self._process is None or self._written is None:
             raise ValueError("the body is empty")
-        written, _ = await self._process.communicate()
-        if self._process.returncode != 0:
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        self._process.stdin.close()
+        written = await self._written
+        if await self._process.wait() != 0:
             raise ValueError("the subprocess could not parse the body")
-        return await asyncio.to_thread(lambda: KnownRecords[A]().read_lines(self._model, written.split(b"\n")))
+        return await asyncio.to_thread(lambda: self._known.read_lines(self._model, written.split(b"\n")))
 
     async def finish_or_explain(self, entity: str) -> A:
         """Return the answer. Raises Unavailable as `parse` does."""

@@ -5,15 +5,13 @@ at the beginning of each record, without parsing it. A cut at a wrong place make
 answer is left to the ordinary reader.
 """
 
-import json
-import re
 from collections.abc import Iterable, Sequence
 
 from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.reading.json_content import content_of
+from clusterra_proxy.slurmrestd.reading.record_stream import end_of, opening_of
 from clusterra_proxy.slurmrestd.reading.repair import Readable, Unreadable, read_records
 
-_DECODER = json.JSONDecoder()
 _BETWEEN = b", \t\r\n"
 
 type _Known = tuple[tuple[Readable, ...], tuple[Unreadable, ...]]
@@ -33,7 +31,7 @@ class KnownRecords[A: Answer]:
 
     def read(self, model: type[A], body: bytes) -> A | None:
         """Parse a body as `model`; None for one that cannot be cut into records. Raises ValueError."""
-        cut = _cut(body, model.RECORDS.encode())
+        cut = _cut(body, model.RECORDS)
         if cut is None:
             return None
         before, listed, after, opening = cut
@@ -47,9 +45,9 @@ class KnownRecords[A: Answer]:
         return self._answer(model, before + b"[]" + after)
 
     def read_lines(self, model: type[A], lines: Sequence[bytes]) -> A:
-        """Parse an answer without its records in the first line, and a record in each other one. Raises ValueError."""
-        self._take(model, lines[1:])
-        return self._answer(model, lines[0])
+        """Parse an answer without its records in the last line, and a record in each other one. Raises ValueError."""
+        self._take(model, lines[:-1])
+        return self._answer(model, lines[-1])
 
     def _answer(self, model: type[A], head: bytes) -> A:
         answer = model.model_validate(content_of(head))
@@ -73,19 +71,18 @@ class KnownRecords[A: Answer]:
         self._known, self._last = known, (tuple(records), tuple(unreadable))
 
 
-def _cut(body: bytes, name: bytes) -> tuple[bytes, bytes, bytes, bytes] | None:
+def _cut(body: bytes, name: str) -> tuple[bytes, bytes, bytes, bytes] | None:
     """Return what stands before, in and after the list, and how each of its records begins."""
-    found = re.search(rb'"%s"\s*:\s*(\[)\s*(\{\s*"[A-Za-z_]+"\s*:)' % re.escape(name), body)
+    found = opening_of(body, name)
     if found is None:
         return None
-    opening, begin = found.group(2), found.start(1)
+    begin, _, opening = found
     last = body.rfind(opening)
     try:
-        # One character for each byte, so that the end is counted in bytes.
-        _, length = _DECODER.raw_decode(body[last:].decode("latin-1"))
-    except (ValueError, RecursionError):
+        ends = last + end_of(body[last:])
+    except ValueError:
         return None
-    end = body.find(b"]", last + length)
-    if end < 0 or body[last + length : end].strip():
+    end = body.find(b"]", ends)
+    if end < 0 or body[ends:end].strip():
         return None
     return body[:begin], body[begin + 1 : end], body[end + 1 :], opening

@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterra_contracts.identity import JobId, Moment, now
 
-from clusterra_proxy.slurmrestd.answers import Answer, KillAnswer, Nodes, Partitions, Pings, States, SubmitAnswer
+from clusterra_proxy.slurmrestd.answers import Answer, Jobs, KillAnswer, Nodes, Partitions, Pings, States, SubmitAnswer
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, error_from_number
 from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
@@ -36,6 +36,7 @@ class Slurmctld:
         self._version: Version | None = None
         self._known_states = KnownRecords[States]()
         self._known_nodes = KnownRecords[Nodes]()
+        self._known_jobs = KnownRecords[Jobs]()
         self._listings: dict[int | None, asyncio.Task[JobList | None]] = {}
         self.slurm_version = ""
         """The Slurm release of the last answer, such as `26.05.5`."""
@@ -110,7 +111,9 @@ class Slurmctld:
         began = now()
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
-        answer = await self._rest.read_list(version.slurm("jobs/"), token, version.jobs, entity="job", query=query)
+        answer = await self._rest.read_list(
+            version.slurm("jobs/"), token, version.jobs, entity="job", query=query, known_lines=self._known_jobs
+        )
         self.last_listed_at = began
         if answer is None or (changed_after and not answer.jobs and not answer.unidentified):
             return None
