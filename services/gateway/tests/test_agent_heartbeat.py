@@ -385,3 +385,21 @@ async def test_without_nats_a_heartbeat_is_answered_with_503(
 
     await until(answered, seconds=30, what="the gateway to be back on NATS", every=0.1)
     assert replicas(await agent.post()) == {"compute-xs": 3}
+
+
+async def test_odd_values_are_accepted_or_errors_of_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.agents.exchange.EVERY_SECONDS", 0.0)
+    long = "x" * 180
+    times = ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00")
+    (claim,), (price,) = DOCUMENTED["nodeclaims"], DOCUMENTED["prices"]
+    values = (long, "7" * 180, "é" * 180, "", ">", "a.*", 10**30, -1, *times)
+    changes: list[dict[str, Any]] = [
+        *({field: value} for field in DOCUMENTED for value in values),
+        *({"nodeclaims": [claim | {field: value}]} for field in claim for value in values),
+        *({"prices": [price | {field: value}]} for field in price for value in values),
+        *({"capacity_pods": {str(value): {"count": 2}}} for value in values),
+        *({"k8s_nodes": [value]} for value in values),
+    ]
+
+    for changed in changes:
+        assert await agent.status(agent.key, **changed) in (200, 400, 403), changed

@@ -23,6 +23,8 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 
 EVENTS = f"{CLUSTER}/events"
 NOT_RETAINED = '{"reason": "some events in between are no longer retained"}'
+MAX_SUBJECT_CHARACTERS = 500
+"""The longest filter: the archive's keys have at most 2048 bytes."""
 
 
 class EventsQuery(Query):
@@ -31,7 +33,7 @@ class EventsQuery(Query):
     """
 
     kind: Annotated[tuple[str, ...] | None, CommaSeparated] = None
-    subject: str | None = None
+    subject: Annotated[str | None, Field(max_length=MAX_SUBJECT_CHARACTERS)] = None
     after: Moment | None = None
     before: Moment | None = None
     newest_first: bool = False

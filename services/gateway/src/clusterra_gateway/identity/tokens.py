@@ -1,5 +1,6 @@
 """The caller's API tokens: the handlers of `/v1/users/me/tokens`."""
 
+import re
 import secrets
 import time
 from datetime import timedelta
@@ -67,6 +68,10 @@ class Tokens(ResponseBody):
     total: int
 
 
+def _no_such_token() -> NotFound:
+    return NotFound("there is no such token", hint="GET /v1/users/me/tokens lists yours")
+
+
 class ApiTokens:
     """The handlers of API tokens."""
 
@@ -105,11 +110,13 @@ class ApiTokens:
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a token of the caller. Other replicas of the gateway may accept it for up to 15 seconds more."""
         token_id = request.match_info[TOKEN_ID.name]
+        if re.fullmatch(TOKEN_ID.pattern, token_id) is None:
+            raise _no_such_token()
         delete = Delete(ACCOUNTS, api_token_key(caller.member.id, token_id), Present())
         try:
             await self._write(caller, delete, "token.revoked", token_id)
         except TransactionCancelled:
-            raise NotFound("there is no such token", hint="GET /v1/users/me/tokens lists yours") from None
+            raise _no_such_token() from None
         self._authentication.forget(token_id)
         log.info("api_key_revoked", tenant=caller.member.tenant, user=caller.member.user, token_id=token_id)
         return no_content()
