@@ -36,6 +36,9 @@ class ScalingPolicy(Wire):
     `packing` only."""
     moves_per_minute: Annotated[int, Field(ge=1)] = 60
     """The drain budget: the maximum number of idle workers whose drain begins within a minute."""
+    wait_usd_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 4.0
+    """The price of an hour that a job waits for the boot of a new worker. A worker with free capacity rejects a job
+    only where a new worker saves more than that. Applies to `packing` only."""
 
 
 class ClusterBinding(Wire):

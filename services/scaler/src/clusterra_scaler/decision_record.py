@@ -1,11 +1,11 @@
 """A decision together with its inputs: enough to make it again."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Self
 
 from clusterra_contracts.events import ShapeChange
 from clusterra_contracts.identity import ClusterRef
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -16,6 +16,18 @@ from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.scale_down.drain import Action
 
 
+def _as_logged(observation: Observation) -> Observation:
+    """A logged observation with the policy by which it was decided.
+
+    Releases without a price of waiting decided as if it were 0. Bindings of theirs have today's default otherwise.
+    """
+    binding = observation.binding
+    if "wait_usd_per_hour" in binding.policy.model_fields_set:
+        return observation
+    policy = binding.policy.model_copy(update={"wait_usd_per_hour": 0.0})
+    return replace(observation, binding=binding.model_copy(update={"policy": policy}))
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
     """All inputs of a decision. A new field needs a default, so that older records can be read.
@@ -23,7 +35,7 @@ class DecisionInputs:
     Aliases are the field names of the log files: they stay when a field is renamed, so that older logs replay.
     """
 
-    observation: Annotated[Observation, Field(alias="seen")]
+    observation: Annotated[Observation, Field(alias="seen"), AfterValidator(_as_logged)]
     state: FleetState
     observation_history: Annotated[ObservationHistory, Field(alias="sightings")]
     run_times: RunTimeCounts = field(default_factory=RunTimeCounts)

@@ -5,6 +5,7 @@ It decides how long an unregistered worker is waited for. Workers that were give
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Annotated, Self
 
@@ -86,10 +87,12 @@ class ProvisioningLatency:
         times = self._of(shape)
         if not times.registered and shape in self.recorded:
             return self.recorded[shape]
-        counted = [times] if times.registered else list(self.times.values())
-        registered = chain.from_iterable(each.registered for each in counted)
-        given_up = chain.from_iterable(each.given_up for each in counted)
-        return quantile(0.5, registered, given_up)
+        if times.registered:
+            return _median(times.registered, times.given_up)
+        return _median(
+            tuple(chain.from_iterable(each.registered for each in self.times.values())),
+            tuple(chain.from_iterable(each.given_up for each in self.times.values())),
+        )
 
     def limit_seconds(self, shape: ShapeName, policy: ScalingPolicy) -> float:
         """The age at which an unregistered worker is given up: the policy's limit, or more where boots are slow."""
@@ -114,6 +117,12 @@ class ProvisioningLatency:
         if recorded is None or len(times.registered) >= MIN_REGISTERED:
             return times.p99_seconds
         return max(recorded, times.p99_seconds or 0.0)
+
+
+# A decision may ask for many shapes, and the next decision asks for the same.
+@lru_cache(maxsize=64)
+def _median(registered: tuple[float, ...], given_up: tuple[float, ...]) -> float | None:
+    return quantile(0.5, registered, given_up)
 
 
 def p99(registered: Iterable[float], given_up: Iterable[float]) -> float | None:

@@ -1,8 +1,8 @@
 """Which registered workers are closed to which job classes (see `contracts.node_extra`).
 
 A node's Extra in Slurm is the placement predicate: a worker is closed to the classes whose jobs would cost more there
-than on a new worker (`packing.placement_predicate`). It is closed only to jobs that it could hold, and takes every
-class whose jobs cannot have a new worker: no job waits for money alone.
+than on a new worker and the wait for its boot (`packing.placement_predicate`). It is closed only to jobs that it could
+hold, and takes every class whose jobs cannot have a new worker: no job waits for money alone.
 
 The Extra of a closed worker names all classes that it takes. At most `MOST_CLASSES` are evaluated, in queue order. A
 worker that is closed to some of them is closed to all other classes, too, unless the plan has placed such a job there.
@@ -20,10 +20,11 @@ from clusterra_contracts.queue import QueueSnapshot
 
 from clusterra_scaler.planner.observed.supply import Supply
 from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
-from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.placement_predicate import rejects
 from clusterra_scaler.planner.packing.settings import Settings
 from clusterra_scaler.planner.placement.fleet_bins import FleetBin
+from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.requests.demand import Demand
 from clusterra_scaler.planner.time_limit import check
 
@@ -55,7 +56,7 @@ class ClosedNodes:
         supply: Supply,
         classes: Mapping[str, Group],
         admitted_everywhere: Collection[str],
-        offerings: Sequence[Offering],
+        offers: Offers,
         settings: Settings,
     ) -> None:
         """`classes` maps each job class to one node's share of a job; it has none that is admitted everywhere."""
@@ -64,9 +65,9 @@ class ClosedNodes:
         self._registered: dict[WorkerName, _RegisteredNode] = {}
         self._closed_workers: defaultdict[str, set[WorkerName]] = defaultdict(set)
         smallest_first = [
-            (group, name, new[0])
+            (group, name, new[0] + offers.wait_usd(new[1].shape))
             for name, group in sorted(classes.items(), key=lambda each: each[1].cpus)
-            if (new := cheapest_new_worker(group, offerings, settings))
+            if (new := cheapest_new_worker(group, offers.offerings, settings))
         ]
         for fleet_bin in fleet_bins:
             check()
@@ -77,10 +78,10 @@ class ClosedNodes:
                 node.extra, fleet_bin.bin.copy(), fleet_bin.booking.jobs if fleet_bin.booking else ()
             )
             self._registered[node.name] = ready
-            for group, name, new_usd in smallest_first:
+            for group, name, most_usd in smallest_first:
                 if group.cpus > ready.bin.cpus:
                     break
-                if ready.bin.fits(group) and rejects(ready.bin, group, new_usd, settings):
+                if ready.bin.fits(group) and rejects(ready.bin, group, most_usd, settings):
                     ready.closed.add(name)
                     self._closed_workers[name].add(node.name)
         self._closed = {name for name, ready in self._registered.items() if ready.closed}

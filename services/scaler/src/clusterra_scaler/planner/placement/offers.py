@@ -11,7 +11,8 @@ from clusterra_scaler.planner.estimates.provisioning_latency import Provisioning
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.packing.items import Offering
-from clusterra_scaler.planner.placement.job_groups import fair_share_owner, offerings_of
+from clusterra_scaler.planner.packing.placement_predicate import wait_usd
+from clusterra_scaler.planner.placement.job_groups import BOOT_SECONDS, fair_share_owner, offerings_of
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 
@@ -27,6 +28,9 @@ class Offers:
     """The cost of each owner's running jobs."""
     boot_seconds: float
     """The shortest provisioning latency of an offering; 0 without offerings."""
+    latency: ProvisioningLatency
+    wait_usd_per_hour: float
+    """The price of an hour that a job waits."""
 
     @classmethod
     def of(
@@ -44,4 +48,12 @@ class Offers:
         for job in observation.snapshot.running or ():
             usd_per_hour[fair_share_owner(job.uid)] += costs.usd_per_hour(job)
         boot_seconds = min((each.boot_seconds for each in offerings), default=0.0)
-        return cls(catalogue, offerings, headroom, usd_per_hour, boot_seconds)
+        wait_usd_per_hour = observation.binding.policy.wait_usd_per_hour
+        return cls(catalogue, offerings, headroom, usd_per_hour, boot_seconds, latency, wait_usd_per_hour)
+
+    def wait_usd(self, shape: ShapeName) -> float:
+        """The price of a job's wait for a new worker of this shape, which boots as long as is typical, in USD."""
+        if not self.wait_usd_per_hour:
+            return 0.0
+        boot_seconds = self.latency.typical_seconds(shape)
+        return wait_usd(self.wait_usd_per_hour, BOOT_SECONDS if boot_seconds is None else boot_seconds)

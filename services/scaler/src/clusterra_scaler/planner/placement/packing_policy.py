@@ -122,9 +122,7 @@ class _PackingProblem:
         observation, fleet_bins = self.context.observation, self._fleet_bins()
         # Workers with GPUs have a rule of their own, see `gpu_node_extra`.
         closable = [each for each in fleet_bins if each.place.shape not in self.context.gpu_shapes.names]
-        closed_nodes = ClosedNodes(
-            closable, self.supply, self.classes, self.admitted, self.offers.offerings, Settings()
-        )
+        closed_nodes = ClosedNodes(closable, self.supply, self.classes, self.admitted, self.offers, Settings())
         capacity = FleetCapacity(fleet_bins, closed_nodes, self._soon, head)
         assignment = FleetAssignment(capacity, self.job_groups, observation, self.kept)
         gathers = timedelta(seconds=observation.binding.policy.gather_seconds)
