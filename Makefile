@@ -105,9 +105,9 @@ test-fast: TEST_PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)
 test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, with fewer property examples (two to three minutes on 2 cores)
 	@$(PYTEST) --fast
 
-bench-cost: $(VENV)/.installed ## Compare the cost of the scaler's policies on a trace with a lower bound (TRACE=FILE.swf SHAPES=FILE.yaml)
+bench-cost: $(VENV)/.installed ## Compare the cost of the scaler's policies on a trace with a lower bound (TRACE=FILE.swf SHAPES=FILE.yaml, WAIT_USD_PER_HOUR= the price of waiting)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "TRACE and SHAPES are required: make bench-cost TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \
-	  $(BIN)/python bench/cost.py $(TRACE) $(SHAPES)
+	  $(BIN)/python bench/cost.py $(TRACE) $(SHAPES) $(if $(WAIT_USD_PER_HOUR),--wait-usd-per-hour $(WAIT_USD_PER_HOUR))
 
 bench-parameters: $(VENV)/.installed ## Compare the packing's parameters with the best ones for each half of a trace (TRACE and SHAPES as above, 6 minutes)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "TRACE and SHAPES are required: make bench-parameters TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \

@@ -107,6 +107,25 @@ def test_slurm_may_fill_the_oldest_worker_first(shapes: Catalogue) -> None:
     assert list(violations(result, run.jobs, shapes)) == []
 
 
+@pytest.mark.parametrize(("wait_usd_per_hour", "starts", "wait_mean"), [(0.0, 2, 90.0), (100.0, 1, 45.0)])
+def test_a_price_of_waiting_lets_a_job_in_where_it_costs_more(
+    shapes: Catalogue, wait_usd_per_hour: float, starts: int, wait_mean: float
+) -> None:
+    """The second job would keep a worker of 16 CPUs for hours on which it needs 2."""
+    run = Trace(
+        Path("drawn"),
+        (
+            Job(1, 0.0, 600.0, None, 1, 12, 20.0, "ada"),
+            Job(2, 300.0, 4 * HOUR, None, 1, 2, 2.0, "ada"),
+        ),
+    )
+
+    done = simulate(run, shapes, Options(run_times="known", wait_usd_per_hour=wait_usd_per_hour))
+
+    assert (done.figures.worker_starts, done.figures.wait_mean) == (starts, wait_mean)
+    assert done.figures.starts_per_job == starts / 2
+
+
 def test_the_family_policy_buys_the_documented_shapes(shapes: Catalogue) -> None:
     run = [Job(1, 0.0, HOUR, None, 1, 5, 10.0, "ada"), Job(2, 0.0, HOUR, None, 1, 1, 2.0, "ada")]
     run.append(Job(3, 0.0, HOUR, None, 1, 1, 30.0, "ada"))
@@ -168,7 +187,8 @@ def test_a_valid_result_has_no_violation(shapes: Catalogue) -> None:
     # Cost: 160 + 260 s of a compute-4. Bound: 100 s of a whole one and 100 s of a half, without boots.
     assert found.cost_usd == pytest.approx(420 * 0.145 / HOUR)
     assert found.bound_usd == pytest.approx(150 * 0.145 / HOUR)
-    assert (found.wait_p50, found.wait_p99, found.worker_starts) == (60, 60, 2)
+    assert (found.wait_mean, found.wait_p50, found.wait_p99) == (60, 60, 60)
+    assert (found.worker_starts, found.starts_per_job) == (2, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -246,11 +266,14 @@ def test_the_command_prints_a_table_and_checks_its_options(tmp_path: Path) -> No
     for options in (
         [],
         ["--known-run-times", "--failures", "0.5", "--seed", "3", "--keep", "150"],
-        ["--wall-limits", "--to", "0.5", "--keep", "learned"],
+        ["--wall-limits", "--to", "0.5", "--keep", "learned", "--wait-usd-per-hour", "4"],
     ):
         done = CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml), *options])
         assert done.exit_code == 0, done.output
         assert "cost / bound" in done.stdout
+    for nonsense in ("-1", "nan", "inf"):
+        price = ["--wait-usd-per-hour", nonsense]
+        assert CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml), *price]).exit_code == 2
     for nonsense in ("ages", "-1", "nan"):
         done = CliRunner().invoke(command, ["simulate", str(swf), "--shapes", str(yaml), "--keep", nonsense])
         assert done.exit_code == 2

@@ -57,6 +57,9 @@ def simulate(
         str,
         typer.Option(metavar="SECONDS|learned", help="How long an idle worker is kept; `learned`: as long as it pays."),
     ] = "0",
+    wait_usd_per_hour: Annotated[
+        float, typer.Option(min=0, help="The price of an hour that a job waits for a boot, in USD (packing alone).")
+    ] = DEFAULTS.wait_usd_per_hour,
     boot_seconds: Annotated[
         float | None, typer.Option(min=0, help="The boot time, instead of the one in SHAPES (or 60).")
     ] = None,
@@ -92,9 +95,18 @@ def simulate(
     """
     if known_run_times and wall_limits:
         raise typer.BadParameter("give --known-run-times or --wall-limits, not both")
+    if not math.isfinite(wait_usd_per_hour):
+        raise typer.BadParameter("--wait-usd-per-hour must be a number of USD")
     source: RunTimeSource = "known" if known_run_times else "wall-limits" if wall_limits else "learned"
     settings = Settings(batch_seconds=batch_seconds)
-    options = Options(policy, source, settings, keep_alive=_keep_alive(keep), failures=Failures(failures, losses, seed))
+    options = Options(
+        policy,
+        source,
+        settings,
+        keep_alive=_keep_alive(keep),
+        wait_usd_per_hour=wait_usd_per_hour,
+        failures=Failures(failures, losses, seed),
+    )
     try:
         catalogue = catalogues.read(shapes, boot_seconds)
         jobs = traces.read(trace, memory, node_cpus or catalogue.most_cpus).between(since, until)
@@ -181,11 +193,12 @@ def _table(done: Simulation) -> Table:
     table = Table(show_header=False, box=None)
     rows = {
         "jobs": f"{figures.jobs:,}",
-        "worker starts": f"{figures.worker_starts:,}",
+        "worker starts": f"{figures.worker_starts:,}, {figures.starts_per_job:.3f} per job",
         "cost": f"{figures.cost_usd:,.2f} USD",
         "fluid bound": f"{figures.bound_usd:,.2f} USD",
         "cost / bound": f"{figures.ratio:.4f}",
-        "wait p50, p99, max": f"{figures.wait_p50:g} s, {figures.wait_p99:g} s, {figures.wait_max:g} s",
+        "wait mean, p50": f"{figures.wait_mean:.1f} s, {figures.wait_p50:g} s",
+        "wait p99, max": f"{figures.wait_p99:g} s, {figures.wait_max:g} s",
         "violations": f"{len(figures.violations)}",
     }
     for violation in figures.violations[:_NAMED]:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import fsum
 
 from clusterra_contracts.identity import Wire
 
@@ -28,10 +29,12 @@ class Figures(Wire):
     """Cost divided by bound."""
     cost_usd: float
     bound_usd: float
+    wait_mean: float
     wait_p50: float
     wait_p99: float
     wait_max: float
     worker_starts: int
+    starts_per_job: float
     jobs: int
     violations: tuple[Violation, ...]
 
@@ -47,10 +50,12 @@ def figures(result: Result, trace: Iterable[Job], catalogue: Catalogue) -> Figur
         ratio=cost / bound if bound else 0.0,
         cost_usd=cost,
         bound_usd=bound,
+        wait_mean=fsum(waits) / len(waits),
         wait_p50=percentile(waits, 50),
         wait_p99=percentile(waits, 99),
         wait_max=waits[-1],
         worker_starts=len(result.workers),
+        starts_per_job=len(result.workers) / len(result.jobs),
         jobs=len(result.jobs),
         violations=tuple(violations(result, trace, catalogue)),
     )

@@ -9,7 +9,7 @@ from clusterra_scaler.planner.estimates.run_times import RunTimes, Traits
 from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import pack
-from clusterra_scaler.planner.packing.placement_predicate import rejects
+from clusterra_scaler.planner.packing.placement_predicate import rejects, wait_usd
 from clusterra_scaler.planner.packing.settings import Settings
 
 from clusterra_planner_tools.simulate.catalogue import Catalogue
@@ -38,18 +38,25 @@ class _CachedBin:
 
 @dataclass(frozen=True, slots=True)
 class _Priced:
-    """A job as a group for the packing, and what a new worker for one of its nodes would add."""
+    """A job as a group for the packing, and the most that it may cost on a ready worker, for each of its nodes."""
 
     group: Group
-    new_usd: float
+    most_usd: float
 
 
 class PackingPolicy:
     """Buys workers by `pack`, and rejects jobs on ready workers by `rejects`. See policies.Policy."""
 
     def __init__(
-        self, catalogue: Catalogue, run_times: RunTimes, settings: Settings | None = None, rank: Rank = "latest-end"
+        self,
+        catalogue: Catalogue,
+        run_times: RunTimes,
+        settings: Settings | None = None,
+        wait_usd_per_hour: float = 0.0,
+        rank: Rank = "latest-end",
     ) -> None:
+        """`wait_usd_per_hour`: the price of an hour that a job waits for the boot of a new worker."""
+        self._wait_usd_per_hour = wait_usd_per_hour
         self._offerings = catalogue.offerings
         self._run_times = run_times
         self._settings = settings or Settings()
@@ -67,7 +74,7 @@ class PackingPolicy:
     def accepts(self, worker: Worker, job: Job, now: float) -> bool:
         """See Policy."""
         priced = self._price(job)
-        return not rejects(self._bin(worker, now), priced.group, priced.new_usd, self._settings)
+        return not rejects(self._bin(worker, now), priced.group, priced.most_usd, self._settings)
 
     def order(
         self, waiting: Sequence[Job], booked: Sequence[Job], coming: Sequence[Worker], orders: Orders, now: float
@@ -116,7 +123,9 @@ class PackingPolicy:
             new = cheapest_new_worker(group, self._offerings, self._settings)
             if new is None:
                 raise ValueError(f"no shape holds job {job.id}: {job.cpus} CPUs and {job.memory_gib:g} GiB on one node")
-            found = self._priced[job.id] = _Priced(group, new[0])
+            new_usd, offering = new
+            most_usd = new_usd + wait_usd(self._wait_usd_per_hour, offering.boot_seconds)
+            found = self._priced[job.id] = _Priced(group, most_usd)
         return found
 
     def _bin(self, worker: Worker, now: float) -> Bin:

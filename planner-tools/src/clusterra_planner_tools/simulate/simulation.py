@@ -40,6 +40,8 @@ class Options:
     """The parameters of learned run times."""
     keep_alive: float | Literal["learned"] = 0.0
     """How many seconds an idle worker is kept, or as long as the planner has learned to."""
+    wait_usd_per_hour: float = 0.0
+    """The price of an hour that a job waits for the boot of a new worker. Applies to the packing alone."""
     failures: Failures = field(default_factory=Failures)
 
 
@@ -82,7 +84,8 @@ def _policy(jobs: list[Job], catalogue: Catalogue, options: Options) -> Policy:
         case "packing":
             # Bundles join jobs that end together, of which wall limits alone say too little.
             bundling = options.settings.bundling and options.run_times != "wall-limits"
-            return PackingPolicy(catalogue, _run_times(jobs, options), replace(options.settings, bundling=bundling))
+            settings = replace(options.settings, bundling=bundling)
+            return PackingPolicy(catalogue, _run_times(jobs, options), settings, options.wait_usd_per_hour)
         case "family":
             return FamilyPolicy(catalogue)
         case "one-worker-per-job":
