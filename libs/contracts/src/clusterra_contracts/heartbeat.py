@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
 from clusterra_contracts.versions import Contracts
@@ -17,6 +17,11 @@ Lifecycle = Literal["spot", "on-demand"]
 """Karpenter's capacity type."""
 
 HEARTBEAT_SECONDS = 5.0
+MAX_DECODED_BYTES = 8 * 1024 * 1024
+"""The largest heartbeat that is read: that of 5,000 workers and machines with all prices has about half of this."""
+
+type _Listed[T] = Annotated[tuple[T, ...], FailFast()]
+"""A list that is rejected at its first invalid entry: a report of a million errors takes a gigabyte."""
 
 
 class Worker(Wire):
@@ -101,9 +106,9 @@ class Heartbeat(Wire):
     """The generations of the contracts that the agent can work with; None from agents before this field."""
     substrate: Literal["process", "kubernetes"]
     applied: Applied | None = None
-    workers: tuple[Worker, ...] | None
-    stuck: tuple[Stuck, ...] | None = None
-    nodes: tuple[Node, ...] | None = None
-    node_claims: tuple[NodeClaim, ...] | None = None
-    prices: tuple[Price, ...] | None = None
+    workers: _Listed[Worker] | None
+    stuck: _Listed[Stuck] | None = None
+    nodes: _Listed[Node] | None = None
+    node_claims: _Listed[NodeClaim] | None = None
+    prices: _Listed[Price] | None = None
     """All prices known to the edge. On None, receivers keep the last prices until they are 90 s old."""

@@ -1,5 +1,6 @@
 """What the permissions of central services let them do with consumers, at a real server."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,9 +16,12 @@ from clusterra_contracts.bus.permissions import (
     central_service,
     control_plane,
 )
-from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE
+from clusterra_contracts.bus.topology import BOUNDS, CONSUMERS, EVENTS_ARCHIVE
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus, topology
+from clusterra_runtime.nats.direct import Stored
+from clusterra_runtime.nats.streams.follow import Follower
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -77,8 +81,8 @@ def pushing(name: str, to: str, filter_subject: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("to", PUSHED_TO)
-@pytest.mark.parametrize("service", ["proxy", "scaler", "events"])
-async def test_a_service_without_consumers_of_its_own_makes_none(
+@pytest.mark.parametrize("service", CENTRAL_SERVICES)
+async def test_no_service_makes_a_consumer_that_pushes_messages_to_a_subject_of_its_choice(
     service: CentralService, to: str, server: NatsServer
 ) -> None:
     reached: list[Msg] = []
@@ -93,6 +97,7 @@ async def test_a_service_without_consumers_of_its_own_makes_none(
             "$JS.API.CONSUMER.CREATE.EVENT",
             "$JS.API.CONSUMER.CREATE.EVENT.mine",
             "$JS.API.CONSUMER.CREATE.EVENT.mine.event.>",
+            "$JS.API.CONSUMER.CREATE.EVENT.mine.event.*.*.admin.x",
             "$JS.API.CONSUMER.DURABLE.CREATE.EVENT.mine",
         ):
             assert await other.denied(subject, pushing("mine", to, "event.>"))
@@ -123,13 +128,33 @@ async def test_a_service_pulls_from_its_own_durable_consumers_only(server: NatsS
                     assert await one.denied(subject, {}) == (owner[consumer.stream] != service), subject
 
 
-async def test_the_gateway_makes_consumers_of_events_only(server: NatsServer) -> None:
-    async with login(server, "gateway") as gateway:
-        for subject in (
-            "$JS.API.CONSUMER.CREATE.EVENT.mine",
-            "$JS.API.CONSUMER.CREATE.JOB.mine.job.partition.0.*.*",
-            "$JS.API.CONSUMER.CREATE.KV_registry.mine.>",
-            "$JS.API.CONSUMER.DURABLE.CREATE.EVENT.mine",
-            f"$JS.ACK.EVENT.{EVENTS_ARCHIVE}.1.1.1.1.0",
-        ):
-            assert await gateway.denied(subject, {}), subject
+@pytest.mark.parametrize("service", CENTRAL_SERVICES)
+async def test_no_service_makes_a_consumer_of_any_stream(service: CentralService, server: NatsServer) -> None:
+    async with login(server, service) as one:
+        for stream in BOUNDS:
+            for subject in (
+                f"$JS.API.CONSUMER.CREATE.{stream}",
+                f"$JS.API.CONSUMER.CREATE.{stream}.mine",
+                f"$JS.API.CONSUMER.CREATE.{stream}.mine.>",
+                f"$JS.API.CONSUMER.DURABLE.CREATE.{stream}.mine",
+                f"$JS.API.STREAM.UPDATE.{stream}",
+                f"$JS.API.STREAM.CREATE.{stream}",
+            ):
+                assert await one.denied(subject, {}), subject
+
+
+async def test_the_gateway_follows_events_without_a_consumer(server: NatsServer) -> None:
+    found: list[Stored] = []
+    client = await bus.connect(server.settings("gateway"), "gateway")
+    follower = Follower(client, "EVENT", "event.>", found.extend)
+    await follower.begin()
+    running = asyncio.create_task(follower.run())
+    try:
+        await bus.store(client, "event.acme.main.admin.x", b"a fact", {})
+        await until(lambda: bool(found), seconds=10, what="the event")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await bus.close(client)
+
+    assert [each.body for each in found] == [b"a fact"]

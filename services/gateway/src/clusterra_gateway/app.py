@@ -64,7 +64,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         projection = Projection(directory, client, registry)
         await projection.project()
         feed, edges = EventFeed(client), EdgeConnections()
-        await edges.follow(client, await directory.clusters())
+        heartbeats = await edges.follow(client, await directory.clusters())
         secret = settings.oidc_client_secret()
         issuer = Issuer(http, settings.oidc_issuer, settings.oidc_client_id, secret, settings.redirect_uri)
 
@@ -74,6 +74,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("record levels", levels.watch)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
         service.background("feed", feed.run)
+        service.background("heartbeats", heartbeats.run)
 
         gateway_bus = GatewayBus(client, registry, feed, edges)
         routes = gateway_routes(settings, session_keys, issuer, directory, gateway_bus, secrets)

@@ -4,12 +4,11 @@ from argparse import ArgumentParser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clusterra_contracts.bus.topology import HB
-from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
@@ -62,9 +61,11 @@ async def app(service: Service) -> AsyncIterator[None]:
                     runner = ClusterRunner(client, registry, fleets, lanes, decisions)
                     partitions = Partitions(consuming, registry, fleets, settings, runner, large)
                     service.ready_when("snapshots arrive", lambda: partitions.receiving)
-                    await bus.subscribe(client, HB.subjects[0], Heartbeat, partitions.on_heartbeat)
+                    heartbeats = HeartbeatReader(client, partitions.on_heartbeat)
+                    service.ready_when("heartbeats arrive", lambda: heartbeats.working)
                     usage = UsageReader(client, registry)
                     await rpc.serve_tenant(client, "usage.*", ReadUsage, usage.read, queue=SERVICE)
+                    service.background("heartbeats", heartbeats.run)
                     service.background("partitions", partitions.run)
                     service.background("record levels", levels.watch)
                     service.background("outbox", lambda: outbox.relay(FLEETS))

@@ -84,7 +84,7 @@ class Partitions:
         finally:
             telling.cancel()
 
-    async def on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
+    def on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
         """Pass a heartbeat to the control loop of its cluster, if that runs here."""
         self._edge_versions.on_heartbeat(subject, heartbeat)
         self._runner.on_heartbeat(subject.ref, heartbeat)

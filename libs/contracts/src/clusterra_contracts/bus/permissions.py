@@ -7,7 +7,7 @@ from typing import Literal
 
 from clusterra_contracts.bus import sharing, subjects
 from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
-from clusterra_contracts.bus.topology import CONSUMERS, EVENT, EVENTS_ARCHIVE, JOB, LEASES, REGISTRY, VERSIONS, Consumer
+from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, JOB, LEASES, REGISTRY, VERSIONS, Consumer
 from clusterra_contracts.identity import ClusterRef
 
 CentralService = Literal["gateway", "proxy", "scaler", "events"]
@@ -20,21 +20,16 @@ _JETSTREAM = (
     "$JS.API.STREAM.MSG.GET.*",
     "$JS.API.DIRECT.GET.>",
 )
-"""Reading of streams. Streams and durable consumers are made and changed by `clusterra-admin topology` alone."""
+"""Reading of streams. Streams and consumers are made and changed by `clusterra-admin topology` alone.
+
+The server checks the subject of a request for a consumer, but not the `deliver_subject` in its body: who may make one
+can have a stream's messages pushed to any subject, as if it might publish there.
+"""
 _DURABLES: Mapping[CentralService, tuple[Consumer, ...]] = {
     "scaler": tuple(each for each in CONSUMERS if each.stream == JOB.name),
     "events": tuple(each for each in CONSUMERS if each.name == EVENTS_ARCHIVE),
 }
 """The durable consumers that each service pulls from and nobody else."""
-_FEED = (
-    f"$JS.API.CONSUMER.CREATE.{EVENT.name}.*.{EVENT.subjects[0]}",
-    f"$JS.API.CONSUMER.MSG.NEXT.{EVENT.name}.*",
-)
-"""The gateway's live feed: a pull consumer of its own with a random name.
-
-The server checks the subject of `CREATE` alone, not the `deliver_subject` in its body: a party that may create a
-consumer can make it push the stream's messages to any subject, as if it might publish there. Only the gateway may.
-"""
 _LEASED = frozenset({"proxy", "scaler"})
 """The services that share work by leases."""
 
@@ -71,8 +66,6 @@ def central_service(service: CentralService) -> Permissions:
     for consumer in _DURABLES.get(service, ()):
         path = f"{consumer.stream}.{consumer.name}"
         publish += [f"$JS.API.CONSUMER.INFO.{path}", f"$JS.API.CONSUMER.MSG.NEXT.{path}", f"$JS.ACK.{path}.>"]
-    if service == "gateway":
-        publish += _FEED
     subscribe = [_pattern(each.address, service) for each in PUBLICATIONS if service in each.receivers]
     subscribe += [_pattern(each.address, service) for each in REQUESTS if each.server == service]
     if service != "events":

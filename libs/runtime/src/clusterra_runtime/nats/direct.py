@@ -72,26 +72,52 @@ async def replay(client: Client, stream: str, subject_filter: str, *, after: int
 
     Ends at the current end of the stream. Raises BusUnavailable; then replay again after the last message received.
     """
+    more = True
+    while more:
+        found, more = await read_page(client, stream, subject_filter, after=after)
+        for stored in found:
+            after = stored.sequence
+            yield stored
+
+
+async def read_page(
+    client: Client, stream: str, subject_filter: str, *, after: int, max_bytes: int = 0
+) -> tuple[list[Stored], bool]:
+    """Returns the next messages of a stream that match a filter, and whether there are more.
+
+    At most PAGE messages, and with `max_bytes` about as many bytes. Raises BusUnavailable.
+    """
     request = f"$JS.API.DIRECT.GET.{stream}"
     await _connected(client, request)
+    page: dict[str, object] = {"seq": after + 1, "batch": PAGE, "next_by_subj": subject_filter}
+    if max_bytes:
+        page["max_bytes"] = max_bytes
     inbox = client.new_inbox()
     try:
         answers = await client.subscribe(inbox)
         try:
-            more = True
-            while more:
-                page = {"seq": after + 1, "batch": PAGE, "next_by_subj": subject_filter}
-                async with client.while_connected(REQUEST_SECONDS):
-                    await client.publish(request, json.dumps(page).encode(), inbox)
-                    found, more = await _page(answers, request)
-                for stored in found:
-                    after = stored.sequence
-                    yield stored
+            async with client.while_connected(REQUEST_SECONDS):
+                await client.publish(request, json.dumps(page).encode(), inbox)
+                return await _page(answers, request)
         finally:
             if not client.is_closed:
                 await answers.unsubscribe()
     except (nats.errors.Error, TimeoutError) as error:
         raise BusUnavailable(f"{request}: no answer ({error or type(error).__name__})") from error
+
+
+async def last_sequence(client: Client, stream: str) -> int:
+    """Returns the sequence of a stream's last message, 0 before the first one. Raises BusUnavailable."""
+    request = f"$JS.API.STREAM.INFO.{stream}"
+    await _connected(client, request)
+    try:
+        async with client.while_connected(REQUEST_SECONDS):
+            answer = json.loads((await client.request(request, timeout=REQUEST_SECONDS)).data)
+    except (nats.errors.Error, TimeoutError) as error:
+        raise BusUnavailable(f"{request}: no answer ({error or type(error).__name__})") from error
+    if problem := answer.get("error"):
+        raise BusUnavailable(f"{request}: {problem.get('description')}")
+    return int(answer["state"]["last_seq"])
 
 
 async def _connected(client: Client, request: str) -> None:

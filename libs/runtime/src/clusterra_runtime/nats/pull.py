@@ -41,15 +41,12 @@ class Pull(JetStreamContext.PullSubscription):
     here while handlers are busy, so no other replica must wait `ack_wait` for messages of a process that ends.
     """
 
-    def __init__(
-        self, js: "JetStream", sub: Subscription, stream: str, consumer: str, *, acknowledged: bool = True
-    ) -> None:
+    def __init__(self, js: "JetStream", sub: Subscription, stream: str, consumer: str) -> None:
         super().__init__(js, sub, stream, consumer, sub.subject.removesuffix(".*").encode())
         self.consumer = f"{stream}/{consumer}"
         self.served = True
         """Whether the last request was answered. False means that the consumer does not exist at the moment."""
         self._connection = js.connection
-        self._acknowledged = acknowledged
         self._requests = 0
         self._more = True
         self._pause = FIRST_PAUSE_SECONDS
@@ -82,8 +79,7 @@ class Pull(JetStreamContext.PullSubscription):
         # Without a connection the server delivers them again after `ack_wait`.
         with suppress(nats.errors.Error):
             for message in self._arrived(self._sub.pending_msgs):
-                if self._acknowledged:
-                    await message.nak()
+                await message.nak()
             await super().unsubscribe()
 
     def _arrived(self, limit: int) -> list[Msg]:
@@ -169,13 +165,9 @@ class JetStream(JetStreamContext):
         """Bind to a durable consumer of a stream. The consumer need not exist yet."""
         if not durable or not stream:
             raise ValueError("name the stream and the durable consumer, as the topology declares them")
-        return await self.pull(stream, durable)
-
-    async def pull(self, stream: str, consumer: str, *, acknowledged: bool = True) -> Pull:
-        """Bind to a pull consumer of a stream, durable or ephemeral; `acknowledged` unless its policy is none."""
         inbox = self.connection.new_inbox()
         sub = await self.connection.subscribe(f"{inbox}.*")
-        return Pull(self, sub, stream, consumer, acknowledged=acknowledged)
+        return Pull(self, sub, stream, durable)
 
 
 def _status(message: Msg) -> str | None:

@@ -9,9 +9,9 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.direct import last_stored
+from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader
 
 ConnectionState = Literal["connected", "disconnected"]
 
@@ -25,11 +25,16 @@ class EdgeConnections:
     def __init__(self) -> None:
         self._heard_at: dict[ClusterRef, float] = {}
 
-    async def follow(self, client: Client, refs: Iterable[ClusterRef]) -> None:
-        """Subscribes to all heartbeats, and reads the last one of each of these clusters. Raises BusUnavailable."""
-        await bus.subscribe(client, "heartbeat.*.*", Heartbeat, self._on_heartbeat)
+    async def follow(self, client: Client, refs: Iterable[ClusterRef]) -> HeartbeatReader:
+        """Reads the last heartbeat of each of these clusters. Returns the reader of all later ones, which is to run.
+
+        Raises BusUnavailable.
+        """
+        reader = HeartbeatReader(client, self._on_heartbeat)
+        await reader.begin()
         for ref in refs:
             await self._restore(client, ref)
+        return reader
 
     def state(self, ref: ClusterRef) -> ConnectionState:
         """Whether the cluster's edge is connected."""
@@ -38,11 +43,11 @@ class EdgeConnections:
             return "disconnected"
         return "connected"
 
-    async def _on_heartbeat(self, subject: Subject, _heartbeat: Heartbeat) -> None:
+    def _on_heartbeat(self, subject: Subject, _heartbeat: Heartbeat) -> None:
         self._heard_at[subject.ref] = time.monotonic()
 
     async def _restore(self, client: Client, ref: ClusterRef) -> None:
-        """Notes the last heartbeat before the subscription, by the clock of the NATS server that stored it."""
+        """Notes the last heartbeat before the reader began, by the clock of the NATS server that stored it."""
         found = await last_stored(client, HB.name, subjects.heartbeat(ref))
         if found is not None and found.stored_at is not None:
             age = max(0.0, (now() - found.stored_at).total_seconds())

@@ -1,37 +1,24 @@
-"""The live feed of events: one JetStream consumer per process, fanned out to subscriptions."""
+"""The live feed of events: one reader of the stream per process, fanned out to subscriptions."""
 
-import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import nats.errors
 import nats.js.errors
-import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event, Fact
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.bus import BusUnavailable, Client
-from clusterra_runtime.nats.direct import replay
-from clusterra_runtime.nats.pull import Pull
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from clusterra_runtime.nats.direct import Stored, replay
+from clusterra_runtime.nats.streams.follow import Follower
 from prometheus_client import Gauge
 
 from clusterra_gateway.bus.subscription import StreamedEvent, Subscription
-
-log = structlog.get_logger()
-
-BATCH = 256
-PULL_SECONDS = 30.0
-INACTIVE_SECONDS = 300.0
-"""The server deletes a consumer that nobody has pulled from for this long."""
-RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 10.0
 
 SUBSCRIBERS = Gauge("clusterra_feed_subscribers", "Streams that follow events now")
 
@@ -51,21 +38,20 @@ class RetainedRange:
 class EventFeed:
     """Reads the EVENT stream from now on and offers each event to the subscriptions of its cluster.
 
-    The feed never waits for a subscriber. Its consumer lives in the server's memory. When the consumer is lost, the
-    feed makes a new one that starts after the last event read: subscribers miss nothing that the stream retains.
+    The feed never waits for a subscriber. It reads on after the last event read, also after an outage: subscribers miss
+    nothing that the stream retains.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._js = client.jetstream()
         self._subscriptions: defaultdict[ClusterRef, set[Subscription]] = defaultdict(set)
-        self._last: int | None = None
-        self._pull: Pull | None = None
+        self._follower = Follower(client, EVENT.name, EVENT.subjects[0], self._receive)
 
     @property
     def working(self) -> bool:
         """Whether the feed is reading events."""
-        return self._pull is not None and self._pull.served
+        return self._follower.working
 
     @contextmanager
     def subscribe(self, ref: ClusterRef, *, visible: Callable[[Fact], bool]) -> Iterator[Subscription]:
@@ -83,13 +69,7 @@ class EventFeed:
 
     async def run(self) -> None:
         """Reads for as long as the process lives."""
-        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
-        while True:
-            try:
-                await self._read()
-            except (nats.errors.Error, nats.js.errors.Error, BusUnavailable) as error:
-                log.warning("feed_interrupted", reason=str(error))
-            await backoff.pause()
+        await self._follower.run()
 
     async def retained(self) -> RetainedRange:
         """The events that the stream retains. Raises BusUnavailable."""
@@ -106,43 +86,18 @@ class EventFeed:
             if event is not None:
                 yield StreamedEvent(stored.sequence, event)
 
-    async def _read(self) -> None:
-        name = await self._add_consumer()
-        pull = self._pull = await self._js.pull(EVENT.name, name, acknowledged=False)
-        try:
-            while pull.served:
-                for message in await pull.fetch(BATCH, timeout=PULL_SECONDS):
-                    self._last = message.metadata.sequence.stream
-                    self._fan_out(message.subject, message.data, message.headers, self._last)
-        finally:
-            self._pull = None
-            if not self._client.is_closed:
-                await pull.unsubscribe()
+    def _receive(self, page: Sequence[Stored]) -> None:
+        for stored in page:
+            self._fan_out(stored)
 
-    async def _add_consumer(self) -> str:
-        newest = (await self.retained()).last
-        if self._last is None or self._last > newest:
-            self._last = newest
-        config = ConsumerConfig(
-            name=f"feed-{secrets.token_hex(8)}",
-            filter_subject=EVENT.subjects[0],
-            ack_policy=AckPolicy.NONE,
-            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=self._last + 1,
-            inactive_threshold=INACTIVE_SECONDS,
-            mem_storage=True,
-        )
-        info = await self._js.add_consumer(EVENT.name, config)
-        return info.name
-
-    def _fan_out(self, subject: str, body: bytes, headers: dict[str, str] | None, sequence: int) -> None:
-        ref = _ref(subject)
+    def _fan_out(self, stored: Stored) -> None:
+        ref = _ref(stored.subject)
         if ref is None or ref not in self._subscriptions:
             return
-        event = _event(subject, body, headers)
+        event = _event(stored.subject, stored.body, dict(stored.headers))
         if event is not None:
             for subscription in self._subscriptions[ref]:
-                subscription.offer(StreamedEvent(sequence, event))
+                subscription.offer(StreamedEvent(stored.sequence, event))
 
 
 def _ref(subject: str) -> ClusterRef | None:
