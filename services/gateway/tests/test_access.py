@@ -43,7 +43,7 @@ async def test_a_token_is_shown_once_and_works_until_it_is_revoked(world: World)
         listed = await answer.json()
 
     assert listed["total"] == 1
-    assert listed["tokens"] == [{key: made[key] for key in ("id", "name", "created_at", "expires_at")}]
+    assert listed["tokens"] == [{key: made[key] for key in ("id", "name", "created_at", "expires_at", "scopes")}]
     assert await status_with(world, made["token"]) == 200
 
     async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
@@ -148,7 +148,7 @@ async def test_every_changing_route_rejects_pages_of_other_sites(world: World) -
     assert len(changing) >= 5
 
     for route in changing:
-        path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16)
+        path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16, member_id="0" * 32)
         async with browser.request(route.method, path, json=SUBMISSION, headers=evil) as answer:
             assert answer.status == 403, route.name
             assert (await answer.json())["type"] == "urn:clusterra:problem:forbidden"
@@ -169,7 +169,7 @@ async def test_every_private_route_needs_a_credential(world: World) -> None:
     stranger = await world.browser()
     for route in route_table():
         if isinstance(route, PrivateRoute):
-            path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16)
+            path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16, member_id="0" * 32)
             async with stranger.request(route.method, path) as answer:
                 assert answer.status == 401, route.name
                 assert answer.content_type == "application/problem+json"

@@ -11,7 +11,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow, Subscription
-from clusterra_gateway.identity.stream_limit import MAX_STREAMS
+from clusterra_gateway.identity.open_streams import MAX_STREAMS
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
@@ -244,14 +244,15 @@ async def test_invalid_events_and_events_on_the_wrong_subject_are_left_out(world
 
 
 async def test_sign_ups_and_changes_of_tokens_are_events(world: World) -> None:
+    """nina signs in nowhere else: all tests share a NATS server, which stores an event of the same id once."""
     boss = await world.login("boss@acme.example")
 
     async with sse_reader(boss, STREAM, first_sign_ins=True) as reader:
-        ada = await world.login("ada@acme.example")
-        await world.login("ada@acme.example")
-        async with ada.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
+        nina = await world.login("nina@acme.example")
+        await world.login("nina@acme.example")
+        async with nina.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
             made = await answer.json()
-        async with ada.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
+        async with nina.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
             assert answer.status == 204
         await reader.until_events(3)
         await until(lambda: "token.revoked" in reader.events[-1].data, seconds=30, what="the last event")
@@ -259,9 +260,9 @@ async def test_sign_ups_and_changes_of_tokens_are_events(world: World) -> None:
     facts = [Event.model_validate_json(event.data).data for event in reader.events]
     # The boss' own first sign-in may still arrive in their stream.
     assert [fact for fact in facts if getattr(fact, "actor", "") != "boss"] == [
-        AdminFact(kind="user.created", actor="ada", subject="ada"),
-        AdminFact(kind="token.created", actor="ada", subject=made["id"]),
-        AdminFact(kind="token.revoked", actor="ada", subject=made["id"]),
+        AdminFact(kind="user.created", actor="nina", subject="nina"),
+        AdminFact(kind="token.created", actor="nina", subject=made["id"]),
+        AdminFact(kind="token.revoked", actor="nina", subject=made["id"]),
     ]
     assert made["token"] not in "".join(event.data for event in reader.events)
 

@@ -26,7 +26,7 @@ WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worke
 """`worker.lost` is an alarm: the worker vanished although no desired state had named it; it may have run jobs."""
 ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
-AdminKind = Literal["cluster.registered", "user.created", "token.created", "token.revoked"]
+AdminKind = Literal["cluster.registered", "user.created", "member.changed", "token.created", "token.revoked"]
 
 JOB_ENDS: frozenset[str] = frozenset({"job.completed", "job.failed", "job.cancelled", "job.timeout"})
 """The kinds that end the run of a job."""

@@ -24,10 +24,14 @@ from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.login import Login
 from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.profile import Profiles
+from clusterra_gateway.identity.revocations import KINDS as REVOCATIONS
+from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity.tokens import ApiTokens
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
+from clusterra_gateway.members import routes as members
+from clusterra_gateway.members.membership import Membership
 from clusterra_gateway.output import routes as output
 from clusterra_gateway.settings import Settings
 
@@ -47,11 +51,14 @@ def gateway_routes(
     archive = HistoryRequests(bus.client)
     authentication = Authentication(directory, session_keys, settings.origin)
     access = Access(authentication, bus.registry)
+    revocations = Revocations(authentication, access.streams)
+    bus.feed.observe(REVOCATIONS, revocations.on_event)
     cookies = Cookies(session_keys, secure=settings.secure, session_seconds=settings.session_seconds)
     login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication)
-    api_tokens = ApiTokens(directory, bus.registry, authentication)
+    api_tokens = ApiTokens(directory, bus.registry, revocations)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
+        *members.routes(access, Membership(directory, bus.registry), revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client)),
         *jobs.routes(access, slurm, scaler, IdempotencyKeys(directory.store)),
         *output.routes(access, slurm, edge, bus.feed),

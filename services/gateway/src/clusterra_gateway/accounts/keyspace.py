@@ -30,6 +30,9 @@ CLUSTERS = "clusters"
 API_TOKENS = Prefix("token#")
 """The sort keys of a member's API tokens."""
 
+USER_NAMES = Prefix("name#")
+"""The sort keys of a tenant's user names."""
+
 
 def tenant_key(tenant: str) -> Key:
     """Key of a tenant."""
@@ -43,7 +46,7 @@ def uid_counter_key(tenant: str) -> Key:
 
 def user_name_key(tenant: str, name: str) -> Key:
     """Key of the reservation of a Slurm user name in a tenant."""
-    return Key(f"tenant#{tenant}", f"name#{name}")
+    return Key(f"tenant#{tenant}", f"{USER_NAMES.text}{name}")
 
 
 def domain_key(domain: str) -> Key:

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Self
 
 from clusterra_contracts.identity import Id, Moment, SlurmUser, UserName
 from clusterra_runtime.store.item import Attributes, Item
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from clusterra_gateway.accounts.roles import ROLES, Role, Scope, manages
 
 OPERATOR = "operator"
 """The owner of a user name that a cluster's operator has."""
@@ -48,7 +50,10 @@ class Invitation(Record):
 
 
 class Member(Record):
-    """A person: `iss` and `sub` at the OIDC issuer, and the Slurm identity that is theirs for good."""
+    """A person: `iss` and `sub` at the OIDC issuer, and the Slurm identity that is theirs for good.
+
+    The release before knows `admin` alone. Where it has changed that since, `admin` counts and not `role`.
+    """
 
     issuer: str
     subject: str
@@ -58,7 +63,26 @@ class Member(Record):
     email: str
     display_name: str = ""
     admin: bool = False
+    role: Role = "member"
+    role_given_at: Moment | None = None
+    """When an admin gave the role; None while it comes from an invitation, which a sign-in may renew."""
+    disabled: bool = False
+    """A disabled member cannot sign in, and no credential of theirs works."""
     joined_at: Moment
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_release_before_left_it(cls, data: dict[str, Any]) -> dict[str, Any]:
+        admin = bool(data.get("admin", False))
+        role = data.get("role", "member")
+        if role not in ROLES or manages(role) == admin:
+            return data
+        return data | {"role": "admin" if admin else "member"}
+
+    def with_role(self, role: Role, *, given_at: datetime | None = None) -> "Member":
+        """This member with another role. Give the time when an admin gives it."""
+        changes = {"role": role, "admin": manages(role), "role_given_at": given_at or self.role_given_at}
+        return self.model_copy(update=changes)
 
     @property
     def id(self) -> str:
@@ -86,6 +110,8 @@ class ApiToken(Record):
     secret_hash: str
     created_at: Moment
     valid_until: Moment
+    scopes: tuple[Scope, ...] | None = None
+    """What the token may be used for; None: all that its owner may do."""
 
 
 def member_id(issuer: str, subject: str) -> str:

@@ -51,13 +51,14 @@ class AgentKeys:
         key_hash = secret_hash(given)
         owner = self._verified.get(key_hash)
         if owner is None:
+            forgotten = self._verified.forgotten
             item = await self._store.get(ACCOUNTS, agent_key_owner_key(key_hash))
             if item is None:
                 raise Unauthenticated(
                     "this agent key is unknown or revoked", hint="provision the cluster with this key"
                 )
             owner = AgentKeyOwner.of(item)
-            self._verified.put(key_hash, owner)
+            self._verified.put(key_hash, owner, forgotten)
         return owner
 
 

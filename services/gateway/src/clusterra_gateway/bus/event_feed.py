@@ -9,7 +9,7 @@ import nats.errors
 import nats.js.errors
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode
-from clusterra_contracts.bus.subjects import UnknownSubject
+from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event, Fact
 from clusterra_contracts.identity import ClusterRef
@@ -47,11 +47,16 @@ class EventFeed:
         self._js = client.jetstream()
         self._subscriptions: defaultdict[ClusterRef, set[Subscription]] = defaultdict(set)
         self._follower = Follower(client, EVENT.name, EVENT.subjects[0], self._receive)
+        self._observers: list[tuple[frozenset[str], Callable[[ClusterRef, Event], None]]] = []
 
     @property
     def working(self) -> bool:
         """Whether the feed is reading events."""
         return self._follower.working
+
+    def observe(self, kinds: frozenset[str], observer: Callable[[ClusterRef, Event], None]) -> None:
+        """Passes all events of these kinds, of every cluster, to an observer in this process. It must not raise."""
+        self._observers.append((kinds, observer))
 
     @contextmanager
     def subscribe(self, ref: ClusterRef, *, visible: Callable[[Fact], bool]) -> Iterator[Subscription]:
@@ -91,18 +96,24 @@ class EventFeed:
             self._fan_out(stored)
 
     def _fan_out(self, stored: Stored) -> None:
-        ref = _ref(stored.subject)
-        if ref is None or ref not in self._subscriptions:
+        parsed = _parsed(stored.subject)
+        if parsed is None:
+            return
+        observers = [observer for kinds, observer in self._observers if parsed.rest in kinds]
+        if not observers and parsed.ref not in self._subscriptions:
             return
         event = _event(stored.subject, stored.body, dict(stored.headers))
-        if event is not None:
-            for subscription in self._subscriptions[ref]:
-                subscription.offer(StreamedEvent(stored.sequence, event))
+        if event is None:
+            return
+        for observer in observers:
+            observer(parsed.ref, event)
+        for subscription in self._subscriptions.get(parsed.ref, ()):
+            subscription.offer(StreamedEvent(stored.sequence, event))
 
 
-def _ref(subject: str) -> ClusterRef | None:
+def _parsed(subject: str) -> Subject | None:
     try:
-        return subjects.parse(subject).ref
+        return subjects.parse(subject)
     except UnknownSubject:
         return None
 

@@ -63,4 +63,14 @@ class ClusterList:
 def routes(access: Access, registry: Registry, edges: EdgeConnections, conditions: Conditions) -> tuple[Route, ...]:
     """All routes of this room."""
     cluster_list = ClusterList(registry, edges, conditions)
-    return (CallerRoute("clusters_list", "GET", "/v1/clusters", cluster_list.clusters, access=access, result=Clusters),)
+    return (
+        CallerRoute(
+            "clusters_list",
+            "GET",
+            "/v1/clusters",
+            cluster_list.clusters,
+            access=access,
+            scope="clusters:read",
+            result=Clusters,
+        ),
+    )

@@ -80,7 +80,7 @@ class Events:
         A `reset` event means that some events in between are no longer retained.
         """
         source = self._events(ref, caller.viewer, last_event_id(request))
-        return await stream(request, source, allowed=self._access.still_allowed(request))
+        return await stream(request, source, self._access.stream_permission(request, caller))
 
     async def _events(self, ref: ClusterRef, viewer: Viewer, after: int | None) -> AsyncGenerator[ServerSentEvent]:
         with self._feed.subscribe(
@@ -119,6 +119,7 @@ def routes(access: Access, archive: HistoryRequests, feed: EventFeed) -> tuple[R
             EVENTS,
             events.page,
             access=access,
+            scope="events:read",
             parameters=(CLUSTER_ID,),
             query=EventsQuery,
             result=HistoryPage,
@@ -129,6 +130,7 @@ def routes(access: Access, archive: HistoryRequests, feed: EventFeed) -> tuple[R
             f"{EVENTS}/stream",
             events.live,
             access=access,
+            scope="events:read",
             stream=True,
             parameters=(CLUSTER_ID, LAST_EVENT_ID),
             result=EVENT_STREAM,

@@ -11,12 +11,17 @@ from clusterra_gateway.http.route import PublicRoute, Route
 
 
 class ApiRoute(ResponseBody):
-    """One route. The response of a `stream` has no end."""
+    """One route. The response of a `stream` has no end.
+
+    `role` is the least role that may call it, and `scope` what a limited token needs; null for routes without a caller.
+    """
 
     name: str
     method: str
     path: str
     stream: bool
+    role: str | None
+    scope: str | None
 
 
 class ApiRoutes(ResponseBody):
@@ -34,7 +39,15 @@ def describe(app: web.Application, routes: Sequence[Route]) -> None:
     """Gives the application the descriptions of these routes, which the handlers below serve."""
     app[API_ROUTES] = ApiRoutes(
         routes=tuple(
-            ApiRoute(name=route.name, method=route.method, path=route.path, stream=route.stream) for route in routes
+            ApiRoute(
+                name=route.name,
+                method=route.method,
+                path=route.path,
+                stream=route.stream,
+                role=route.role,
+                scope=route.scope,
+            )
+            for route in routes
         )
     )
     app[DOCUMENT] = orjson.dumps(document(routes))

@@ -60,6 +60,8 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         },
         "security": [{scheme.name: []} for scheme in route.security],
     }
+    if route.role is not None:
+        operation |= {"x-role": route.role, "x-scope": route.scope}
     if route.body is not None:
         schema = schemas[route.body, "validation"]
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}

@@ -1,5 +1,6 @@
 """Reads a request into models: its body, its query, the ids in its path. Each error names the field and has a hint."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -76,6 +77,14 @@ def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
         return model.model_validate(given)
     except ValidationError as error:
         raise _invalid("query", error, {}) from None
+
+
+def path_id(request: web.Request, parameter: Parameter) -> str:
+    """Reads an id in the path. Raises NotFound for one that none can have."""
+    given = request.match_info[parameter.name]
+    if re.fullmatch(parameter.pattern, given) is None:
+        raise NotFound(f"nothing has this {parameter.name}", hint="send the id exactly as it was listed")
+    return given
 
 
 def job_id(request: web.Request) -> JobId:

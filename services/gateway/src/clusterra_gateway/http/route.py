@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from clusterra_gateway.http.parameters import Parameter, Query
 
 type PublicHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-type Method = Literal["GET", "POST", "DELETE"]
+type Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,10 @@ class Route(ABC):
     query: type[Query] | None = None
     body: type[BaseModel] | None = None
     result: type[BaseModel] | str | None = None
+    role: str | None = None
+    """The least role that may call the route; None for one that is open, or for other callers than people."""
+    scope: str | None = None
+    """What a limited token needs for it."""
 
     @property
     def description(self) -> str:

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 from aiohttp import web
@@ -61,20 +62,29 @@ def last_event_id(request: web.Request) -> int | None:
     return int(given)
 
 
-async def stream(
-    request: web.Request,
-    source: AsyncGenerator[ServerSentEvent],
-    *,
-    allowed: Callable[[], Awaitable[bool]],
-) -> web.StreamResponse:
-    """Writes `source` until it ends, the client leaves, the process stops, or `allowed` returns False.
+class Permission(Protocol):
+    """Whether a stream may go on."""
 
-    `allowed` is called before every ping. The source is closed in every case.
+    changed: asyncio.Event
+    """Set when that must be asked again at once."""
+
+    async def holds(self) -> bool:
+        """Asks, and clears `changed`."""
+        ...
+
+
+async def stream(
+    request: web.Request, source: AsyncGenerator[ServerSentEvent], permission: Permission
+) -> web.StreamResponse:
+    """Writes `source` until it ends, the client leaves, the process stops, or the permission no longer holds.
+
+    The permission is asked before every ping, and when it may have changed. The source is closed in every case.
     """
     response = web.StreamResponse(headers={**NO_STORE, "X-Accel-Buffering": "no"})
     response.content_type = EVENT_STREAM
     response.charset = "utf-8"
     stopping = asyncio.create_task(request.app[STOPPING].wait())
+    changed = asyncio.create_task(permission.changed.wait())
     step: asyncio.Task[ServerSentEvent | None] | None = None
     loop = asyncio.get_running_loop()
     try:
@@ -86,17 +96,21 @@ async def stream(
             if step is None:
                 step = asyncio.create_task(_next(source))
             await asyncio.wait(
-                {step, stopping}, timeout=max(0.0, ping_at - loop.time()), return_when=asyncio.FIRST_COMPLETED
+                {step, stopping, changed}, timeout=max(0.0, ping_at - loop.time()), return_when=asyncio.FIRST_COMPLETED
             )
             if stopping.done():
                 break
+            if changed.done():
+                if not await permission.holds():
+                    break
+                changed = asyncio.create_task(permission.changed.wait())
             if step.done():
                 event, step = step.result(), None
                 if event is None:
                     break
                 await write(request, response, event.encode())
             if loop.time() >= ping_at:
-                if not await allowed():
+                if not await permission.holds():
                     break
                 await write(request, response, b": ping\n\n")
                 ping_at = loop.time() + PING_SECONDS
@@ -107,6 +121,7 @@ async def stream(
         log.exception("stream_failed", path=request.path)
     finally:
         await _cancel(stopping)
+        await _cancel(changed)
         if step is not None:
             await _cancel(step)
         await source.aclose()

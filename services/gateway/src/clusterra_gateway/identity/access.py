@@ -1,7 +1,5 @@
 """What a private route asks before its handler runs: who calls, and for which of their tenant's clusters."""
 
-from collections.abc import Awaitable, Callable
-
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.registry import Registry
@@ -10,7 +8,7 @@ from pydantic import ValidationError
 
 from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
 from clusterra_gateway.identity.authentication import Authentication, Caller
-from clusterra_gateway.identity.stream_limit import StreamLimit
+from clusterra_gateway.identity.open_streams import OpenStreams, StreamPermission
 
 
 class Access:
@@ -19,7 +17,7 @@ class Access:
     def __init__(self, authentication: Authentication, registry: Registry) -> None:
         self._authentication = authentication
         self._registry = registry
-        self.streams = StreamLimit()
+        self.streams = OpenStreams()
 
     async def caller(self, request: web.Request) -> Caller:
         """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
@@ -42,16 +40,19 @@ class Access:
             raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
         return binding.shared_path
 
-    def still_allowed(self, request: web.Request) -> Callable[[], Awaitable[bool]]:
-        """A check, for streams, of whether the credential of the request is still valid."""
+    def stream_permission(self, request: web.Request, caller: Caller) -> StreamPermission:
+        """The permission of a stream: it holds while the caller's credential is valid and their role is the same.
+
+        With another role they see other things, so they must open the stream again.
+        """
 
         async def check() -> bool:
             try:
-                await self.caller(request)
+                again = await self.caller(request)
             except (Unauthenticated, Forbidden):
                 return False
             except StoreUnavailable:
                 return True  # the credential was valid at the last check, and the next check is due soon
-            return True
+            return again.member.role == caller.member.role
 
-        return check
+        return self.streams.permission(caller.member.tenant, check)

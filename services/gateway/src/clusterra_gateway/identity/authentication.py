@@ -15,7 +15,8 @@ from clusterra_runtime.store.store import ConditionFailed, Put
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_out_key
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
-from clusterra_gateway.http.errors import Unauthenticated
+from clusterra_gateway.accounts.roles import Role, Scope, includes, manages
+from clusterra_gateway.http.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
@@ -35,6 +36,17 @@ class Caller:
     credential: Literal["session", "token"]
     credential_id: str
     expires_at: datetime
+    scopes: tuple[Scope, ...] | None = None
+    """What the credential may be used for; None: all that the person may do."""
+
+    def require(self, role: Role, scope: Scope) -> None:
+        """Raises Forbidden where the person lacks the role, or the credential the scope."""
+        if not includes(self.member.role, role):
+            raise Forbidden(
+                f"this needs the role {role}, and yours is {self.member.role}", hint="ask an admin of your workspace"
+            )
+        if self.scopes is not None and scope not in self.scopes:
+            raise Forbidden(f"this token lacks the scope {scope}", hint="make a token with this scope")
 
     @property
     def tenant(self) -> TenantRef:
@@ -44,7 +56,7 @@ class Caller:
     @property
     def viewer(self) -> Viewer:
         """The person as whom the caller reads jobs."""
-        return Viewer(user=self.member.slurm_user, admin=self.member.admin)
+        return Viewer(user=self.member.slurm_user, admin=manages(self.member.role))
 
     def cluster(self, cluster: str) -> ClusterRef:
         """The reference of a cluster in the caller's tenant. Raises pydantic's ValidationError."""
@@ -90,13 +102,18 @@ class Authentication:
         """Makes the next request with this credential verify it again."""
         self._verified.forget(lambda caller: caller.credential_id == credential_id)
 
+    def forget_member(self, tenant: str, user: str) -> None:
+        """Makes the next request of this member read their role again, whatever the credential."""
+        self._verified.forget(lambda caller: (caller.member.tenant, caller.member.user) == (tenant, user))
+
     async def _owner(self, credential: str) -> Caller:
         digest = secret_hash(credential)
         caller = self._verified.get(digest)
         if caller is None:
             verify = self._verify_token if credential.startswith(TOKEN_PREFIX) else self._verify_session
+            forgotten = self._verified.forgotten
             caller = await verify(credential)
-            self._verified.put(digest, caller)
+            self._verified.put(digest, caller, forgotten)
         if caller.expires_at <= now():
             self.forget(caller.credential_id)
             raise Unauthenticated("this sign-in has expired", hint="sign in again")
@@ -115,10 +132,12 @@ class Authentication:
         record = None if item is None else ApiToken.of(item)
         if record is None or not hmac.compare_digest(record.secret_hash, secret_hash(secret)):
             raise Unauthenticated("this token is wrong, expired or revoked", hint="make a new one")
-        return Caller(await self._member(member_id), "token", token_id, record.valid_until)
+        return Caller(await self._member(member_id), "token", token_id, record.valid_until, record.scopes)
 
     async def _member(self, member_id: str) -> Member:
         member = await self._directory.member(member_id)
         if member is None:
             raise Unauthenticated("the member who signed in no longer exists", hint="sign in again")
+        if member.disabled:
+            raise Unauthenticated("this member is disabled", hint="ask an admin of your workspace")
         return member

@@ -12,7 +12,8 @@ TOKEN_PREFIX = "clusterra_"  # noqa: S105
 CACHE_SECONDS = 15.0
 """How long a verified credential is trusted without another check.
 
-This is also the longest time that a sign-out, a revocation or a lost role takes to reach the other replicas.
+This is also the longest time that a sign-out takes to reach the other replicas. A revocation and a lost role are told
+on the bus (`revocations`), and take that long only where the event does not arrive.
 """
 MAX_CACHED = 10_000
 
@@ -40,6 +41,8 @@ class CredentialCache[C]:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, tuple[C, float]] = OrderedDict()
+        self.forgotten = 0
+        """How often owners were forgotten. A verification that began before the last time proves nothing."""
 
     def get(self, digest: str) -> C | None:
         """The owner of a credential; None when it must be verified (again)."""
@@ -51,12 +54,18 @@ class CredentialCache[C]:
             return None
         return entry[0]
 
-    def put(self, digest: str, owner: C) -> None:
-        """Remembers the owner of a credential that was verified just now."""
+    def put(self, digest: str, owner: C, forgotten: int) -> None:
+        """Remembers the owner of a credential that was verified just now, unless some were forgotten meanwhile.
+
+        `forgotten` is the count from before the verification.
+        """
+        if forgotten != self.forgotten:
+            return
         self._entries[digest] = (owner, time.monotonic() + CACHE_SECONDS)
         if len(self._entries) > MAX_CACHED:
             self._entries.popitem(last=False)
 
     def forget(self, matches: Callable[[C], bool]) -> None:
         """Forgets the credentials whose owner matches."""
+        self.forgotten += 1
         self._entries = OrderedDict((digest, entry) for digest, entry in self._entries.items() if not matches(entry[0]))

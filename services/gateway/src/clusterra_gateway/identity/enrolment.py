@@ -15,6 +15,7 @@ from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, uid_counter_key, user_name_key
 from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, member_id
+from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.errors import Conflict, Forbidden
 from clusterra_gateway.identity.oidc import Identity
 from clusterra_gateway.identity.slurm_names import names_for
@@ -68,12 +69,12 @@ class Enrolment:
         return Invitation(tenant=domain.tenant)
 
     async def _update(self, known: Member, identity: Identity, invitation: Invitation | None) -> Member:
-        changes: dict[str, str | bool] = {"display_name": identity.name}
+        changes: dict[str, str] = {"display_name": identity.name}
         if identity.email_verified:
             changes["email"] = identity.email
-        if invitation is not None and invitation.tenant == known.tenant:
-            changes["admin"] = invitation.admin
         updated = known.model_copy(update=changes)
+        if invitation is not None and invitation.tenant == known.tenant and known.role_given_at is None:
+            updated = updated.with_role(_invited_as(invitation))
         try:
             await self._directory.replace(member_key(known.id), updated)
         except ConditionFailed:
@@ -92,6 +93,7 @@ class Enrolment:
                 email=identity.email,
                 display_name=identity.name,
                 admin=invitation.admin,
+                role=_invited_as(invitation),
                 joined_at=now(),
             )
             try:
@@ -124,3 +126,7 @@ class Enrolment:
             ],
             token=f"join-{member.id}-{member.user}-{member.uid}",
         )
+
+
+def _invited_as(invitation: Invitation) -> Role:
+    return "admin" if invitation.admin else "member"

@@ -11,6 +11,7 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import tracing
 
+from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.http.parameters import Parameter, Query, query
 from clusterra_gateway.http.route import Route, SecurityScheme
 from clusterra_gateway.identity.access import Access
@@ -28,7 +29,8 @@ type ClusterHandler = Callable[[web.Request, Caller, ClusterRef], Awaitable[web.
 class PrivateRoute(Route):
     """A route for signed-in callers. Every log line of the request names the tenant and the user.
 
-    A query parameter that the route does not declare is an error.
+    `role` is the least role that may call it, and `scope` what a limited token needs. A query parameter that the route
+    does not declare is an error.
     """
 
     security: ClassVar[tuple[SecurityScheme, ...]] = (
@@ -38,10 +40,13 @@ class PrivateRoute(Route):
 
     _: KW_ONLY
     access: Access
+    scope: Scope
+    role: Role = "viewer"
 
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
         caller = await self.access.caller(request)
+        caller.require(self.role, self.scope)
         if self.query is None:
             query(request, Query)
         tracing.current().set_attribute(tracing.TENANT, caller.member.tenant)

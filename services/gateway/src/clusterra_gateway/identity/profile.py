@@ -1,13 +1,12 @@
 """The caller's profile: the handler of `/v1/users/me`."""
 
-from typing import Literal
-
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.bus.requests import ScalerRequests
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.authentication import Caller
@@ -31,7 +30,7 @@ class Profile(ResponseBody):
     email: str
     display_name: str
     tenant: Workspace
-    role: Literal["admin", "member"]
+    role: Role
     burn_rate_usd_per_hour: float | None
     pending_bill_usd: float | None
     running_jobs: int | None
@@ -62,7 +61,7 @@ class Profiles:
                 email=member.email,
                 display_name=member.display_name,
                 tenant=Workspace(id=member.tenant, name=tenant.name if tenant else member.tenant),
-                role="admin" if member.admin else "member",
+                role=member.role,
                 burn_rate_usd_per_hour=usage.burn_rate_usd_per_hour if usage else None,
                 pending_bill_usd=usage.pending_bill_usd if usage else None,
                 running_jobs=usage.running_jobs if usage else None,

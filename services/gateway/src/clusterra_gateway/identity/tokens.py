@@ -1,6 +1,5 @@
 """The caller's API tokens: the handlers of `/v1/users/me/tokens`."""
 
-import re
 import secrets
 import time
 from datetime import timedelta
@@ -20,11 +19,13 @@ from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, API_TOKENS, api_token_id, api_token_key, member_key
 from clusterra_gateway.accounts.records import ApiToken, expiry
+from clusterra_gateway.accounts.roles import SCOPES, Scope
 from clusterra_gateway.http.errors import Conflict, Forbidden, NotFound
-from clusterra_gateway.http.parameters import Body, Parameter, body
+from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.identity.authentication import Authentication, Caller
+from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.credentials import join_token, secret_hash
+from clusterra_gateway.identity.revocations import Revocations
 
 log = structlog.get_logger()
 
@@ -39,6 +40,8 @@ class NewToken(Body):
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
     expires_in_seconds: Annotated[int, Field(ge=60, le=365 * DAY)] = 30 * DAY
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1, max_length=len(SCOPES))] | None = None
+    """What the token may be used for; null for all that its owner may do."""
 
 
 class Token(ResponseBody):
@@ -48,11 +51,19 @@ class Token(ResponseBody):
     name: str
     created_at: Moment
     expires_at: Moment
+    scopes: tuple[Scope, ...] | None
+    """What the token may be used for; null for all that its owner may do."""
 
     @classmethod
     def of(cls, token_id: str, record: ApiToken) -> "Token":
         """The stored token with this id."""
-        return Token(id=token_id, name=record.name, created_at=record.created_at, expires_at=record.valid_until)
+        return Token(
+            id=token_id,
+            name=record.name,
+            created_at=record.created_at,
+            expires_at=record.valid_until,
+            scopes=record.scopes,
+        )
 
 
 class MadeToken(Token):
@@ -68,17 +79,13 @@ class Tokens(ResponseBody):
     total: int
 
 
-def _no_such_token() -> NotFound:
-    return NotFound("there is no such token", hint="GET /v1/users/me/tokens lists yours")
-
-
 class ApiTokens:
     """The handlers of API tokens."""
 
-    def __init__(self, directory: Directory, registry: Registry, authentication: Authentication) -> None:
+    def __init__(self, directory: Directory, registry: Registry, revocations: Revocations) -> None:
         self._directory = directory
         self._registry = registry
-        self._authentication = authentication
+        self._revocations = revocations
 
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the caller's tokens that are valid now."""
@@ -99,6 +106,7 @@ class ApiTokens:
             secret_hash=secret_hash(secret),
             created_at=made_at,
             valid_until=made_at + timedelta(seconds=wanted.expires_in_seconds),
+            scopes=wanted.scopes,
         )
         key = api_token_key(caller.member.id, token_id)
         put = Put(ACCOUNTS, key, record.attributes(), Absent(), expiry(record.valid_until))
@@ -108,16 +116,14 @@ class ApiTokens:
         return json_response(MadeToken(**shown, token=join_token(caller.member.id, token_id, secret)), status=201)
 
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Revokes a token of the caller. Other replicas of the gateway may accept it for up to 15 seconds more."""
-        token_id = request.match_info[TOKEN_ID.name]
-        if re.fullmatch(TOKEN_ID.pattern, token_id) is None:
-            raise _no_such_token()
+        """Revokes a token of the caller. It no longer works within a second, on all replicas."""
+        token_id = path_id(request, TOKEN_ID)
         delete = Delete(ACCOUNTS, api_token_key(caller.member.id, token_id), Present())
         try:
             await self._write(caller, delete, "token.revoked", token_id)
         except TransactionCancelled:
-            raise _no_such_token() from None
-        self._authentication.forget(token_id)
+            raise NotFound("there is no such token", hint="GET /v1/users/me/tokens lists yours") from None
+        self._revocations.token_revoked(caller.member.tenant, token_id)
         log.info("api_key_revoked", tenant=caller.member.tenant, user=caller.member.user, token_id=token_id)
         return no_content()
 

@@ -78,7 +78,7 @@ class Outputs:
         offset = last_event_id(request) or 0
         output = await self._output(request, caller, ref)
         source = self._follower.follow(output, offset=offset)
-        return await stream(request, source, allowed=self._access.still_allowed(request))
+        return await stream(request, source, self._access.stream_permission(request, caller))
 
     async def _output(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Output:
         wanted = query(request, OutputQuery)
@@ -98,6 +98,7 @@ def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: Event
             OUTPUT,
             outputs.whole,
             access=access,
+            scope="jobs:read",
             parameters=(CLUSTER_ID, JOB_ID),
             query=OutputQuery,
             result="text/plain",
@@ -108,6 +109,7 @@ def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: Event
             f"{OUTPUT}/stream",
             outputs.followed,
             access=access,
+            scope="jobs:read",
             stream=True,
             parameters=(CLUSTER_ID, JOB_ID, LAST_EVENT_ID),
             query=OutputQuery,

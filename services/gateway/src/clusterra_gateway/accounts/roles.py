@@ -1,0 +1,29 @@
+"""The roles of members in their tenant, and the scopes that a token may be limited to."""
+
+from typing import Literal
+
+type Role = Literal["viewer", "member", "admin", "owner"]
+"""What a person may do in their tenant. Each role includes the ones before it.
+
+`viewer` reads; `member` also submits and cancels their own jobs; `admin` also sees everybody's jobs, and manages
+members and their tokens; `owner` also decides who is an owner.
+"""
+type Scope = Literal[
+    "profile", "clusters:read", "jobs:read", "jobs:write", "events:read", "members:read", "members:write"
+]
+"""What a token may be used for. A token without scopes may do all that its owner may."""
+
+ROLES: tuple[Role, ...] = ("viewer", "member", "admin", "owner")
+SCOPES: tuple[Scope, ...] = (
+    *("profile", "clusters:read", "jobs:read", "jobs:write", "events:read", "members:read", "members:write"),
+)
+
+
+def includes(role: Role, needed: Role) -> bool:
+    """Whether a role may do what another one may."""
+    return ROLES.index(role) >= ROLES.index(needed)
+
+
+def manages(role: Role) -> bool:
+    """Whether a role manages the tenant's members. A tenant always has a member with such a role."""
+    return includes(role, "admin")

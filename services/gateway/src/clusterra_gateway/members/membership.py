@@ -1,0 +1,162 @@
+"""Reads and changes the members of a tenant in the record."""
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+
+import structlog
+from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Present, VersionIs
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.outbox import OutboxMessage, with_messages
+from clusterra_runtime.store.page import InvalidCursor
+from clusterra_runtime.store.store import Delete, TransactionCancelled, Update, Write
+
+from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    API_TOKENS,
+    USER_NAMES,
+    api_token_id,
+    api_token_key,
+    member_key,
+    tenant_key,
+)
+from clusterra_gateway.accounts.records import OPERATOR, ApiToken, Member, UserNameReservation
+from clusterra_gateway.accounts.roles import Role, manages
+from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
+
+log = structlog.get_logger()
+
+CHANGE_ATTEMPTS = 5
+"""Attempts to change a member while others change the tenant's members too."""
+READS_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class MemberChange:
+    """What an admin changes about a member; None keeps it."""
+
+    role: Role | None = None
+    disabled: bool | None = None
+
+
+class Membership:
+    """The members of tenants. Every change is told in the events of the tenant's clusters."""
+
+    def __init__(self, directory: Directory, registry: Registry) -> None:
+        self._directory = directory
+        self._registry = registry
+
+    async def page(self, tenant: str, *, limit: int, cursor: str | None) -> tuple[tuple[Member, ...], str | None]:
+        """At most `limit` members in the order of their user names, and the next cursor. Raises InvalidRequest."""
+        partition = tenant_key(tenant).pk
+        try:
+            page = await self._directory.store.query(ACCOUNTS, partition, sort=USER_NAMES, cursor=cursor, limit=limit)
+        except InvalidCursor:
+            raise InvalidRequest("the cursor is not one of this list", hint="begin again without a cursor") from None
+        owners = [UserNameReservation.of(item).owner for item in page.items]
+        read = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def member(member_id: str) -> Member | None:
+            async with read:
+                return await self._directory.member(member_id)
+
+        found = await asyncio.gather(*(member(owner) for owner in owners if owner != OPERATOR))
+        return tuple(each for each in found if each is not None and each.tenant == tenant), page.cursor
+
+    async def member(self, tenant: str, member_id: str) -> Member:
+        """A member of this tenant. Raises NotFound, also for another tenant's."""
+        return Member.of(await self._item(tenant, member_id))
+
+    async def change(self, actor: Member, member_id: str, change: MemberChange) -> Member:
+        """Changes a member of the actor's tenant, and returns the member as changed.
+
+        Raises NotFound; Forbidden where only an owner may do this; Conflict where nobody would be left to manage the
+        tenant, or where others change its members at the same moment.
+        """
+        for _ in range(CHANGE_ATTEMPTS):
+            item = await self._item(actor.tenant, member_id)
+            member = Member.of(item)
+            changed = _changed(member, change)
+            if changed == member:
+                return member
+            if "owner" in (member.role, changed.role) and actor.role != "owner":
+                raise Forbidden("only an owner may do this to an owner", hint="ask an owner of your workspace")
+            writes = [self._update(item, changed, actor)]
+            if _in_charge(member) and not _in_charge(changed):
+                writes.append(await self._while_another_is_in_charge(member))
+            try:
+                await self._directory.store.transact(writes, token=f"member-{secrets.token_hex(8)}")
+            except TransactionCancelled:
+                continue
+            await self._directory.outbox.send(ACCOUNTS, item.key)
+            log.info("member_changed", member=member.user, role=changed.role, disabled=changed.disabled)
+            return changed
+        raise Conflict("the members of this workspace are being changed by others", hint="try again in a moment")
+
+    async def tokens(self, tenant: str, member_id: str) -> tuple[tuple[str, ApiToken], ...]:
+        """The ids and records of a member's tokens that are valid now. Raises NotFound."""
+        await self._item(tenant, member_id)
+        page = await self._directory.store.query(ACCOUNTS, member_key(member_id).pk, sort=API_TOKENS)
+        return tuple((api_token_id(item.key), ApiToken.of(item)) for item in page.items)
+
+    async def revoke(self, actor: Member, member_id: str, token_id: str) -> None:
+        """Revokes a token of a member. Raises NotFound."""
+        item = await self._item(actor.tenant, member_id)
+        events = self._events(actor, "token.revoked", token_id, "1")
+        carrier = with_messages(Update(ACCOUNTS, item.key, condition=Present()), events, now=time.time())
+        delete = Delete(ACCOUNTS, api_token_key(member_id, token_id), Present())
+        try:
+            await self._directory.store.transact([delete, carrier], token=f"revoke-{token_id}-{secrets.token_hex(8)}")
+        except TransactionCancelled:
+            raise NotFound("there is no such token", hint="the list of the member's tokens has their ids") from None
+        await self._directory.outbox.send(ACCOUNTS, item.key)
+
+    async def _item(self, tenant: str, member_id: str) -> Item:
+        item = await self._directory.store.get(ACCOUNTS, member_key(member_id))
+        if item is None or Member.of(item).tenant != tenant:
+            raise NotFound("there is no such member", hint="GET /v1/members lists those of your workspace")
+        return item
+
+    def _update(self, item: Item, changed: Member, actor: Member) -> Write:
+        events = self._events(actor, "member.changed", changed.user, secrets.token_hex(8))
+        update = Update(ACCOUNTS, item.key, set=changed.attributes(), condition=VersionIs(item.version))
+        return with_messages(update, events, now=time.time())
+
+    def _events(self, actor: Member, kind: AdminKind, subject: str, version: str) -> list[OutboxMessage]:
+        fact = AdminFact(kind=kind, actor=actor.user, subject=subject)
+        return tenant_events(self._registry, actor.tenant, fact, version=version)
+
+    async def _while_another_is_in_charge(self, member: Member) -> Write:
+        """A write that fails if another one of these happens first, so that the last two do not remove each other."""
+        key = tenant_key(member.tenant)
+        tenant = await self._directory.store.get(ACCOUNTS, key)
+        if tenant is None:
+            raise Conflict("this workspace has no record", hint="contact the operators")
+        cursor = None
+        while True:
+            members, cursor = await self.page(member.tenant, limit=100, cursor=cursor)
+            if any(_in_charge(each) for each in members if each.id != member.id):
+                return Update(ACCOUNTS, key, condition=VersionIs(tenant.version))
+            if cursor is None:
+                raise Conflict(
+                    f"{member.user} is the last who manages this workspace", hint="make another member an admin first"
+                )
+
+
+def _changed(member: Member, change: MemberChange) -> Member:
+    changed = member
+    if change.role is not None and change.role != member.role:
+        changed = changed.with_role(change.role, given_at=now())
+    if change.disabled is not None:
+        changed = changed.model_copy(update={"disabled": change.disabled})
+    return changed
+
+
+def _in_charge(member: Member) -> bool:
+    return manages(member.role) and not member.disabled

@@ -1,0 +1,239 @@
+"""Members: what each role and each scope of a token allows, and how fast what is taken is gone everywhere."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_contracts.identity import now
+from clusterra_gateway.accounts.keyspace import ACCOUNTS
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
+from clusterra_gateway.app import gateway_on
+from clusterra_gateway.identity.private_route import PrivateRoute
+from clusterra_gateway.settings import Settings
+from clusterra_lab.machine.ports import free_port
+from clusterra_lab.machine.process import until
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.store import Update
+from gateway_world import World, _Service
+from route_table import route_table
+
+SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
+PATHS = {"cluster_id": "main", "job_id": "7", "token_id": "0" * 16, "member_id": "0" * 32}
+TAKEN_SECONDS = 8.0
+"""What is taken is gone within a second on every replica. A busy machine gets more here, but less than the 15 s that a
+replica trusts a credential when it is not told."""
+
+
+async def me(browser: aiohttp.ClientSession) -> dict[str, Any]:
+    async with browser.get("/v1/users/me") as answer:
+        assert answer.status == 200, await answer.text()
+        profile: dict[str, Any] = await answer.json()
+        return profile
+
+
+async def change(admin: aiohttp.ClientSession, member: str, **fields: Any) -> int:
+    async with admin.patch(f"/v1/members/{member}", json=fields) as answer:
+        return answer.status
+
+
+async def program(browser: aiohttp.ClientSession, **fields: Any) -> dict[str, str]:
+    """The header of a new token of this browser's person."""
+    async with browser.post("/v1/users/me/tokens", json={"name": "ci"} | fields) as answer:
+        assert answer.status == 201, await answer.text()
+        return {"Authorization": f"Bearer {(await answer.json())['token']}"}
+
+
+@asynccontextmanager
+async def replica(world: World) -> AsyncIterator[str]:
+    """A second gateway on the same record and bus."""
+    port = free_port()
+    settings: Settings = world.settings.model_copy(update={"http_port": port})
+    service = _Service(settings)
+    async with gateway_on(world.store, service, settings):
+        try:
+            await until(lambda: not service.failing(), seconds=30, what="the second gateway to be ready")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            await service.stop()
+
+
+def test_every_private_route_names_its_scope() -> None:
+    private = [route for route in route_table() if isinstance(route, PrivateRoute)]
+
+    assert {route.scope for route in private} == set(SCOPES)
+    assert all(route.role in ROLES for route in private)
+    assert all(includes(route.role, "member") for route in private if route.scope == "jobs:write")
+
+
+async def owner(world: World) -> aiohttp.ClientSession:
+    """The browser of an owner of `acme`."""
+    browser = await world.login("boss@acme.example")
+    (key,) = [key for key in world.store._tables["accounts"] if key.startswith("member#")]
+    await world.store.write(Update(ACCOUNTS, Key(key, "member"), set={"role": "owner", "admin": True}))
+    assert (await me(browser))["role"] == "owner"
+    return browser
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_each_role_may_call_the_routes_of_its_level_and_no_others(world: World, role: Role) -> None:
+    chief, ada = await owner(world), await world.login("ada@acme.example")
+    world.acme.add_job("7", user="ada")
+    headers = await program(ada)
+    assert await change(chief, (await me(ada))["id"], role=role) == 200
+
+    for route in route_table():
+        if not isinstance(route, PrivateRoute) or route.stream:
+            continue
+        body = SUBMISSION if route.method == "POST" else {}
+        async with (
+            aiohttp.ClientSession(world.url, headers=headers) as session,
+            session.request(route.method, route.path.format(**PATHS), json=body) as answer,
+        ):
+            problem = await answer.json() if answer.status == 403 else {}
+        assert ("role" in problem.get("detail", "")) is not includes(role, route.role), (route.name, answer.status)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_limited_token_may_call_the_routes_of_its_scope_and_no_others(world: World, scope: str) -> None:
+    headers = await program(await owner(world), scopes=[scope])
+
+    for route in route_table():
+        if not isinstance(route, PrivateRoute) or route.stream:
+            continue
+        body = SUBMISSION if route.method == "POST" else {}
+        async with (
+            aiohttp.ClientSession(world.url, headers=headers) as session,
+            session.request(route.method, route.path.format(**PATHS), json=body) as answer,
+        ):
+            problem = await answer.json() if answer.status == 403 else {}
+        assert ("scope" in problem.get("detail", "")) is (route.scope != scope), (route.name, answer.status)
+
+
+async def test_what_an_admin_takes_is_gone_on_every_replica_within_a_second(world: World) -> None:
+    boss, ada, bob = [await world.login(f"{name}@acme.example") for name in ("boss", "ada", "bob")]
+    tokens = {name: await program(each) for name, each in (("ada", ada), ("bob", bob))}
+    ada_id, bob_id = (await me(ada))["id"], (await me(bob))["id"]
+    assert await change(boss, ada_id, role="admin") == 200
+    async with boss.get(f"/v1/members/{bob_id}/tokens") as answer:
+        (token,) = (await answer.json())["tokens"]
+
+    async with replica(world) as url:
+
+        async def status(name: str, path: str) -> int:
+            async with aiohttp.ClientSession(url, headers=tokens[name]) as other, other.get(path) as answer:
+                return answer.status
+
+        assert (await status("ada", "/v1/members"), await status("bob", "/v1/users/me")) == (200, 200)
+        assert await change(boss, ada_id, role="viewer") == 200
+        async with boss.delete(f"/v1/members/{bob_id}/tokens/{token['id']}") as answer:
+            assert answer.status == 204
+
+        async def gone() -> bool:
+            return (await status("ada", "/v1/members"), await status("bob", "/v1/users/me")) == (403, 401)
+
+        await until(gone, seconds=TAKEN_SECONDS, every=0.02, what="the other replica to know")
+        assert await status("ada", "/v1/users/me") == 200
+        assert await change(boss, ada_id, disabled=True) == 200
+
+        async def disabled() -> bool:
+            return await status("ada", "/v1/users/me") == 401
+
+        await until(disabled, seconds=TAKEN_SECONDS, every=0.02, what="the other replica to know")
+
+
+async def test_an_open_stream_ends_when_its_reader_is_disabled(world: World) -> None:
+    boss, ada, bob = [await world.login(f"{name}@acme.example") for name in ("boss", "ada", "bob")]
+    ada_id = (await me(ada))["id"]
+
+    async with (
+        replica(world) as url,
+        aiohttp.ClientSession(url, headers=await program(ada)) as reader,
+        aiohttp.ClientSession(url, headers=await program(bob)) as other,
+        reader.get("/v1/clusters/main/events/stream") as stream,
+        other.get("/v1/clusters/main/events/stream") as stays,
+    ):
+        assert (stream.status, stays.status) == (200, 200)
+        assert await change(boss, ada_id, disabled=True) == 200
+
+        async with asyncio.timeout(TAKEN_SECONDS):
+            await stream.content.read()
+        assert not stays.content.at_eof()
+
+
+async def test_a_disabled_member_cannot_sign_in(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    assert await change(boss, (await me(ada))["id"], disabled=True) == 200
+
+    again = await world.login("ada@acme.example")
+    async with again.get("/v1/users/me") as answer:
+        problem = await answer.json()
+
+    assert answer.status == 401
+    assert "disabled" in problem["detail"]
+
+
+async def test_the_last_who_manages_the_tenant_stays(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    boss_id, ada_id = (await me(boss))["id"], (await me(ada))["id"]
+
+    assert await change(boss, boss_id, role="member") == 409
+    assert await change(boss, boss_id, disabled=True) == 409
+    assert await change(boss, ada_id, role="admin") == 200
+    statuses = await asyncio.gather(change(boss, boss_id, role="member"), change(ada, ada_id, role="member"))
+
+    assert sorted(statuses) == [200, 409]
+
+
+async def test_only_an_owner_makes_an_owner(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    ada_id = (await me(ada))["id"]
+
+    assert await change(boss, ada_id, role="owner") == 403
+    assert (await me(ada))["role"] == "member"
+
+
+async def test_members_of_another_tenant_do_not_exist(world: World) -> None:
+    boss, eve = await world.login("boss@acme.example"), await world.login("eve@rival.example")
+    eve_id = (await me(eve))["id"]
+
+    for method, path in (
+        ("GET", f"/v1/members/{eve_id}"),
+        ("PATCH", f"/v1/members/{eve_id}"),
+        ("GET", f"/v1/members/{eve_id}/tokens"),
+        ("DELETE", f"/v1/members/{eve_id}/tokens/{'0' * 16}"),
+    ):
+        async with boss.request(method, path, json={"disabled": True}) as answer:
+            assert answer.status == 404, path
+    async with boss.get("/v1/members?limit=1") as answer:
+        first = await answer.json()
+    async with boss.get(f"/v1/members?cursor={first['next_cursor']}") as answer:
+        rest = await answer.json()
+
+    names = [each["name"] for page in (first, rest) for each in page["members"]]
+    assert names == ["boss"]
+
+
+async def test_a_role_survives_the_next_sign_in(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    assert await change(boss, (await me(ada))["id"], role="admin") == 200
+    assert await change(ada, (await me(boss))["id"], role="member") == 200
+
+    again = [await me(await world.login(f"{name}@acme.example")) for name in ("ada", "boss")]
+
+    assert [each["role"] for each in again] == ["admin", "member"]
+
+
+def test_a_role_that_the_release_before_changed_counts() -> None:
+    at = now()
+    member = Member(issuer="i", subject="s", tenant="acme", user="ada", uid=20001, email="a@b", joined_at=at)
+    stored = member.with_role("owner", given_at=at).attributes()
+
+    demoted = Member.model_validate({**stored, "admin": False})
+    written_before = Member.model_validate({key: stored[key] for key in stored if not key.startswith("role")})
+
+    assert Member.model_validate(stored).role == "owner"
+    assert (demoted.role, written_before.role) == ("member", "admin")
