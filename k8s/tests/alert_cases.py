@@ -191,6 +191,11 @@ CASES: Sequence[Case] = (
         {f"clusterra_cluster_snapshot_timestamp_seconds{_CLUSTER}": "0+60x60"},
     ),
     Case(
+        "ClusterraSnapshotStale",
+        {f"clusterra_cluster_snapshot_stale{_CLUSTER}": "1x60"},
+        {f"clusterra_cluster_snapshot_stale{_CLUSTER}": "1 0 1 0 1 _x60"},
+    ),
+    Case(
         "ClusterraSlurmUnreadable",
         {f"clusterra_cluster_unreadable_lists{_CLUSTER}": "2x60"},
         {f"clusterra_cluster_unreadable_lists{_CLUSTER}": "0x60"},
