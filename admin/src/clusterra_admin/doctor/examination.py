@@ -29,6 +29,13 @@ from clusterra_admin.doctor.finding import Finding, Report, failure, ok, skipped
 from clusterra_admin.doctor.issuer import check_issuer
 from clusterra_admin.doctor.probe import Probe, Schedule
 from clusterra_admin.doctor.settings import DoctorSettings
+from clusterra_admin.doctor.watching import (
+    CONDITION,
+    SNAPSHOT,
+    check_conditions,
+    check_snapshot,
+    without_consequences,
+)
 from clusterra_admin.tables.declared import TABLES
 
 EACH_SECONDS = 10.0
@@ -39,6 +46,7 @@ CONCURRENCY = 128
 NATS_DOWN = "check CLUSTERRA_NATS_URL, the credentials and the network; a server's log tells why it refuses"
 ISSUER_ADVICE = "check CLUSTERRA_OIDC_ISSUER, that the issuer runs, and that this network reaches it"
 PROXY_ADVICE = "look into the log of the proxy's replicas"
+_TOLD_BY_PROXY = ("clusters.slurm", CONDITION, SNAPSHOT)
 
 
 async def examine(settings: DoctorSettings, total_seconds: float) -> Report:
@@ -180,9 +188,8 @@ class Examination:
             ),
         ]
         found = await self._schedule.run(probes)
-        proxy = not any(
-            each.check == "services.replicas" and each.about == "proxy" and each.status == "failure" for each in found
-        )
+        # Where only some partitions are held, the clusters of the others are found by their checks.
+        proxy = not any(each.about == "proxy" and each.seen == services.NO_REPLICA for each in found)
         return found + await self._clusters(client, proxy=proxy)
 
     async def _clusters(self, client: DoctorClient, *, proxy: bool) -> list[Finding]:
@@ -194,11 +201,10 @@ class Examination:
         found = list(bindings.findings)
         if not bindings.readable:
             return found
-        return (
-            found
-            + await self._schedule.run(self._cluster_probes(client, bindings, proxy=proxy))
-            + ([] if proxy else [skipped("clusters.slurm", "no replica of the proxy is alive")])
-        )
+        found += await self._schedule.run(self._cluster_probes(client, bindings, proxy=proxy))
+        if not proxy:
+            return [*found, *(skipped(check, "no replica of the proxy is alive") for check in _TOLD_BY_PROXY)]
+        return without_consequences(found)
 
     def _cluster_probes(self, client: DoctorClient, bindings: Bindings, *, proxy: bool) -> list[Probe]:
         probes = [
@@ -207,10 +213,13 @@ class Examination:
         ]
         if proxy:
             seconds = min(CLUSTER_SECONDS, self._schedule.seconds)
-            probes += [
-                Probe("clusters.slurm", partial(check_slurm, client, ref, binding, seconds), PROXY_ADVICE, str(ref))
-                for ref, binding in sorted(bindings.clusters.items(), key=lambda each: str(each[0]))
-            ]
+            probes.append(Probe(CONDITION, partial(check_conditions, client, bindings.clusters), NATS_DOWN))
+            for ref, binding in sorted(bindings.clusters.items(), key=lambda each: str(each[0])):
+                slurm = partial(check_slurm, client, ref, binding, seconds)
+                probes += [
+                    Probe("clusters.slurm", slurm, PROXY_ADVICE, str(ref)),
+                    Probe(SNAPSHOT, partial(check_snapshot, client, ref, binding), NATS_DOWN, str(ref)),
+                ]
         return probes
 
     async def _compare(self, bindings: Bindings) -> list[Finding]:

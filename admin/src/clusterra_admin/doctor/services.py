@@ -2,16 +2,21 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 import aiohttp
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS
 from clusterra_contracts.bus.topology import EVENTS_ARCHIVE, LEASES
 from clusterra_runtime.nats.client import BusUnavailable
+from clusterra_runtime.nats.direct import Stored, replay
+from clusterra_runtime.nats.lease_entries import Entries
+from clusterra_runtime.nats.lease_terms import PACE
 
 from clusterra_admin.doctor.connection import ApiFailed, DoctorClient
 from clusterra_admin.doctor.finding import Finding, failure, ok, skipped
 from clusterra_admin.doctor.http import CertificateRejected, NoAnswer, get
+from clusterra_admin.doctor.streams import moment
 from clusterra_admin.running import running
 
 PARTITIONS: Mapping[str, int] = {"scaler": JOB_PARTITIONS, "proxy": JOB_PARTITIONS}
@@ -19,6 +24,7 @@ PARTITIONS: Mapping[str, int] = {"scaler": JOB_PARTITIONS, "proxy": JOB_PARTITIO
 HANDOVER_SECONDS = 4.0
 """Leases may change hands while we look: the finding waits for the new holder at most this long."""
 _PAUSE_SECONDS = 0.4
+NO_REPLICA = "no replica is alive"
 _PREFIX = f"$KV.{LEASES.name}."
 
 
@@ -31,7 +37,7 @@ async def check_lease_holders(client: DoctorClient, service: str) -> list[Findin
     while True:
         try:
             members, held = await _leases(client, service)
-        except ApiFailed as error:
+        except (ApiFailed, BusUnavailable) as error:
             return [skipped(check, f"the leases cannot be read: {error}", about=service)]
         if members and held >= expected:
             return [ok(check, f"replicas: {members}; they hold all partitions ({expected})", about=service)]
@@ -39,14 +45,24 @@ async def check_lease_holders(client: DoctorClient, service: str) -> list[Findin
             break
         await asyncio.sleep(_PAUSE_SECONDS)
     if not members:
-        return [failure(check, "no replica is alive", advice, about=service)]
+        return [failure(check, NO_REPLICA, advice, about=service)]
     seen = f"replicas: {members}; only {held} of {expected} partitions are held"
     return [failure(check, seen, advice, about=service)]
 
 
 async def _leases(client: DoctorClient, service: str) -> tuple[int, int]:
-    info = await client.api(f"STREAM.INFO.KV_{LEASES.name}", {"subjects_filter": f"{_PREFIX}{service}.>"})
-    keys = [key.removeprefix(f"{_PREFIX}{service}.") for key in info["state"].get("subjects") or {}]
+    stream, prefix = f"KV_{LEASES.name}", f"{_PREFIX}{service}."
+    at = moment((await client.api(f"STREAM.INFO.{stream}"))["ts"])
+    stored = [each async for each in replay(client, stream, f"{prefix}>")]
+    return count_leases(stored, prefix, at)
+
+
+def count_leases(stored: Iterable[Stored], prefix: str, at: datetime) -> tuple[int, int]:
+    """The number of live replicas, and of partitions that are held, at a time of the server.
+
+    A server that was killed may bring back keys of replicas that are long gone: these do not count.
+    """
+    keys = [key.removeprefix(prefix) for key in Entries.read(stored, PACE.ttl_seconds, at).live]
     return sum(key.startswith("member.") for key in keys), sum(key.isdigit() for key in keys)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from clusterra_runtime.nats.direct import Stored
 
@@ -14,14 +15,15 @@ class Entries:
     expired: Mapping[str, int]
 
     @classmethod
-    def read(cls, stored: Iterable[Stored], ttl_seconds: float) -> "Entries":
+    def read(cls, stored: Iterable[Stored], ttl_seconds: float, at: datetime | None = None) -> "Entries":
         """Sort the stored keys by their age, compared with the newest one: a replica writes its own before it reads.
 
+        Who writes no key gives the time of the server in `at`.
         A key counts as expired at twice its time to live. Before that its removal is the server's task, and the clocks
         of two servers may differ by one time to live.
         """
         found = [(each, moment) for each in stored if (moment := each.stored_at) is not None]
-        newest = max((moment for _, moment in found), default=None)
+        newest = max((moment for _, moment in found), default=None) if at is None else at
         expired = {
             each.subject: each.sequence
             for each, moment in found
