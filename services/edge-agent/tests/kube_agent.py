@@ -61,7 +61,10 @@ class Agent:
         return self.desire_all(generation, {shape: (replicas, victims)})
 
     def desire_all(self, generation: int, targets: Mapping[str, tuple[int, Collection[str]]], fence: int = 1) -> bool:
-        desired = desired_state(generation, targets, fence)
+        return self.offer(desired_state(generation, targets, fence))
+
+    def offer(self, desired: DesiredState) -> bool:
+        """Publishes a desired state and pushes it to the agent."""
         self.publish(desired)
         return self._latest.offer(desired)
 

@@ -335,3 +335,29 @@ async def test_a_worker_that_is_taken_back_while_the_agent_is_held_up_stays(edge
         assert await agent.running(1) == [kept]
 
     assert Counter(fact.kind for fact in edge.facts) == {"worker.started": 3, "worker.stopped": 2}
+
+
+async def test_an_unregistered_worker_that_serves_while_the_agent_is_held_up_stays(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
+    async with edge.agent() as agent:
+        agent.desire(1, 1)
+        [name] = await agent.running(1)
+        await edge.workers.set_status(name, "Running", ready=False)
+        await until(lambda: _has_phase(agent, name, "booting"), seconds=60, what="the booting worker", every=0.05)
+
+        async def slurmd_serves() -> None:
+            await edge.workers.set_status(name, "Running", ready=True)
+            await until(lambda: _has_phase(agent, name, "running"), seconds=60, what="the running worker", every=0.05)
+
+        agent.held_up = slurmd_serves
+        # The ReplicaSet replaces a pod that is deleted by name.
+        desired = desired_state(2, {SHAPE: (1, ())})
+        (target,) = desired.targets or ()
+        agent.offer(desired.model_copy(update={"targets": (target.model_copy(update={"unregistered": (name,)}),)}))
+        await agent.applied(2)
+
+        assert await agent.running(1) == [name]
+
+
+async def _has_phase(agent: Agent, name: str, phase: str) -> bool:
+    return (await agent.workers() or {})[name].phase == phase

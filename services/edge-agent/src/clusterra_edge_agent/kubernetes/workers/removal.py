@@ -6,11 +6,16 @@ from clusterra_edge_agent.substrate.port import DesiredCheck
 
 
 class Outdated(Exception):
-    """A newer desired state has been received, or another agent may act."""
+    """A newer desired state has been received, another agent may act, or a victim may not be removed any more."""
 
 
-async def if_still_desired(check: DesiredCheck, remove: Callable[[], Awaitable[None]]) -> None:
-    """Removes workers if this is still desired. Raises Outdated otherwise, and what `remove` raises."""
-    if not await check.look_again():
+async def if_still_desired(
+    check: DesiredCheck, may_remove: Callable[[], bool], remove: Callable[[], Awaitable[None]]
+) -> None:
+    """Removes workers if this is still desired and they may be removed by what is known of them after that look.
+
+    Raises Outdated otherwise, and what `remove` raises.
+    """
+    if not await check.look_again() or not may_remove():
         raise Outdated
     await remove()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -37,6 +37,9 @@ UNSETTLED_SECONDS = 0.5
 UNSCALABLE_RETRY_SECONDS = 30.0
 """Interval of the error about a shape that cannot be scaled. A watch reports the change that is needed."""
 MAX_CONCURRENT_CALLS = 16
+
+type RemoveIf = Callable[[Callable[[], Awaitable[None]]], Coroutine[Any, Any, None]]
+"""Makes a call that removes victims, if that is still right."""
 
 
 class KubernetesSubstrate:
@@ -230,16 +233,19 @@ class KubernetesSubstrate:
         deployment, pods = self._deployments.objects.get(owner), list(self._by_shape[target.shape].values())
         if deployment is None or not check.is_current():
             return None
+        victims = removable(target, self._by_shape[target.shape])
         step = plan(
             deployment,
             pods,
             target.replicas,
-            removable(target, self._by_shape[target.shape]),
+            victims,
             caches_fresh=self._are_caches_fresh(target.shape),
             policy_enforced=policy_enforced,
         )
         self._records.mark_removing(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
-        await self._execute(step, deployment, check)
+        # An unregistered worker may begin to serve while the newest desired state is read.
+        remove_if = partial(if_still_desired, check, lambda: victims <= removable(target, self._by_shape[target.shape]))
+        await self._execute(step, deployment, remove_if)
         return step
 
     def _are_caches_fresh(self, shape: ShapeName) -> bool:
@@ -255,21 +261,19 @@ class KubernetesSubstrate:
         pods = self._by_shape[target.shape].values()
         return await self._deletion_policy.is_enforced(next((pod for pod in pods if can_probe(pod)), None))
 
-    async def _execute(self, step: Plan, deployment: Deployment, check: DesiredCheck) -> None:
+    async def _execute(self, step: Plan, deployment: Deployment, remove_if: RemoveIf) -> None:
         """Raises ApiError and Outdated. The next plan sees what was done until then."""
         pods = self._by_shape[deployment.shape or ""]
         calls = [partial(self._mark, pods[name], cost) for name, cost in step.costs.items()]
         if step.lower_to is not None:
             version = deployment.metadata.resource_version
             lower = partial(self._scale, deployment, step.lower_to, version)
-            calls.append(partial(if_still_desired, check, lower))
+            calls.append(partial(remove_if, lower))
         await self._concurrently(calls)
         if step.raise_to is not None:
             await self._scale(deployment, step.raise_to)
         await self._concurrently(
-            partial(if_still_desired, check, partial(self._delete, pods[name]))
-            for name in step.deletions
-            if name in pods
+            partial(remove_if, partial(self._delete, pods[name])) for name in step.deletions if name in pods
         )
         if step.deletions or step.raise_to is not None or step.lower_to is not None:
             log.info(
