@@ -179,13 +179,33 @@ def test_a_named_worker_that_registers_is_reinstated() -> None:
         assert replacement is not None
         assert replacement.replicas == 1
 
-        back = cluster.decide_at(LIMIT + 3, alive, nodes=(node(NAME, idle_for=None),), pending=WAITING)
+        record = (node(NAME, idle_for=None),)
+        back = cluster.decide_at(LIMIT + 3, alive, nodes=record, pending=WAITING)
 
+        # The edge may have removed it before it serves: no replica counts it until the edge shows that it is kept.
         assert back.state.victims == frozenset()
-        assert back.state.target("compute-xs") == target("compute-xs", 1)
+        assert back.state.target("compute-xs") == target("compute-xs", 0)
         reason = f"{NAME} there after all; 1 ordered or lost and not needed any more"
         assert back.changes[0].reason == reason
         assert back.observation_history.registrations.latency.p99_seconds() == {"compute-xs": LIMIT + 3}
+
+        kept = cluster.decide_at(LIMIT + 4, alive, nodes=record, pending=WAITING)
+
+        assert kept.state.target("compute-xs") == target("compute-xs", 1)
+        assert not cluster.decide_at(LIMIT + 5, alive, nodes=record, pending=WAITING).changes
+
+
+def test_a_named_worker_that_served_when_it_was_removed_is_not_counted() -> None:
+    cluster = OneWorkerCluster()
+    for second in (0, LIMIT + 1, LIMIT + 2):
+        cluster.decide_at(second, BOOTING)
+
+    back = cluster.decide_at(LIMIT + 3, RUNNING)
+    gone = cluster.decide_at(LIMIT + 4)
+
+    assert back.state.target("compute-xs") == target("compute-xs", 0)
+    assert gone.state.target("compute-xs") == target("compute-xs", 0)
+    assert not gone.state.taken_back
 
 
 def test_a_worker_of_a_shape_known_to_boot_slowly_gets_more_time() -> None:

@@ -105,7 +105,7 @@ class _Reasons:
         if self.taken_back:
             parts.append(f"{_names(self.taken_back)} kept: not drained or busy in Slurm")
         leaving = len(self.drained) + len(self.drained_by_slurm) + len(self.overdue_workers)
-        unexplained = more - self.bought - self.warm + leaving - len(self.recovered)
+        unexplained = more - self.bought - self.warm + leaving
         if unexplained < 0:
             parts.append(f"{-unexplained} ordered or lost and not needed any more")
         if unexplained > 0:

@@ -158,12 +158,13 @@ STEPS: tuple[tuple[str, Callable[[_Working], None]], ...] = (
 def _decision(working: _Working) -> Decision:
     context, scale_down = working.context, working.scale_down
     observation, state, history = context.observation, context.state, context.history
+    named = scale_down.victims | scale_down.overdue_workers.keys()
     pending = {
         "drains": dict(scale_down.drains),
         "undrains": dict(scale_down.undrains),
         "moves": dict(scale_down.begun),
         # A worker that is named again is gone by the edge's hand, as any victim.
-        "taken_back": {name: since for name, since in state.taken_back.items() if name not in scale_down.victims},
+        "taken_back": {name: since for name, since in state.taken_back.items() if name not in named},
         "bookings": working.failover.placement.bookings if working.failover is not None else state.bookings,
     }
     if working.changes:

@@ -53,8 +53,8 @@ def observe(
     history = history.after(observation)
     breakers = _breakers(observation, state, history)
     back, resumed = recovered(observation, state), taken_back(observation, state)
-    unconfirmed = still_unconfirmed(observation, state) | dict.fromkeys(resumed, state.generation + 1)
-    current = state.with_recovered(back).with_taken_back(unconfirmed).model_copy(update={"breakers": breakers})
+    unconfirmed = still_unconfirmed(observation, state) | dict.fromkeys(resumed | back, state.generation + 1)
+    current = state.with_taken_back(unconfirmed).model_copy(update={"breakers": breakers})
     supply = supply_of(observation, current, history.registrations.latency)
     return DecisionContext(
         observation=observation,

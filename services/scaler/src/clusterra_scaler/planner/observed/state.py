@@ -1,6 +1,6 @@
 """A cluster's stored state: what was decided, and what was requested from its Slurm. It outlives a scaler process."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
@@ -30,8 +30,8 @@ class FleetState(Wire):
     undrains: dict[WorkerName, Moment] = Field(default_factory=dict)
     """Undrains that may still reach Slurm because they have no certain answer, and when they were decided."""
     taken_back: dict[WorkerName, int] = Field(default_factory=dict)
-    """Workers that are victims no longer, by the generation that took each back, until the edge has applied that
-    generation: it may have removed them before. Until then no target counts them."""
+    """Workers that are named for removal no longer, by the generation that took each back, until the edge has applied
+    that generation: it may have removed them before. Until then no target counts them."""
     bookings: tuple[Booking, ...] = ()
     """The jobs that unregistered workers were bought for (policy `packing` only)."""
     moves: dict[WorkerName, Moment] = Field(default_factory=dict)
@@ -70,18 +70,17 @@ class FleetState(Wire):
         """The same targets as the next generation under a new lease."""
         return self.model_copy(update={"generation": self.generation + 1, "fence": fence, "decided_at": at})
 
-    def with_recovered(self, workers: Collection[WorkerName]) -> "FleetState":
-        """Reinstate workers that were named as unregistered, in addition to the replacements ordered for them."""
-        if not workers:
-            return self
-        return self.model_copy(update={"targets": tuple(_with_recovered(target, workers) for target in self.targets)})
-
     def with_taken_back(self, workers: Mapping[WorkerName, int]) -> "FleetState":
-        """Name these workers as victims no longer. The numbers stay until the edge confirms that it has the workers."""
+        """Name these workers for removal no longer. The numbers stay until the edge confirms that it has them."""
         if workers == self.taken_back:
             return self
         targets = tuple(
-            target.model_copy(update={"victims": tuple(name for name in target.victims if name not in workers)})
+            target.model_copy(
+                update={
+                    "victims": tuple(name for name in target.victims if name not in workers),
+                    "unregistered": tuple(name for name in target.unregistered if name not in workers),
+                }
+            )
             for target in self.targets
         )
         return self.model_copy(update={"targets": targets, "taken_back": dict(workers)})
@@ -103,9 +102,3 @@ class FleetState(Wire):
             decided_at=self.decided_at,
             targets=self.targets,
         )
-
-
-def _with_recovered(target: ShapeTarget, workers: Collection[WorkerName]) -> ShapeTarget:
-    unregistered = tuple(name for name in target.unregistered if name not in workers)
-    reinstated = len(target.unregistered) - len(unregistered)
-    return target.model_copy(update={"unregistered": unregistered, "replicas": target.replicas + reinstated})
