@@ -1,7 +1,9 @@
 """Administrator's access to a running Kubernetes, through kubectl."""
 
 import asyncio
+import itertools
 import json
+import re
 from asyncio.subprocess import DEVNULL, PIPE
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +13,17 @@ from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.secret_file import write_secret
 
 _TOKEN_HOURS = 24
+_WORD = re.compile(r"[a-z][a-z-]{0,30}")
 
 
 class KubectlFailed(LabProblem):
     """kubectl ended with an error; the text has its standard error."""
+
+
+def _verb(argv: tuple[str, ...]) -> str:
+    """The first words of a command, such as `create token`. Any later one may be a secret."""
+    words = itertools.takewhile(_WORD.fullmatch, argv)
+    return " ".join(itertools.islice(words, 2)) or "(options)"
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Kubernetes:
                 process.kill()
                 await process.wait()
         if process.returncode != 0:
-            raise KubectlFailed(f"kubectl {' '.join(argv)}: {complaint.decode(errors='replace').strip()}")
+            raise KubectlFailed(f"kubectl {_verb(argv)}: {complaint.decode(errors='replace').strip()}")
         return output.decode()
 
     async def service_account(self, namespace: str, name: str) -> Path:
