@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -21,6 +22,7 @@ from clusterra_runtime.nats.broker import Broker, Durable, broker, durable
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.settings import ServiceSettings
+from structlog.testing import capture_logs
 
 from .conftest import Usage, connected
 
@@ -62,11 +64,15 @@ async def dead_letters(client: Client, ref: ClusterRef) -> list[Stored]:
 
 @asynccontextmanager
 async def handled_by(
-    settings: ServiceSettings, consumer: Consumer, handler: Handler, client: Client | None = None
+    settings: ServiceSettings,
+    consumer: Consumer,
+    handler: Handler,
+    client: Client | None = None,
+    outages: tuple[type[Exception], ...] = (),
 ) -> AsyncIterator[tuple[Broker, Durable[Event]]]:
     bus_broker = broker(settings, "test", client=client)
     await bus_broker.start()
-    subscription = durable(bus_broker, consumer, Event, handler)
+    subscription = durable(bus_broker, consumer, Event, handler, outages=outages)
     await subscription.start()
     try:
         yield bus_broker, subscription
@@ -160,6 +166,35 @@ async def test_a_message_is_delivered_again_after_its_handler_failed(
         await until(lambda: tries == 4, seconds=30, what="the fourth delivery")
         await all_settled(client, consumer)
 
+    assert await dead_letters(client, ref) == []
+
+
+async def test_an_outage_is_logged_once_and_its_end_too(
+    settings: ServiceSettings, client: Client, ref: ClusterRef, quick: None
+) -> None:
+    tries: Counter[str] = Counter()
+    away = True
+
+    async def handler(_about: Subject, event: Event, _sequence: int) -> None:
+        tries[event.id] += 1
+        if away:
+            raise ConnectionError("the store is too busy")
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    with capture_logs() as logs:
+        async with handled_by(settings, consumer, handler, outages=(ConnectionError,)):
+            for number in range(3):
+                await publish_event(client, ref, number)
+            await until(
+                lambda: len(tries) == 3 and min(tries.values()) > 2, seconds=30, what="several tries of each event"
+            )
+            away = False
+            await all_settled(client, consumer)
+
+    told = [(line["event"], line["log_level"]) for line in logs if line["event"].startswith("handler_")]
+    assert told == [("handler_waits", "warning"), ("handler_goes_on", "info")]
+    assert not any("exc_info" in line for line in logs)
     assert await dead_letters(client, ref) == []
 
 

@@ -14,6 +14,7 @@ from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.required_tables import RequiredTables
+from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_events.archive import ARCHIVE, TABLES, Archive
@@ -47,7 +48,14 @@ async def app(service: Service) -> AsyncIterator[None]:
             async with announced(service, client):
                 await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
                 consuming = broker(settings, NAME, client=client)
-                archiving = durable(consuming, CONSUMER, Event, archive.keep, batch_size=settings.archive_batch_size)
+                archiving = durable(
+                    consuming,
+                    CONSUMER,
+                    Event,
+                    archive.keep,
+                    batch_size=settings.archive_batch_size,
+                    outages=(StoreUnavailable,),
+                )
                 service.background("stream use", lambda: watch_streams(client))
                 service.ready_when("archive", lambda: archiving.working)
                 await consuming.start()

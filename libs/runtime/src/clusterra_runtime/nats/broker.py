@@ -1,5 +1,6 @@
 """Durable consumers: FastStream over our client. Only services with a durable consumer import this module."""
 
+import random
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import NoReturn
@@ -94,12 +95,15 @@ class Durable[M: BaseModel]:
         model: type[M],
         handler: Callable[[Subject, M, int], Awaitable[None]],
         batch_size: int,
+        outages: tuple[type[Exception], ...],
     ) -> None:
         self._broker = broker
         self._consumer = consumer
         self._model = model
         self._handler = handler
         self._batch_size = batch_size
+        self._outages = outages
+        self._waiting = False
         self._subscriber: PullStreamSubscriber | None = None
         self._lag = Lag(consumer)
 
@@ -150,11 +154,19 @@ class Durable[M: BaseModel]:
                 await self._bury(raw, str(error), "garbage")
             except Exception as error:
                 tracing.failed(span, "handler")
-                log.exception("handler_failed", subject=raw.subject, deliveries=deliveries)
+                outage = isinstance(error, self._outages)
+                if not outage:
+                    log.exception("handler_failed", subject=raw.subject, deliveries=deliveries)
+                elif not self._waiting:
+                    log.warning("handler_waits", subject=raw.subject, reason=str(error) or type(error).__name__)
+                    self._waiting = True
                 if deliveries >= self._consumer.max_deliver:
                     await self._bury(raw, f"failed {deliveries} times, last: {type(error).__name__}", "given_up")
-                HANDLED.labels(family(raw.subject), "failed").inc()
-                raise NackMessage(delay=pause_seconds(deliveries)) from None
+                HANDLED.labels(family(raw.subject), "unavailable" if outage else "failed").inc()
+                raise NackMessage(delay=pause_seconds(deliveries) * random.uniform(0.5, 1.0)) from None  # noqa: S311
+        if self._waiting:
+            log.info("handler_goes_on", subject=raw.subject)
+            self._waiting = False
         self._lag.handled(raw)
         HANDLED.labels(family(raw.subject), "done").inc()
 
@@ -183,14 +195,16 @@ def durable[M: BaseModel](
     handler: Callable[[Subject, M, int], Awaitable[None]],
     *,
     batch_size: int = 64,
+    outages: tuple[type[Exception], ...] = (),
 ) -> Durable[M]:
     """Pass a consumer's messages to `handler` as (subject, message, stream sequence). Call `start` on the result.
 
     A message that cannot be parsed, or whose handler raises InvalidMessage, becomes a dead letter immediately. After
-    any other exception it is delivered again, after 1, 2, 4, ... s, and becomes a dead letter after `max_deliver`
-    deliveries.
+    any other exception it is delivered again, after about 1, 2, 4, ... s, and becomes a dead letter after `max_deliver`
+    deliveries. `outages` are the exceptions that say that what the handler needs is away for a while: the log tells the
+    beginning and the end of an outage, without a traceback.
     """
-    return Durable(broker, consumer, model, handler, batch_size)
+    return Durable(broker, consumer, model, handler, batch_size, outages)
 
 
 async def _undecoded(message: NatsMessage) -> NatsMessage:
