@@ -15,6 +15,7 @@ from clusterra_contracts.bus.topology import JOB, JOB_PART
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.queue_parts import split as split_module
+from clusterra_contracts.queue_parts.split import Splitter
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_proxy.cluster.cluster import Cluster
@@ -92,7 +93,7 @@ async def test_a_large_queue_is_written_and_read_beside_the_event_loop(
 
         return wrapper
 
-    for module, name in ((snapshot_sender, "split"), (snapshot_sender, "pack"), (large_snapshots, "join")):
+    for module, name in ((Splitter, "split"), (snapshot_sender, "pack"), (large_snapshots, "join")):
         monkeypatch.setattr(module, name, recorded(getattr(module, name)))
 
     await SnapshotSender(client, REF).send(large_snapshot(6000, 1000, 100))

@@ -11,10 +11,11 @@ from clusterra_contracts.queue_parts import split as split_module
 from clusterra_contracts.queue_parts.columns import expand_names, expand_times, names_of, times_of
 from clusterra_contracts.queue_parts.join import InvalidPart, join
 from clusterra_contracts.queue_parts.part import QueuePart
-from clusterra_contracts.queue_parts.split import PART_BYTES, QueueTooLarge, split
+from clusterra_contracts.queue_parts.split import PART_BYTES, QueueTooLarge, Splitter, split
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from large_queue import large_snapshot
+from pydantic import BaseModel
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MAX_PAYLOAD = 1024 * 1024
@@ -120,6 +121,38 @@ def test_parts_lose_nothing(snapshot: QueueSnapshot, slot: int, values: int, par
     assert (head.parts.slot, head.parts.count) == (slot, len(parts))
     assert (head.pending, head.running, head.nodes) == (None, None, None)
     assert join(QueueSnapshot.model_validate_json(head.model_dump_json()), received(parts)) == snapshot
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(snapshots(), snapshots(), st.integers(1, 4))
+def test_consecutive_snapshots_are_split_as_if_each_was_the_first(
+    one: QueueSnapshot, other: QueueSnapshot, cut_at_every: int
+) -> None:
+    splitter = Splitter()
+    mixed = other.model_copy(update={"running": (other.running or ())[1:] + (one.running or ())[:2]})
+    mixed = mixed.model_copy(update={"running": tuple({job.job_id: job for job in mixed.running or ()}.values())})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split_module, "CUT_AT_EVERY", cut_at_every)
+        for snapshot in (one, other, mixed, one, one):
+            assert splitter.split(snapshot, 0) == split(snapshot, 0)
+
+
+def test_an_unchanged_record_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    splitter, snapshot = Splitter(), large_snapshot(1000, 20_000, 5000)
+    splitter.split(snapshot, 0)
+    written: list[object] = []
+    write = split_module._json
+
+    def counted(chunk: BaseModel) -> bytes:
+        written.append(chunk)
+        return write(chunk)
+
+    monkeypatch.setattr(split_module, "_json", counted)
+    running = (snapshot.running or ())[:7000] + (snapshot.running or ())[7001:]
+
+    splitter.split(snapshot.model_copy(update={"running": running}), 1)
+
+    assert 1 <= len(written) <= 3
 
 
 @given(st.lists(node_names, max_size=30))

@@ -45,6 +45,48 @@ def test_the_same_states_are_compared_again_only_after_something_else_has_change
     assert [record.id for record in table.apply_states(states, at(7)).removed] == ["3"]
 
 
+records = st.one_of(
+    st.builds(job, st.integers(1, 4), st.sampled_from(["PENDING", "RUNNING", "COMPLETED"])),
+    st.builds(waiting_array, st.integers(5, 6), st.sampled_from(["0-2", "1,2", "2"])),
+    st.builds(task, st.integers(7, 8), st.integers(5, 6), st.integers(0, 2)),
+)
+rows = st.lists(
+    st.tuples(
+        st.sampled_from(["1", "2", "3", "4", "5_0", "5_1", "5_2", "7_0", "8_1", "?"]),
+        st.sampled_from(["PENDING", "RUNNING"]),
+    ),
+    max_size=6,
+    unique_by=lambda row: row[0],
+)
+steps = st.lists(
+    st.one_of(records, st.tuples(st.just("list"), st.lists(records, max_size=3)), st.tuples(st.just("poll"), rows)),
+    max_size=12,
+)
+
+
+@given(steps, st.lists(st.integers(0, 2), min_size=24, max_size=24))
+def test_the_same_poll_again_shows_what_a_new_one_with_the_same_states_shows(
+    steps: list[JobRecord | tuple[str, list[JobRecord] | list[tuple[str, str]]]], late: list[int]
+) -> None:
+    """`late`: for how many steps each request was under way."""
+    table, compared = JobTable(), JobTable()
+    polled = state_rows()
+    for number, step in enumerate(steps):
+        requested_at = at(10 * number - 15 * late[number])
+        for each in (table, compared):
+            if isinstance(step, JobRecord):
+                each.put(step, requested_at)
+            elif step[0] == "list":
+                each.replace([record for record in step[1] if isinstance(record, JobRecord)], requested_at)
+        if isinstance(step, tuple) and step[0] == "poll":
+            polled = state_rows(*(row for row in step[1] if isinstance(row, tuple)))
+        for again in range(2):
+            asked_at = at(10 * number + 5 - 15 * late[-number - 1] + again)
+
+            assert table.apply_states(polled, asked_at) == compared.apply_states(tuple(list(polled)), asked_at)  # noqa: C414
+            assert list(table) == list(compared)
+
+
 def test_a_changed_state_flag_is_a_change() -> None:
     table = job_table(job(1, "COMPLETED+COMPLETING"))
     assert table.apply_states(state_rows(("1", "COMPLETED+COMPLETING")), at(1)).changed == frozenset()

@@ -20,6 +20,16 @@ class Entry:
     requested_at: datetime
 
 
+@dataclass
+class _Poll:
+    """The last poll of all states that had all records of the table, and no others."""
+
+    rows: tuple[StateRow, ...]
+    states: dict[int, tuple[str, ...]]
+    unsettled: set[int]
+    """The records that may differ from their states: they differed in the poll, or were read since."""
+
+
 @dataclass(frozen=True)
 class StateDiff:
     """Differences between a poll of all states and the table. Numbers are record numbers."""
@@ -40,8 +50,7 @@ class JobTable:
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}
         self._waiting: dict[int, tuple[int, ...]] = {}
-        self._settled: tuple[StateRow, ...] | None = None
-        """The states of the last poll, if they are those of the records."""
+        self._last_poll: _Poll | None = None
         self._arrays: defaultdict[int, set[int]] = defaultdict(set)
         self._no_longer_waiting: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
         """By array, tasks observed to wait no longer, with the time: they started or were cancelled."""
@@ -104,7 +113,7 @@ class JobTable:
         if known is not None and known.record.is_waiting_array and record.is_waiting_array:
             self._follow_waiting_tasks(known.record, record.array_task_string)
         self._entries[record.job_id] = Entry(record, requested_at)
-        self._settled = None
+        self._note_read(record)
         if record.unreadable:
             self._unreadable.add(record.job_id)
         else:
@@ -133,11 +142,11 @@ class JobTable:
     def apply_states(self, rows: tuple[StateRow, ...], requested_at: datetime, *, unidentified: int = 0) -> StateDiff:
         """Apply a poll of all states. Removes missing records and returns all differences.
 
-        With unidentified rows nobody knows which records are missing, so the poll removes none. The very tuple of the
-        last poll, which had no differences, has none now either, if no record was added since.
+        With unidentified rows nobody knows which records are missing, so the poll removes none. For the very tuple of
+        the last poll, only the records are compared that differed then or were read since.
         """
-        if rows is self._settled:
-            return StateDiff(frozenset(), ())
+        if self._last_poll is not None and rows is self._last_poll.rows:
+            return self._apply_again(self._last_poll, requested_at)
         states: dict[int, tuple[str, ...]] = {}
         tasks: defaultdict[int, list[int]] = defaultdict(list)
         missing = unidentified
@@ -149,25 +158,45 @@ class JobTable:
             states[number] = row.state
             if task is not None:
                 tasks[number].append(task)
-        changed = set()
-        newer = False
+        changed, unsettled = set(), set()
         for number, state in states.items():
             entry = self._entries.get(number)
             if entry is None:
                 changed.add(number)
             elif entry.requested_at > requested_at:
-                newer = True
+                unsettled.add(number)
             else:
-                # A state that cannot be read is no news: the next list reads the whole record again.
-                known = entry.record.job_state
-                if state and known != state and known != (UNKNOWN_STATE,) and set(known) != set(state):
+                if _differs(entry.record, state):
                     changed.add(number)
                 if entry.record.is_waiting_array:
                     self._set_waiting_tasks(entry.record, tuple(sorted(tasks[number])), requested_at)
-        diff = StateDiff(frozenset(changed), () if missing else self._remove(set(states), requested_at))
-        settled = not diff.changed and not missing and not newer and len(self._entries) == len(states)
-        self._settled = rows if settled else None
-        return diff
+        removed = () if missing else self._remove(set(states), requested_at)
+        unsettled |= changed
+        same = not missing and len(self._entries) == len(states) and unsettled <= self._entries.keys()
+        # The tasks of an array are compared as a whole.
+        one_by_one = same and not any(self._entries[number].record.array for number in unsettled)
+        self._last_poll = _Poll(rows, states, unsettled) if one_by_one else None
+        return StateDiff(frozenset(changed), removed)
+
+    def _apply_again(self, poll: _Poll, requested_at: datetime) -> StateDiff:
+        changed = set()
+        for number in tuple(poll.unsettled):
+            entry = self._entries[number]
+            if entry.requested_at > requested_at:
+                continue
+            if _differs(entry.record, poll.states[number]):
+                changed.add(number)
+            else:
+                poll.unsettled.discard(number)
+        return StateDiff(frozenset(changed), ())
+
+    def _note_read(self, record: JobRecord) -> None:
+        """A record was added or replaced since the last poll."""
+        poll = self._last_poll
+        if poll is not None and record.job_id in poll.states and not record.array:
+            poll.unsettled.add(record.job_id)
+        else:
+            self._last_poll = None
 
     def cancelled_tasks(self, requested_at: datetime) -> tuple[JobRecord, ...]:
         """Return new records for tasks that were cancelled before they started: Slurm keeps no record of them.
@@ -215,6 +244,8 @@ class JobTable:
             if number not in listed and entry.requested_at < requested_at
         ]
         records = []
+        if removed:
+            self._last_poll = None
         for number in removed:
             record = self._entries.pop(number).record
             self._unreadable.discard(number)
@@ -228,6 +259,12 @@ class JobTable:
                     self._no_longer_waiting.pop(record.array, None)
             records.append(record)
         return tuple(records)
+
+
+def _differs(record: JobRecord, state: tuple[str, ...]) -> bool:
+    """Whether a record must be read again. A state that cannot be read is no news: the next list reads the record."""
+    known = record.job_state
+    return bool(state) and known != state and known != (UNKNOWN_STATE,) and set(known) != set(state)
 
 
 def _cancelled_before_start(array: JobRecord) -> JobRecord:

@@ -7,7 +7,7 @@ from clusterra_contracts.bus.envelope import MESSAGE_ID, encode, pack
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.queue_parts.part import QueuePart
-from clusterra_contracts.queue_parts.split import PART_BYTES, split
+from clusterra_contracts.queue_parts.split import PART_BYTES, Splitter
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from prometheus_client import Counter
@@ -38,6 +38,7 @@ class SnapshotSender:
         self._client = client
         self._ref = ref
         self._slot = 0
+        self._splitter = Splitter()
 
     def continue_after(self, stored: QueueSnapshot) -> None:
         """Leave the parts of the last stored snapshot alone: somebody may be reading them."""
@@ -52,7 +53,7 @@ class SnapshotSender:
             if len(whole[0]) <= PART_BYTES:
                 await self._store(subjects.job_pending(self._ref), whole, f"snapshot:{snapshot.generation}", "whole")
                 return
-        head, parts = await asyncio.to_thread(_packed, snapshot, self._slot)
+        head, parts = await asyncio.to_thread(_packed, self._splitter, snapshot, self._slot)
         for number, part in enumerate(parts):
             subject = subjects.job_part(self._ref, self._slot, number)
             await self._store(subject, part, f"part:{snapshot.generation}:{number}", "part")
@@ -66,6 +67,6 @@ class SnapshotSender:
         SENT_BYTES.labels(form).inc(len(body))
 
 
-def _packed(snapshot: QueueSnapshot, slot: int) -> tuple[Packed, list[Packed]]:
-    head, parts = split(snapshot, slot)
+def _packed(splitter: Splitter, snapshot: QueueSnapshot, slot: int) -> tuple[Packed, list[Packed]]:
+    head, parts = splitter.split(snapshot, slot)
     return encode(head), [pack(QueuePart.schema_name, part) for part in parts]
