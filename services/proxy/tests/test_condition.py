@@ -149,3 +149,35 @@ async def test_each_change_is_one_event_also_over_a_change_of_the_replica(
             assert now_stored["unreadable_records"].message == "2 jobs"
         finally:
             await bus.close(client)
+
+
+async def test_the_state_stays_true_while_the_stream_of_events_takes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condition_report, "PAUSE_SECONDS", 0.01)
+    async with nats_server(tmp_path / "nats") as nats:
+        client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
+        await topology.apply(client)
+        await client.jetstream().delete_stream(EVENT.name)
+        condition = Condition(REF)
+
+        async def stored(reason: str) -> None:
+            async def match() -> bool:
+                found = await last(
+                    client, f"KV_{CONDITIONS.name}", f"$KV.{CONDITIONS.name}.{REF.key}", ClusterCondition
+                )
+                return found is not None and [each.reason for each in found[0].degraded] == [reason]
+
+            await until(match, seconds=10, what=f"the stored reason {reason}", every=0.01)
+
+        try:
+            async with reporting(client, condition):
+                condition.degrade("unreachable", "slurmrestd does not respond")
+                await stored("unreachable")
+
+                condition.recover("unreachable")
+                condition.degrade("queue_too_large", "too many jobs")
+
+                await stored("queue_too_large")
+        finally:
+            await bus.close(client)

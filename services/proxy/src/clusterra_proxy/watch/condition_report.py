@@ -1,12 +1,14 @@
 """Tells a cluster's condition: as a full state in the bucket `conditions`, and each change of it as an event.
 
-A degradation is stored before its event, and removed after the event of its end. So the next replica repeats an event
-that its predecessor may not have published. The repetition has the same id, because the id holds the beginning of the
-degradation.
+The state is stored before its events, so that it stays true while the stream of events takes none. The next replica
+repeats the event of a degradation that its predecessor may not have published. The repetition has the same id, because
+the id holds the beginning of the degradation. A replica that ends between the state and the event of a recovery loses
+that event.
 """
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 
 import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage, encode
@@ -43,20 +45,27 @@ class ConditionReport:
         """The stored condition; None before it was read."""
         self._published: set[str] = set()
         """The reasons whose degradation is known to be published."""
+        self._ended: dict[str, Degradation] = {}
+        """The degradations that ended, and whose end is not yet published: the last one of each reason."""
+        self._untold = asyncio.Event()
+        """Set when there may be something to publish."""
 
     async def run(self) -> None:
         """Report every change, forever. A report that fails is repeated. At its end another replica reports."""
         try:
-            await self._report_changes()
+            async with asyncio.TaskGroup() as tasks:
+                # Events that nobody takes must not hold up the state.
+                tasks.create_task(self._repeat(self._condition.changed, self._keep_state))
+                tasks.create_task(self._repeat(self._untold, self._tell))
         finally:
             self._condition.forget()
 
-    async def _report_changes(self) -> None:
+    async def _repeat(self, changed: asyncio.Event, report: Callable[[], Awaitable[None]]) -> None:
         retry_seconds = RETRY_SECONDS
         while True:
-            self._condition.changed.clear()
+            changed.clear()
             try:
-                await self._report()
+                await report()
             except (BusUnavailable, MessageRejected) as error:
                 log.warning("condition_not_reported", reason=str(error))
                 await asyncio.sleep(retry_seconds * random.uniform(0.5, 1.0))  # noqa: S311
@@ -64,25 +73,34 @@ class ConditionReport:
                 continue
             retry_seconds = RETRY_SECONDS
             await asyncio.sleep(PAUSE_SECONDS)
-            await self._condition.changed.wait()
+            await changed.wait()
 
-    async def _report(self) -> None:
+    async def _keep_state(self) -> None:
         if self._stored is None:
             self._stored = await self._read()
             for told in self._stored.values():
                 self._condition.continue_from(told)
         degraded = dict(self._condition.degraded)
-        for reason, ended in self._stored.items():
-            if reason not in degraded or degraded[reason].since != ended.since:
-                await self._publish("cluster.recovered", ended)
-                self._published.discard(reason)
         if degraded != self._stored:
             await self._store(degraded)
+            for reason, told in self._stored.items():
+                if reason not in degraded or degraded[reason].since != told.since:
+                    self._ended[reason] = told
+                    self._published.discard(reason)
             self._stored = degraded
-        for reason, begun in degraded.items():
+        self._untold.set()
+
+    async def _tell(self) -> None:
+        while self._ended:
+            reason, ended = next(iter(self._ended.items()))
+            await self._publish("cluster.recovered", ended)
+            if self._ended.get(reason) is ended:
+                del self._ended[reason]
+        for reason, begun in (self._stored or {}).items():
             if reason not in self._published:
                 await self._publish("cluster.degraded", begun)
-                self._published.add(reason)
+                if (self._stored or {}).get(reason) == begun:  # it may have ended meanwhile
+                    self._published.add(reason)
 
     async def _read(self) -> dict[str, Degradation]:
         try:
