@@ -1,20 +1,26 @@
 """Reads jobs: from a fresh observation, else from slurmctld, and older jobs from slurmdbd."""
 
+import asyncio
 import base64
 import binascii
+import heapq
 from collections.abc import Iterable
+from functools import partial
 
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs, Viewer
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.view import array_view, job_view
+from clusterra_proxy.requests.view import array_view, is_shown, job_view
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
 from clusterra_proxy.slurmrestd.errors import Invalid, NotFound
 from clusterra_proxy.slurmrestd.records import JobRecord
+
+MANY_RECORDS = 5000
+"""From here on, a page is selected on a thread: 60,000 records take 0.1 to 0.2 s of CPU."""
 
 
 async def get_job(cluster: Cluster, request: GetJob) -> Job:
@@ -66,14 +72,29 @@ async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
     known = await _list_slurmctld(cluster)
     records = {(record.id, record.submit_time): record for record in await _list_accounting(cluster, request)}
     records |= {(record.id, record.submit_time): record for record in known}
-    visible = (record for record in records.values() if may_see(request.viewer, record))
-    jobs = (job for record in visible if (job := job_view(cluster, record)) is not None)
-    matching = sorted((job for job in jobs if _matches(job, request)), key=_sort_key, reverse=True)
     after = _read_cursor(request.cursor) if request.cursor else None
-    rest = [job for job in matching if after is None or _sort_key(job) < after]
-    page = rest[: request.limit]
-    cursor = _write_cursor(page[-1]) if len(rest) > len(page) else None
-    return JobPage(jobs=tuple(page), total=len(matching), cursor=cursor)
+    select = partial(_select_page, cluster, tuple(records.values()), request, after)
+    page, total, more = select() if len(records) < MANY_RECORDS else await asyncio.to_thread(select)
+    jobs = (job_view(cluster, record) for record in page)
+    return JobPage(
+        jobs=tuple(job for job in jobs if job is not None),
+        total=total,
+        cursor=_write_cursor(page[-1]) if more else None,
+    )
+
+
+def _select_page(
+    cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs, after: "_SortKey | None"
+) -> tuple[list[JobRecord], int, bool]:
+    """Return the records of the page, the number of all that match, and whether a page follows."""
+    matching = [
+        record
+        for record in records
+        if may_see(request.viewer, record) and is_shown(record) and _matches(cluster, record, request)
+    ]
+    rest = matching if after is None else [record for record in matching if _sort_key(record) < after]
+    page = heapq.nlargest(request.limit, rest, key=_sort_key)
+    return page, len(matching), len(rest) > len(page)
 
 
 async def _list_slurmctld(cluster: Cluster) -> Iterable[JobRecord]:
@@ -118,13 +139,14 @@ def _select(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, .
     )
 
 
-def _matches(job: Job, request: ListJobs) -> bool:
+def _matches(cluster: Cluster, record: JobRecord, request: ListJobs) -> bool:
+    submitted_at = record.submit_time or OLDEST
     return (
-        (request.user is None or job.user == request.user)
-        and (request.states is None or job.state in request.states)
-        and (request.name is None or job.name == request.name)
-        and (request.submitted_after is None or job.submitted_at >= request.submitted_after)
-        and (request.submitted_before is None or job.submitted_at <= request.submitted_before)
+        (request.states is None or record.state in request.states)
+        and (request.name is None or record.name == request.name)
+        and (request.submitted_after is None or submitted_at >= request.submitted_after)
+        and (request.submitted_before is None or submitted_at <= request.submitted_before)
+        and (request.user is None or cluster.owner_name(record) == request.user)
     )
 
 
@@ -132,13 +154,18 @@ type _SortKey = tuple[int, int, int]
 """Submit time, job id, task."""
 
 
-def _sort_key(job: Job) -> _SortKey:
-    whole, _, task = job.job_id.partition("_")
-    return int(job.submitted_at.timestamp()), int(whole), int(task or -1)
+def _sort_key(record: JobRecord) -> _SortKey:
+    submitted_at = record.submit_time or OLDEST
+    task = record.array_task_id if record.array else None
+    return (
+        int(submitted_at.timestamp()),
+        record.job_id if task is None else record.array or 0,
+        -1 if task is None else task,
+    )
 
 
-def _write_cursor(job: Job) -> str:
-    return base64.urlsafe_b64encode(".".join(map(str, _sort_key(job))).encode()).decode().rstrip("=")
+def _write_cursor(record: JobRecord) -> str:
+    return base64.urlsafe_b64encode(".".join(map(str, _sort_key(record))).encode()).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str) -> _SortKey:

@@ -29,12 +29,17 @@ _STATE_PRECEDENCE = (
 """An array's state is the first of these that any of its tasks has."""
 
 
+def is_shown(record: JobRecord) -> bool:
+    """Whether replies show a record: not one without submit time, which Slurm lists while it loads its state."""
+    return record.submit_time is not None or bool(record.unreadable)
+
+
 def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
-    """Convert one record. None for a record without submit time, which Slurm lists while it loads its state.
+    """Convert one record. None for one that `is_shown` leaves out.
 
     A record of which something cannot be read is shown with what can be, and its reason says what cannot.
     """
-    if record.submit_time is None and not record.unreadable:
+    if not is_shown(record):
         return None
     signal = record.exit_code.signal.id
     waiting = cluster.jobs.waiting_tasks(record)
