@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.machine.progress import Progress, console_progress
 from clusterra_lab.machine.secret_file import write_secret
@@ -36,8 +38,11 @@ from fleet.use import Use
 
 AGENT = ClusterRef(tenant=TENANT, cluster="agent")
 """The cluster with a real edge-agent."""
+BIG = ClusterRef(tenant=TENANT, cluster="big")
 SMALL_JOBS = 20
 SETTLE_SECONDS = 20.0
+WARM_SECONDS = 5.0
+"""From the first changes until they are measured."""
 
 
 class Bench:
@@ -64,13 +69,22 @@ class Bench:
         for number in range(given.clusters):
             small = Size(0, SMALL_JOBS - 1, -(-(SMALL_JOBS - 1) // JOBS_PER_NODE))
             await self._add(ClusterRef(tenant=TENANT, cluster=f"small-{number}"), "small", small, url, store)
+            if number % 50 == 49:
+                progress(f"{number + 1} of {given.clusters} small clusters")
         await self._settle(progress)
+        # Only now: what happens in the clusters that are there would delay the addition of others.
+        for name in self._changes.kinds:
+            self._start(self._changes.drive(name))
+        await asyncio.sleep(given.every + WARM_SECONDS)
         phases = {"alone": await self._phase("alone", given.alone_minutes, progress)}
         if given.nodes:
             progress(f"a big cluster: {given.jobs} waiting, {given.running} running, {given.nodes} nodes")
             big = Size(given.jobs, given.running, given.nodes)
-            await self._add(ClusterRef(tenant=TENANT, cluster="big"), "big", big, url, store)
+            await self._add(BIG, "big", big, url, store)
+            await self._first_snapshot(BIG, progress)
             await self._settle(progress)
+            self._start(self._changes.drive(BIG.cluster))
+            self._start(self._changes.turn_over(BIG.cluster))
             phases["beside"] = await self._phase("beside the big one", given.minutes, progress)
         return summary(phases)
 
@@ -86,6 +100,16 @@ class Bench:
         ends = time.monotonic() + self._arguments.max_settle
         while time.monotonic() < ends and not await self._site.all_archived():
             progress("waiting for the archive")
+            await asyncio.sleep(2.0)
+
+    async def _first_snapshot(self, ref: ClusterRef, progress: Progress) -> None:
+        """Wait until the proxy has read a whole cluster, which takes a minute and more for a large one."""
+        ends = time.monotonic() + self._arguments.max_settle
+        while time.monotonic() < ends:
+            progress("waiting for the first snapshot of the big cluster")
+            found = await bus.last(self._site.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+            if found is not None and (found[0].parts is not None or found[0].running is not None):
+                return
             await asyncio.sleep(2.0)
 
     async def _phase(self, name: str, minutes: float, progress: Progress) -> dict[str, Any]:
@@ -118,9 +142,6 @@ class Bench:
             self._edges.edges[ref.cluster] = edge
         key_file = str(self._site.folder / "jwt-key")
         await publish(self._site.client, store, edge, binding(ref, url, key_file, size.nodes or SMALL_JOBS))
-        self._start(self._changes.drive(ref.cluster))
-        if kind == "big":
-            self._start(self._changes.turn_over(ref.cluster))
 
     async def _on_desired(self, subject: subjects.Subject, desired: DesiredState) -> None:
         await self._changes.on_desired(subject, desired)

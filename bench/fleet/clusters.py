@@ -26,6 +26,9 @@ NODE = Shape(name="general-large", family="general", size="large", vcpu=16, memo
 """The standing workers have this shape."""
 CATALOGUE = Catalogue(shapes=(SPARE, NODE))
 JOBS_PER_NODE = 4
+STANDING_SECONDS = 10 * 24 * 3600
+"""How long the standing jobs have been there: longer than the event stream keeps events, so that they make none now."""
+STANDING_LIMIT_MINUTES = 60 * 24 * 60
 KINDS = 200
 """Number of different requests of the waiting jobs of the big cluster."""
 OPERATOR = SlurmUser(name="clusterra-operator", uid=64031, gid=64031)
@@ -64,11 +67,12 @@ def standing(ref: ClusterRef, size: Size, answers: Answers, at: int) -> LightEdg
     nodes = [queue.nodes[edge.add_running(NODE.name, NODE.worker)] for _ in range(size.nodes)]
     per_node = -(-size.running // size.nodes) if size.nodes else 1
     cpus, memory_mib = NODE.vcpu // per_node, NODE.worker.memory_mib // per_node
+    since = at - STANDING_SECONDS
     for number in range(size.running):
-        job = queue.submit(Request(cpus, memory_mib, "general", user_id=20001 + number % 50), at - 60)
-        queue.start(job, nodes[number // per_node], at - 50)
+        asked = Request(cpus, memory_mib, "general", user_id=20001 + number % 50, limit_minutes=STANDING_LIMIT_MINUTES)
+        queue.start(queue.submit(asked, since), nodes[number // per_node], since)
     for number in range(size.pending):
-        submit_waiting(queue, number, at - 40)
+        submit_waiting(queue, number, since)
     # Takes seconds for a long queue, and later only as long as what has changed.
     queue.jobs_size(at)
     return edge

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from clusterra_proxy.slurmrestd import client
 from clusterra_proxy.slurmrestd.answers import States
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import NotFound, Unreachable
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
 
 BODY = b'{"jobs": [], "errors": [{"description": "Unable to query", "error_number": 2017}]}'
 TWO_ANSWERS = (
@@ -64,3 +66,26 @@ async def test_an_error_never_shows_the_token() -> None:
     while error is not None:
         assert "very-secret" not in f"{error} {error!r}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+async def test_the_states_of_many_jobs_have_the_time_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """slurmrestd takes 14 s for those of 60,000 jobs."""
+    monkeypatch.setattr(client, "READ_SECONDS", 0.5)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        if b"/jobs/state" in request.partition(b"\r\n")[0]:
+            await asyncio.sleep(1.0)
+        body = b'{"jobs": [{"job_id": "7", "state": ["RUNNING"]}]}'
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, Slurmrestd(f"http://127.0.0.1:{port}") as slurmrestd:
+        slurmctld = Slurmctld(slurmrestd)
+        states = await slurmctld.states("token", many=True)
+
+        assert [row.job_id for row in states.jobs] == ["7"]
+        with pytest.raises(Unreachable):
+            await slurmctld.states("token")

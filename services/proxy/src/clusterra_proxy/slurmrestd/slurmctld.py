@@ -76,11 +76,15 @@ class Slurmctld:
         answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="slurmctld")
         return any(ping.responding for ping in answer.pings)
 
-    async def states(self, token: str) -> States:
-        """Read the states of all jobs of all users. Cheap, however many jobs there are."""
+    async def states(self, token: str, *, many: bool = False) -> States:
+        """Read the states of all jobs of all users. Cheap for some thousands; `many` are given the time of a list."""
         version = await self.version(token)
         path = version.slurm("jobs/state/")
-        return await self._rest.read(path, token, States, entity="job", known=self._known_states)
+        read = self._rest.read_list if many else self._rest.read
+        answer = await read(path, token, States, entity="job", known=self._known_states)
+        if answer is None:
+            raise Unavailable("slurmrestd says that the states have not changed, though it was not asked that")
+        return answer
 
     async def job(self, token: str, job_id: JobId) -> tuple[JobRecord, ...]:
         """Read the record of a job, or all records of an array, also when `job_id` names one of its tasks.

@@ -29,8 +29,9 @@ MAX_SINGLE_READS = 8
 LISTED_JOBS_PER_READ = 5
 """Reading one record takes as long as this number of records in a list."""
 MAX_STATE_ROWS = 10_000
-"""The most rows for which all states are read. A list has one record for the waiting tasks of an array, the states have
-a row for each, and slurmrestd takes time by the square of their number: 0.4 s for 10,000, minutes for 100,000."""
+"""The most rows of arrays for which all states are read. A list has one record for the waiting tasks of an array, the
+states have a row for each, and slurmrestd takes time by the square of their number: 0.4 s for 10,000, minutes for
+100,000. For more rows of other jobs the states are read with the time limit of a list, which would take longer."""
 ROWS_PER_RECORD = 2
 """With fewer rows than this per record, the rows are not those of large arrays, and a list takes as long."""
 LIST_ONLY_RATIO = 4
@@ -98,7 +99,7 @@ class JobPoll:
         if self._lists_only:
             return
         requested_at = now()
-        states = await self._cluster.slurmctld.states(token)
+        states = await self._cluster.slurmctld.states(token, many=self._cluster.jobs.state_rows > MAX_STATE_ROWS)
         diff = self._cluster.jobs.apply_states(states.jobs, requested_at, unidentified=states.unidentified)
         self._note_lost(diff.removed)
         await self._read(token, diff.changed, len(states.jobs))
