@@ -17,6 +17,7 @@ from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.kept_events import KeptEvents
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
@@ -71,6 +72,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.ready_when("nats", lambda: client.is_connected)
         service.ready_when("feed", lambda: feed.working)
         service.background("projection", projection.run)
+        service.background("kept events", KeptEvents(store, client, registry).run)
         service.background("record levels", levels.watch)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
         service.background("feed", feed.run)

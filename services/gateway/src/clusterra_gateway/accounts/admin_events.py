@@ -1,12 +1,15 @@
 """Events about accounts, as outbox messages of the write that makes them true."""
 
+from dataclasses import dataclass
+
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.outbox import OutboxMessage
+from clusterra_runtime.store.store import Put
 
-SERVICE = "gateway"
+from clusterra_gateway.accounts.kept_events import SERVICE, kept_fact
 
 
 def cluster_event(ref: ClusterRef, fact: AdminFact, *, version: str) -> OutboxMessage:
@@ -18,6 +21,18 @@ def cluster_event(ref: ClusterRef, fact: AdminFact, *, version: str) -> OutboxMe
     return OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
 
 
-def tenant_events(registry: Registry, tenant: str, fact: AdminFact, *, version: str) -> list[OutboxMessage]:
+@dataclass(frozen=True)
+class TenantEvents:
+    """What a write about a person adds to its transaction, so that the history of their tenant has the fact."""
+
+    messages: list[OutboxMessage]
+    """One event for the history of each cluster of the tenant."""
+    kept: list[Put]
+    """The fact itself, for a tenant without clusters: it waits for the first one (`KeptEvents`)."""
+
+
+def tenant_events(registry: Registry, tenant: str, fact: AdminFact, *, version: str) -> TenantEvents:
     """The events of a fact about a person: one in the history of each cluster of their tenant."""
-    return [cluster_event(ref, fact, version=version) for ref in registry.clusters if ref.tenant == tenant]
+    clusters = [ref for ref in registry.clusters if ref.tenant == tenant]
+    messages = [cluster_event(ref, fact, version=version) for ref in clusters]
+    return TenantEvents(messages, [] if clusters else [kept_fact(tenant, fact, version=version, at=now())])

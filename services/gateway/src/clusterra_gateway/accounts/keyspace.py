@@ -5,6 +5,7 @@
 | `tenant#<tenant>` | `tenant` | the tenant |
 | | `uid` | the counter of its members' uids |
 | | `name#<name>` | the reservation of a Slurm user name |
+| | `event#<time>#<fact>` | a fact about a person, until the tenant has a cluster |
 | `domain#<domain>` | `domain` | the tenant of an e-mail domain |
 | `email#<address>` | `invitation` | the invitation of an e-mail address |
 | `member#<member>` | `member` | the member |
@@ -16,6 +17,8 @@
 | `migrations` | `level` | the level of the records (`clusterra_runtime.store.record_level`) |
 """
 
+from datetime import datetime
+
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox import OUTBOX
@@ -26,6 +29,9 @@ ACCOUNTS = Table("accounts", indexes=(OUTBOX,))
 
 CLUSTERS = "clusters"
 """The partition of all clusters. There is only one, so that they can be listed."""
+
+KEPT_EVENTS = Prefix("event#")
+"""The sort keys of the facts that a tenant without clusters keeps."""
 
 API_TOKENS = Prefix("token#")
 """The sort keys of a member's API tokens."""
@@ -47,6 +53,11 @@ def uid_counter_key(tenant: str) -> Key:
 def user_name_key(tenant: str, name: str) -> Key:
     """Key of the reservation of a Slurm user name in a tenant."""
     return Key(f"tenant#{tenant}", f"{USER_NAMES.text}{name}")
+
+
+def kept_event_key(tenant: str, at: datetime, fact: str) -> Key:
+    """Key of a fact that a tenant without clusters keeps."""
+    return Key(f"tenant#{tenant}", f"{KEPT_EVENTS.text}{at.isoformat(timespec='microseconds')}#{fact}")
 
 
 def domain_key(domain: str) -> Key:

@@ -121,8 +121,9 @@ class Enrolment:
         name_key = user_name_key(member.tenant, member.user)
         await self._directory.store.transact(
             [
-                with_messages(put_member, events, now=time.time()),
+                with_messages(put_member, events.messages, now=time.time()),
                 Put(ACCOUNTS, name_key, reservation.attributes(), Absent()),
+                *events.kept,
             ],
             token=f"join-{member.id}-{member.user}-{member.uid}",
         )

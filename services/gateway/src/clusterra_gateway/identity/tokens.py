@@ -139,7 +139,7 @@ class ApiTokens:
         fact = AdminFact(kind=kind, actor=caller.member.user, subject=token_id)
         events = tenant_events(self._registry, caller.member.tenant, fact, version="1")
         key = member_key(caller.member.id)
-        carrier = with_messages(Update(ACCOUNTS, key, condition=Present()), events, now=time.time())
+        carrier = with_messages(Update(ACCOUNTS, key, condition=Present()), events.messages, now=time.time())
         token = f"{kind}-{token_id}-{secrets.token_hex(8)}"
-        await self._directory.store.transact([write, carrier], token=token)
+        await self._directory.store.transact([write, carrier, *events.kept], token=token)
         await self._directory.outbox.send(ACCOUNTS, key)

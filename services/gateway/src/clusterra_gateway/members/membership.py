@@ -11,11 +11,11 @@ from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Present, VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.outbox import OutboxMessage, with_messages
+from clusterra_runtime.store.outbox import with_messages
 from clusterra_runtime.store.page import InvalidCursor
 from clusterra_runtime.store.store import Delete, TransactionCancelled, Update, Write
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import TenantEvents, tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -87,7 +87,7 @@ class Membership:
                 return member
             if "owner" in (member.role, changed.role) and actor.role != "owner":
                 raise Forbidden("only an owner may do this to an owner", hint="ask an owner of your workspace")
-            writes = [self._update(item, changed, actor)]
+            writes = self._update(item, changed, actor)
             if _in_charge(member) and not _in_charge(changed):
                 writes.append(await self._while_another_is_in_charge(member))
             try:
@@ -109,10 +109,12 @@ class Membership:
         """Revokes a token of a member. Raises NotFound."""
         item = await self._item(actor.tenant, member_id)
         events = self._events(actor, "token.revoked", token_id, "1")
-        carrier = with_messages(Update(ACCOUNTS, item.key, condition=Present()), events, now=time.time())
+        carrier = with_messages(Update(ACCOUNTS, item.key, condition=Present()), events.messages, now=time.time())
         delete = Delete(ACCOUNTS, api_token_key(member_id, token_id), Present())
         try:
-            await self._directory.store.transact([delete, carrier], token=f"revoke-{token_id}-{secrets.token_hex(8)}")
+            await self._directory.store.transact(
+                [delete, carrier, *events.kept], token=f"revoke-{token_id}-{secrets.token_hex(8)}"
+            )
         except TransactionCancelled:
             raise NotFound("there is no such token", hint="the list of the member's tokens has their ids") from None
         await self._directory.outbox.send(ACCOUNTS, item.key)
@@ -123,12 +125,12 @@ class Membership:
             raise NotFound("there is no such member", hint="GET /v1/members lists those of your workspace")
         return item
 
-    def _update(self, item: Item, changed: Member, actor: Member) -> Write:
+    def _update(self, item: Item, changed: Member, actor: Member) -> list[Write]:
         events = self._events(actor, "member.changed", changed.user, secrets.token_hex(8))
         update = Update(ACCOUNTS, item.key, set=changed.attributes(), condition=VersionIs(item.version))
-        return with_messages(update, events, now=time.time())
+        return [with_messages(update, events.messages, now=time.time()), *events.kept]
 
-    def _events(self, actor: Member, kind: AdminKind, subject: str, version: str) -> list[OutboxMessage]:
+    def _events(self, actor: Member, kind: AdminKind, subject: str, version: str) -> TenantEvents:
         fact = AdminFact(kind=kind, actor=actor.user, subject=subject)
         return tenant_events(self._registry, actor.tenant, fact, version=version)
 

@@ -1,0 +1,84 @@
+"""Keeps facts about people of a tenant that has no cluster yet, and tells them to the history of its first cluster.
+
+The archive has a history for each cluster. A fact waits in the record, at most `KEPT_DAYS`, and keeps its own time.
+"""
+
+import asyncio
+import random
+from datetime import datetime, timedelta
+
+import structlog
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import encode
+from clusterra_contracts.events import AdminFact, event_of
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.store import Delete, Put, Store, StoreError
+
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, kept_event_key, tenant_key
+from clusterra_gateway.accounts.records import expiry
+
+log = structlog.get_logger()
+
+SERVICE = "gateway"
+KEPT_DAYS = 90
+"""As long as the archive keeps events by default."""
+INTERVAL_SECONDS = 5.0
+
+
+def kept_fact(tenant: str, fact: AdminFact, *, version: str, at: datetime) -> Put:
+    """The write that keeps a fact. `version` distinguishes it from others of the same kind and subject."""
+    key = kept_event_key(tenant, at, f"{fact.subject}:{version}:{fact.kind}")
+    attributes = {"fact": fact.model_dump_json(), "fact_version": version, "at": at.isoformat()}
+    return Put(ACCOUNTS, key, attributes, Absent(), expiry(at + timedelta(days=KEPT_DAYS)))
+
+
+class KeptEvents:
+    """Tells kept facts to the histories of clusters, and then forgets them.
+
+    It looks once at each tenant that has a cluster: at the start, and when a tenant gets its first one. A fact that is
+    told twice, by two replicas or after a failure, has the same event id, and the archive keeps it once.
+    """
+
+    def __init__(self, store: Store, client: Client, registry: Registry) -> None:
+        self._store = store
+        self._client = client
+        self._registry = registry
+        self._done: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        """Look for new clusters every few seconds."""
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+            try:
+                await self.tell()
+            except (StoreError, BusUnavailable, MessageRejected) as error:
+                log.warning("kept_events_not_told", reason=str(error))
+
+    async def tell(self) -> None:
+        """Tell the kept facts of all tenants that were not looked at. Raises StoreError, BusUnavailable."""
+        clusters = tuple(self._registry.clusters)
+        self._done &= {ref.tenant for ref in clusters}
+        for tenant in sorted({ref.tenant for ref in clusters} - self._done):
+            cursor = None
+            while True:
+                page = await self._store.query(
+                    ACCOUNTS, tenant_key(tenant).pk, sort=KEPT_EVENTS, cursor=cursor, limit=100
+                )
+                for item in page.items:
+                    await self._tell(item, [ref for ref in clusters if ref.tenant == tenant])
+                if (cursor := page.cursor) is None:
+                    break
+            self._done |= {tenant}
+
+    async def _tell(self, item: Item, clusters: list[ClusterRef]) -> None:
+        fact = AdminFact.model_validate_json(str(item.attributes["fact"]))
+        at, version = datetime.fromisoformat(str(item.attributes["at"])), str(item.attributes["fact_version"])
+        for ref in clusters:
+            event = event_of(SERVICE, ref, fact, version=version, time=at)
+            await bus.store(self._client, subjects.event(ref, fact.kind), *encode(event, message_id=event.id))
+        await self._store.delete(Delete(ACCOUNTS, item.key))

@@ -1,0 +1,63 @@
+"""What people of a tenant without clusters do is in the history of its first cluster."""
+
+from functools import partial
+
+from clusterra_admin.provision.given import Given
+from clusterra_admin.provision.provisioning import Provisioning
+from clusterra_contracts.bus.envelope import decode
+from clusterra_contracts.events import Event
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
+from clusterra_lab.machine.process import until
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.direct import replay
+from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.store.outbox import Outbox
+from gateway_world import CATALOGUE, World, provisioned
+
+TENANT = "lonely"
+
+
+async def provision(world: World, *clusters: str) -> None:
+    async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
+        directory = Directory(world.store, outbox)
+        given = Given.model_validate({"tenants": [provisioned(TENANT, *clusters)]})
+        await Provisioning(directory, CATALOGUE).apply(given)
+        for ref, binding in (await directory.clusters()).items():
+            await put_binding(world.client, ref, binding)
+
+
+async def history(world: World, cluster: str) -> list[Event]:
+    stored = [each async for each in replay(world.client, "EVENT", f"event.{TENANT}.{cluster}.>")]
+    return [decode(Event, each.body, dict(each.headers)) for each in stored]
+
+
+async def kept(world: World) -> int:
+    return len((await world.store.query(ACCOUNTS, tenant_key(TENANT).pk, sort=KEPT_EVENTS)).items)
+
+
+async def test_events_of_a_tenant_without_clusters_wait_for_its_first_one(world: World) -> None:
+    await provision(world)
+    browser = await world.login(f"nina@{TENANT}.example")
+    async with browser.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
+        token = (await answer.json())["id"]
+    assert (await browser.delete(f"/v1/users/me/tokens/{token}")).status == 204
+    assert await kept(world) == 3
+
+    await provision(world, "first")
+
+    async def told() -> bool:
+        return await kept(world) == 0
+
+    await until(told, seconds=30, what="the kept events in the history of the first cluster")
+    events = await history(world, "first")
+    assert sorted(event.kind for event in events) == [
+        *("cluster.registered", "token.created", "token.revoked", "user.created")
+    ]
+    registered = next(event.time for event in events if event.kind == "cluster.registered")
+    assert all(event.time < registered for event in events if event.kind != "cluster.registered")
+
+    await provision(world, "first", "second")
+    async with browser.post("/v1/users/me/tokens", json={"name": "more"}) as answer:
+        assert answer.status == 201
+    assert await kept(world) == 0
