@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import nats.errors
+import nats.js.errors
 import pytest
 from admin_command import admin
 from clusterra_admin.secrets import declared
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.permissions import inbox_prefix
+from clusterra_contracts.bus.topology import DLQ, EDGE_EVENT
+from clusterra_contracts.events import AGENT_KINDS
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
@@ -22,7 +25,7 @@ from operator_server import Installation, flushed, installed
 MINE = ClusterRef(tenant="acme", cluster="c1")
 THEIRS = ClusterRef(tenant="rival", cluster="c1")
 LATER = ClusterRef(tenant="rival", cluster="later")
-STREAMS = ("SCALE", "JOB", "JOB_PART", "EVENT", "HB", "DLQ", "KV_registry", "KV_leases", "KV_versions")
+STREAMS = ("SCALE", "JOB", "JOB_PART", "EVENT", "EDGE_EVENT", "HB", "DLQ", "KV_registry", "KV_leases", "KV_versions")
 READ = f"$JS.API.DIRECT.GET.SCALE.{subjects.scale_desired(MINE)}"
 ALLOWED = {
     "read": (READ, b""),
@@ -98,9 +101,9 @@ async def test_a_reply_subject_of_an_agent_reaches_nothing_of_the_control_plane(
 
         assert {message.subject for message in _pending(seen)}.isdisjoint(attacks)
         assert not _pending(received)
-        takes = {"heartbeat": {"HB"}, "event": {"EVENT"}, "dead letter": {"DLQ"}}.get(allowed, set()) | {"EVENT"}
+        takes = {"heartbeat": {"HB"}, "event": {"EDGE_EVENT"}, "dead letter": {"DLQ"}}.get(allowed, set()) | {"EVENT"}
         assert {name for name in names if before[name] != after[name]} <= takes | {"KV_versions", "ADVISORY"}
-        assert all(after[name][0] >= before[name][0] for name in names if name != "HB")
+        assert all(after[name][0] >= before[name][0] for name in names if name not in ("HB", "DLQ"))
 
 
 async def test_an_agent_cannot_acknowledge_messages_of_the_control_plane(installation: Installation) -> None:
@@ -130,7 +133,7 @@ def _pending(subscription: Subscription) -> list[Msg]:
     return [queue.get_nowait() for _ in range(queue.qsize())]
 
 
-async def test_an_agents_publish_is_acknowledged_stored_once_and_keeps_its_headers(installation: Installation) -> None:
+async def test_an_agents_event_is_acknowledged_and_stored_apart_with_its_headers(installation: Installation) -> None:
     headers = {"Nats-Msg-Id": "w1:1:started", "traceparent": "00-1-2-01"}
     subject = subjects.event(MINE, "worker.started")
     async with (
@@ -138,13 +141,55 @@ async def test_an_agents_publish_is_acknowledged_stored_once_and_keeps_its_heade
         installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
     ):
         first = await agent.jetstream().publish(subject, b"{}", headers=headers)
-        second = await agent.jetstream().publish(subject, b"{}", headers=headers)
-        found = await central.jetstream().get_msg("EVENT", first.seq)
+        found = await central.jetstream().get_msg("EDGE_EVENT", first.seq)
 
-    assert first.stream == "EVENT"
-    assert second.duplicate
-    assert second.seq == first.seq
-    assert (found.subject, found.headers) == (subject, headers)
+    assert first.stream == "EDGE_EVENT"
+    assert (found.subject, found.headers) == (subjects.edge_event(MINE, "worker.started"), headers)
+
+
+async def test_an_agent_publishes_on_few_subjects_and_none_of_its_choice(installation: Installation) -> None:
+    errors: list[str] = []
+    async with installation.connected(installation.agent(MINE), errors, inbox_prefix(MINE)) as agent:
+        for subject in (
+            subjects.event(MINE, "worker.invented"),
+            subjects.event(MINE, "job.completed"),
+            subjects.edge_event(MINE, "worker.started"),
+            subjects.dead_letter(subjects.edge(MINE, "invented")),
+            subjects.dead_letter(subjects.heartbeat(MINE)),
+        ):
+            errors.clear()
+            await agent.publish(subject, b"{}")
+            await flushed(agent)
+            assert any("permissions violation" in error for error in errors), subject
+
+
+async def test_an_agent_that_floods_is_refused_and_others_are_not(installation: Installation) -> None:
+    most = EDGE_EVENT.bounds.messages_per_subject
+    async with (
+        installation.connected(installation.central("admin")) as central,
+        installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent,
+        installation.connected(installation.agent(THEIRS), inbox=inbox_prefix(THEIRS)) as other,
+    ):
+        before = await stored(central, ("EVENT",))
+        for subject in (*(subjects.event(MINE, kind) for kind in AGENT_KINDS), subjects.heartbeat(MINE)):
+            for _ in range(most + 500):
+                await agent.publish(subject, bytes(1000))
+            await flushed(agent)
+        for dead in (subjects.scale_desired(MINE), subjects.edge(MINE, "log")):
+            for number in range(1000):
+                await agent.publish(subjects.dead_letter(dead), b"%d" % number + bytes(100_000))
+            await flushed(agent)
+
+        with pytest.raises(nats.js.errors.ServiceUnavailableError, match="maximum messages per subject"):
+            await agent.jetstream().publish(subjects.event(MINE, "worker.started"), b"{}")
+        for kind in AGENT_KINDS:
+            assert (await other.jetstream().publish(subjects.event(THEIRS, kind), b"{}")).stream == "EDGE_EVENT"
+        states = {name: (await central.jetstream().stream_info(name)).state for name in ("EDGE_EVENT", "HB", "DLQ")}
+
+        assert await stored(central, ("EVENT",)) == before
+        assert states["EDGE_EVENT"].messages <= (most + 2) * len(AGENT_KINDS)
+        assert states["HB"].messages <= 2
+        assert states["DLQ"].bytes < 3 * DLQ.bounds.messages_per_subject * DLQ.bounds.message_bytes
 
 
 async def test_an_agent_answers_requests_and_receives_a_pushed_state_with_its_headers(
@@ -215,7 +260,7 @@ async def test_a_reload_adds_a_cluster_and_disturbs_no_other(tmp_path: Path) -> 
                 await later.subscribe(subjects.edge(LATER, "*"), cb=answers(b"there"))
                 await flushed(later)
 
-                assert ack.stream == "EVENT"
+                assert ack.stream == "EDGE_EVENT"
                 assert (await central.request(subjects.edge(LATER, "log"), timeout=5)).data == b"there"
 
             await central.jetstream().publish(subjects.scale_desired(MINE), b"desired")

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,16 +10,16 @@ import psutil
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import CONSUMERS, DLQ, EVENTS_ARCHIVE
-from clusterra_contracts.events import Event, NodeFact, event_of
+from clusterra_contracts.events import NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
-from clusterra_lab.machine.process import Process, start, until
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client, publish_durable
 from clusterra_runtime.nats.events import EventPublisher
-from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.settings import ServiceSettings
+
+from .events_process import archived, started
 
 REF = ClusterRef(tenant="acme", cluster="main")
 MAX_RESIDENT_BYTES = 110 * 1024 * 1024
@@ -31,35 +30,6 @@ async def client(nats: NatsServer) -> AsyncIterator[Client]:
     client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
     yield client
     await bus.close(client)
-
-
-async def started(environment: dict[str, str], directory: Path) -> Process:
-    return await start(
-        "events", [sys.executable, "-m", "clusterra_events"], log=directory / "events.log", env=environment
-    )
-
-
-async def history(client: Client, ref: ClusterRef = REF, limit: int = 500) -> list[Event]:
-    """All archived events; empty while the service does not answer yet."""
-    found: list[Event] = []
-    cursor = None
-    while True:
-        request = ReadHistory(limit=limit, cursor=cursor)
-        try:
-            page = await call(client, subjects.history(ref), request, HistoryPage, timeout_seconds=5)
-        except RpcFailed:  # the service has not started yet
-            return []
-        found.extend(page.events)
-        if (cursor := page.cursor) is None:
-            return found
-
-
-async def archived(client: Client, count: int, process: Process, ref: ClusterRef = REF) -> list[Event]:
-    async def complete() -> list[Event] | None:
-        found = await history(client, ref)
-        return found if len(found) >= count else None
-
-    return await until(complete, seconds=90, what=f"{count} archived events", every=0.1, process=process)
 
 
 async def test_each_event_is_archived_once_over_crashes_and_repetitions(

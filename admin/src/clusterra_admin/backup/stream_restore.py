@@ -31,6 +31,7 @@ REBUILT: Mapping[str, str] = {
     JOB_PART.name: "the proxy publishes each cluster's queue",
     SCALE.name: "the scaler publishes each cluster's desired state from the record, under a new fence",
     HB.name: "each edge-agent sends a heartbeat every 5 s",
+    topology.EDGE_EVENT.name: "events on their way to the stream EVENT, for ten minutes at most",
     topology.ADVISORY.name: "NATS reports messages that it gives up; those of the lost streams have no use",
     f"KV_{topology.REGISTRY.name}": "restored from the record, whose copy it is",
 }

@@ -134,7 +134,10 @@ class Accounts:
         return nats_jwt.account_claims(CENTRAL_NAME, self.central.public, _CENTRAL_LIMITS, **fields)
 
     def _edge(self, ref: ClusterRef, account: Account) -> Claims:
-        imports = [shared("service", each, self.central.public) for each in sharing.services_for_agent(ref)]
+        imports = [
+            shared("service", subject, self.central.public, local)
+            for local, subject in sharing.services_for_agent(ref).items()
+        ]
         imports += [shared("stream", each, self.central.public) for each in sharing.streams_for_agent(ref)]
         exports = [shared("service", each) for each in sharing.services_of_agent(ref)]
         fields = _filled(exports=exports, imports=imports, revocations=account.revocations)

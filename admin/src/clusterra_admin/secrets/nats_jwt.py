@@ -63,10 +63,13 @@ def account_claims(name: str, public: str, limits: Mapping[str, Any], **fields: 
     return {"name": name, "sub": public, "nats": {"type": "account", "limits": all_limits, **fields}}
 
 
-def shared(kind: Literal["service", "stream"], subject: str, account: str | None = None) -> Claims:
-    """An export of a subject, or with `account` an import from there under the same subject."""
+def shared(
+    kind: Literal["service", "stream"], subject: str, account: str | None = None, local: str | None = None
+) -> Claims:
+    """An export of a subject, or with `account` an import from there, which may have another `local` subject."""
     if account is not None:
-        return {"name": subject, "subject": subject, "account": account, "local_subject": subject, "type": kind}
+        local = local or subject
+        return {"name": subject, "subject": subject, "account": account, "local_subject": local, "type": kind}
     answers = {"response_type": "Singleton"} if kind == "service" else {}
     return {"name": subject, "subject": subject, "type": kind, **answers}
 

@@ -28,6 +28,9 @@ ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 AdminKind = Literal["cluster.registered", "user.created", "member.changed", "token.created", "token.revoked"]
 
+AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))
+"""The kinds that edge-agents tell."""
+
 JOB_ENDS: frozenset[str] = frozenset({"job.completed", "job.failed", "job.cancelled", "job.timeout"})
 """The kinds that end the run of a job."""
 

@@ -20,8 +20,7 @@ HEARTBEAT_SECONDS = 5.0
 MAX_DECODED_BYTES = 8 * 1024 * 1024
 """The largest heartbeat that is read: that of 5,000 workers and machines with all prices has about half of this."""
 
-type _Listed[T] = Annotated[tuple[T, ...], FailFast()]
-"""A list that is rejected at its first invalid entry: a report of a million errors takes a gigabyte."""
+# FailFast below: a list is rejected at its first invalid entry. A report of a million errors takes a gigabyte.
 
 
 class Worker(Wire):
@@ -106,9 +105,9 @@ class Heartbeat(Wire):
     """The generations of the contracts that the agent can work with; None from agents before this field."""
     substrate: Literal["process", "kubernetes"]
     applied: Applied | None = None
-    workers: _Listed[Worker] | None
-    stuck: _Listed[Stuck] | None = None
-    nodes: _Listed[Node] | None = None
-    node_claims: _Listed[NodeClaim] | None = None
-    prices: _Listed[Price] | None = None
+    workers: Annotated[tuple[Worker, ...], FailFast()] | None
+    stuck: Annotated[tuple[Stuck, ...], FailFast()] | None = None
+    nodes: Annotated[tuple[Node, ...], FailFast()] | None = None
+    node_claims: Annotated[tuple[NodeClaim, ...], FailFast()] | None = None
+    prices: Annotated[tuple[Price, ...], FailFast()] | None = None
     """All prices known to the edge. On None, receivers keep the last prices until they are 90 s old."""

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE
+from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, EVENTS_EDGE
 from clusterra_contracts.events import Event
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker, durable
+from clusterra_runtime.nats.client import BusUnavailable
 from clusterra_runtime.nats.streams.use import watch_streams
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
@@ -18,13 +19,14 @@ from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_events.archive import ARCHIVE, TABLES, Archive
+from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
 from clusterra_events.settings import Settings
 
 NAME = "events"
 QUEUE = "events"
 """Replicas share the requests."""
 
-(CONSUMER,) = (consumer for consumer in CONSUMERS if consumer.name == EVENTS_ARCHIVE)
+_CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
 
 
 @asynccontextmanager
@@ -50,19 +52,31 @@ async def app(service: Service) -> AsyncIterator[None]:
                 consuming = broker(settings, NAME, client=client)
                 archiving = durable(
                     consuming,
-                    CONSUMER,
+                    _CONSUMERS[EVENTS_ARCHIVE],
                     Event,
                     archive.keep,
                     batch_size=settings.archive_batch_size,
                     outages=(StoreUnavailable,),
                 )
+                # One after the other: they stay in their order.
+                taking = durable(
+                    consuming,
+                    _CONSUMERS[EVENTS_EDGE],
+                    Event,
+                    EdgeEvents(client).take,
+                    batch_size=1,
+                    outages=(BusUnavailable,),
+                    foreign_bytes=MAX_DECODED_BYTES,
+                )
                 service.background("stream use", lambda: watch_streams(client))
                 service.ready_when("archive", lambda: archiving.working)
                 await consuming.start()
                 await archiving.start()
+                await taking.start()
                 try:
                     yield
                 finally:
+                    await taking.stop()
                     await archiving.stop()
                     await consuming.stop()
         finally:

@@ -49,6 +49,7 @@ PUBLICATIONS: tuple[Publication, ...] = (
     Publication("scale.desired.{tenant}.{cluster}", DesiredState, "scaler", ("edge-agent",)),
     Publication("heartbeat.{tenant}.{cluster}", Heartbeat, "edge-agent", ("scaler", "gateway")),
     Publication("event.{tenant}.{cluster}.{kind}", Event, "*", ("events", "gateway")),
+    Publication("edge-event.{tenant}.{cluster}.{kind}", Event, "edge-agent", ("events",)),
     Publication("$KV.registry.{tenant}.{cluster}", ClusterBinding, "gateway", ("proxy", "scaler")),
     Publication("$KV.conditions.{tenant}.{cluster}", ClusterCondition, "proxy", ("gateway",)),
     Publication("$KV.versions.{service}.{instance}", Announcement, "*", ("*",)),

@@ -7,7 +7,16 @@ from typing import Literal
 
 from clusterra_contracts.bus import sharing, subjects
 from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
-from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, JOB, LEASES, REGISTRY, VERSIONS, Consumer
+from clusterra_contracts.bus.topology import (
+    CONSUMERS,
+    EVENTS_ARCHIVE,
+    EVENTS_EDGE,
+    JOB,
+    LEASES,
+    REGISTRY,
+    VERSIONS,
+    Consumer,
+)
 from clusterra_contracts.identity import ClusterRef
 
 CentralService = Literal["gateway", "proxy", "scaler", "events"]
@@ -27,7 +36,7 @@ can have a stream's messages pushed to any subject, as if it might publish there
 """
 _DURABLES: Mapping[CentralService, tuple[Consumer, ...]] = {
     "scaler": tuple(each for each in CONSUMERS if each.stream == JOB.name),
-    "events": tuple(each for each in CONSUMERS if each.name == EVENTS_ARCHIVE),
+    "events": tuple(each for each in CONSUMERS if each.name in (EVENTS_ARCHIVE, EVENTS_EDGE)),
 }
 """The durable consumers that each service pulls from and nobody else."""
 _LEASED = frozenset({"proxy", "scaler"})
@@ -85,7 +94,7 @@ def edge_agent(ref: ClusterRef) -> Permissions:
     be enough, because nats-server checks no reply subject.
     """
     return Permissions(
-        publish=sharing.services_for_agent(ref),
+        publish=tuple(sharing.services_for_agent(ref)),
         subscribe=(*sharing.streams_for_agent(ref), *sharing.services_of_agent(ref), f"{inbox_prefix(ref)}.>"),
         replies=True,
     )

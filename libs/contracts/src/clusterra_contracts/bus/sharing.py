@@ -5,24 +5,31 @@ subject of the account with rights of its own. So a cluster has an account of it
 through an import gets its answer in the account that it came from, whatever its reply subject is.
 """
 
+from collections.abc import Mapping
+
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import SCALE
+from clusterra_contracts.events import AGENT_KINDS
 from clusterra_contracts.identity import ClusterRef
 
 _EVERY = ClusterRef.model_construct(tenant="*", cluster="*")
 
 
-def services_for_agent(ref: ClusterRef) -> tuple[str, ...]:
-    """The subjects that a cluster's agent publishes and the control plane's account takes."""
+def services_for_agent(ref: ClusterRef) -> Mapping[str, str]:
+    """The subjects that a cluster's agent publishes, and those under which the control plane's account takes them.
+
+    Events arrive apart from those of the central services, which they must not push out. Every subject is exact: with a
+    token of its choice, an agent could fill a stream that is bounded by subject.
+    """
     desired = subjects.scale_desired(ref)
-    return (
+    same = (
         subjects.heartbeat(ref),
-        subjects.events_of(ref, "worker.*"),
-        subjects.event(ref, "node.misclassified"),
         f"$JS.API.DIRECT.GET.{SCALE.name}.{desired}",
         subjects.dead_letter(desired),
-        subjects.dead_letter(subjects.edge(ref, "*")),
+        subjects.dead_letter(subjects.edge(ref, "log")),
     )
+    events = {subjects.event(ref, kind): subjects.edge_event(ref, kind) for kind in AGENT_KINDS}
+    return {subject: subject for subject in same} | events
 
 
 def streams_for_agent(ref: ClusterRef) -> tuple[str, ...]:
@@ -37,7 +44,7 @@ def services_of_agent(ref: ClusterRef) -> tuple[str, ...]:
 
 def shared_services() -> tuple[str, ...]:
     """`services_for_agent` of all clusters: what the control plane's account exports."""
-    return services_for_agent(_EVERY)
+    return tuple(services_for_agent(_EVERY).values())
 
 
 def shared_streams() -> tuple[str, ...]:

@@ -58,6 +58,11 @@ def event(ref: ClusterRef, kind: str) -> str:
     return f"event.{ref.tenant}.{ref.cluster}.{kind}"
 
 
+def edge_event(ref: ClusterRef, kind: str) -> str:
+    """The subject of events of one kind that an edge-agent tells, in the control plane's account."""
+    return f"edge-event.{ref.tenant}.{ref.cluster}.{kind}"
+
+
 def events_of(ref: ClusterRef, kind: str = ">") -> str:
     """The subjects of all events of a cluster, or with `kind="job.*"` of one kind of entity."""
     return f"event.{ref.tenant}.{ref.cluster}.{kind}"
@@ -108,6 +113,7 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("scale", "desired"): ("scale.desired", lambda rest: rest == 0),
     ("heartbeat",): ("heartbeat", lambda rest: rest == 0),
     ("event",): ("event", lambda rest: rest == 2),
+    ("edge-event",): ("edge-event", lambda rest: rest == 2),
     ("slurm",): ("slurm", lambda rest: rest == 1),
     ("edge",): ("edge", lambda rest: rest == 1),
     ("history",): ("history", lambda rest: rest == 0),

@@ -145,6 +145,17 @@ EVENT = Stream(
     bounds=Bounds(1536 * MIB, 3_000_000, 100_000, "old"),
     max_age_seconds=72 * HOUR,
 )
+EDGE_EVENT = Stream(
+    name="EDGE_EVENT",
+    subjects=("edge-event.*.*.*.*",),
+    description="Facts that edge-agents tell, before the events service has checked them",
+    # A rate limit by cluster and kind: 2,000 in ten minutes. Beyond it the agent tries again.
+    bounds=Bounds(256 * MIB, 500_000, 2000, "new", refuse_per_subject=True, message_bytes=4 * KIB),
+    max_age_seconds=600.0,
+    # The server compares ids across all clusters, and an agent may forge those of another: they only count for the
+    # repetition of a request. EVENT has a window, and ids that were checked.
+    deduplication_seconds=0.1,
+)
 DLQ = Stream(
     name="DLQ",
     subjects=("dlq.>",),
@@ -163,7 +174,7 @@ ADVISORY = Stream(
     max_age_seconds=7 * DAY,
 )
 
-STREAMS: tuple[Stream, ...] = (JOB, JOB_PART, SCALE, HB, EVENT, DLQ, ADVISORY)
+STREAMS: tuple[Stream, ...] = (JOB, JOB_PART, SCALE, HB, EVENT, EDGE_EVENT, DLQ, ADVISORY)
 
 
 def scaler_consumer(partition: int) -> str:
@@ -172,6 +183,7 @@ def scaler_consumer(partition: int) -> str:
 
 
 EVENTS_ARCHIVE = "events-archive"
+EVENTS_EDGE = "events-edge"
 
 CONSUMERS: tuple[Consumer, ...] = (
     *(
@@ -180,6 +192,7 @@ CONSUMERS: tuple[Consumer, ...] = (
     ),
     # The archive must receive every event again after its store was away for hours; only garbage is given up.
     Consumer("EVENT", EVENTS_ARCHIVE, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
+    Consumer("EDGE_EVENT", EVENTS_EDGE, "edge-event.>", ack_wait_seconds=30.0, max_deliver=10_000),
 )
 
 REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway", 256 * MIB, CLUSTERS)

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.envelope import InvalidMessage, decode, decode_foreign
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.bus.topology import Consumer
 from faststream.exceptions import NackMessage, RejectMessage
@@ -104,6 +104,8 @@ class Durable[M: BaseModel]:
         self._batch_size = batch_size
         self._outages = outages
         self._waiting = False
+        self.foreign_bytes: int | None = None
+        """For messages from outside the central side: how large they are at most when decompressed."""
         self._subscriber: PullStreamSubscriber | None = None
         self._lag = Lag(consumer)
 
@@ -172,7 +174,10 @@ class Durable[M: BaseModel]:
 
     async def _handle(self, raw: Msg) -> None:
         about = subjects.parse(raw.subject)
-        content = decode(self._model, raw.data, raw.headers)
+        if self.foreign_bytes is None:
+            content = decode(self._model, raw.data, raw.headers)
+        else:
+            content = decode_foreign(self._model, raw.data, raw.headers, max_bytes=self.foreign_bytes)
         with structlog.contextvars.bound_contextvars(tenant=about.ref.tenant, cluster=about.ref.cluster):
             await self._handler(about, content, raw.metadata.sequence.stream)
 
@@ -196,15 +201,19 @@ def durable[M: BaseModel](
     *,
     batch_size: int = 64,
     outages: tuple[type[Exception], ...] = (),
+    foreign_bytes: int | None = None,
 ) -> Durable[M]:
     """Pass a consumer's messages to `handler` as (subject, message, stream sequence). Call `start` on the result.
 
     A message that cannot be parsed, or whose handler raises InvalidMessage, becomes a dead letter immediately. After
     any other exception it is delivered again, after about 1, 2, 4, ... s, and becomes a dead letter after `max_deliver`
     deliveries. `outages` are the exceptions that say that what the handler needs is away for a while: the log tells the
-    beginning and the end of an outage, without a traceback.
+    beginning and the end of an outage, without a traceback. Messages from outside the central side have at most
+    `foreign_bytes` when decompressed.
     """
-    return Durable(broker, consumer, model, handler, batch_size, outages)
+    made = Durable(broker, consumer, model, handler, batch_size, outages)
+    made.foreign_bytes = foreign_bytes
+    return made
 
 
 async def _undecoded(message: NatsMessage) -> NatsMessage:
