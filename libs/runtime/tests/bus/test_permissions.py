@@ -115,7 +115,7 @@ async def test_nobody_deletes_a_durable_consumer(service: CentralService, server
 
 
 async def test_a_service_pulls_from_its_own_durable_consumers_only(server: NatsServer) -> None:
-    owner = {"JOB": "scaler", "EVENT": "events"}
+    owner = {"JOB": "scaler", "EVENT": "events", "EDGE_EVENT": "events"}
     for service in ("proxy", "scaler", "events"):
         async with login(server, service) as one:
             for consumer in CONSUMERS:
