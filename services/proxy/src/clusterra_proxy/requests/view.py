@@ -6,7 +6,7 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.rpc.slurm import Job
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.output_path import written_path
+from clusterra_proxy.requests.output_path import known_values, written_path
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.records import JobRecord
@@ -44,8 +44,9 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
     signal = record.exit_code.signal.id
     waiting = cluster.jobs.waiting_tasks(record)
     user = cluster.owner_name(record)
-    stdout = written_path(record.standard_output, record.stdout_expanded, record.user_id, user)
-    stderr = written_path(record.standard_error, record.stderr_expanded, record.user_id, user)
+    values = known_values(record)
+    stdout = written_path(record.standard_output, record.stdout_expanded, values, user)
+    stderr = written_path(record.standard_error, record.stderr_expanded, values, user)
     return Job(
         job_id=record.id,
         name=record.name,
