@@ -29,7 +29,7 @@ from clusterra_scaler.explain.service import ExplanationService
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation import Edge, Observation, only_busy
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.snapshot_age import SnapshotAge
 from clusterra_scaler.planner.placement.fleet_assignment import BATCHING
@@ -40,6 +40,8 @@ log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
 """Interval between decisions while only the passing of time can change them. A new input is decided on at once."""
+BUSY_TICK_SECONDS = 5.0
+"""The same while nothing waits and all workers run jobs."""
 
 STORE_HISTORY_SECONDS = 600.0
 """Minimum interval between writes of the learned run times, which the next scaler starts from."""
@@ -269,8 +271,14 @@ class ControlLoop:
         quiescent = not (
             nodes or self._edge.workers or self._gathering or any(t.replicas or t.victims for t in targets)
         )
+        state = recorded.state
+        busy = (
+            self._snapshot is not None
+            and not (self._gathering or state.victims or state.drains or state.undrains or state.taken_back)
+            and only_busy(self._snapshot, self._edge)
+        )
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if quiescent else TICK_SECONDS):
+            async with asyncio.timeout(None if quiescent else BUSY_TICK_SECONDS if busy else TICK_SECONDS):
                 await self._input_arrived.wait()
 
     def _log(self, decision: Decision, *, shadow: bool = False) -> None:

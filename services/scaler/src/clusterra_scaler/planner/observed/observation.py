@@ -13,6 +13,9 @@ SILENT_SECONDS = EDGE_FRESH_SECONDS
 """After so long without a newer heartbeat, one with a lower generation counts: its sender's clock was set back. Longer
 than any heartbeat is under way: each route gives up after 15 s."""
 
+_BUSY = (("ALLOCATED",), ("MIXED",))
+_UNSTEADY = frozenset({"DRAIN", "NOT_RESPONDING", "COMPLETING", "FAIL", "REBOOT_REQUESTED"})
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -101,4 +104,21 @@ def runs_nothing(node: NodeState) -> bool:
         and node.cpus_allocated == 0
         and node.memory_allocated_mib == 0
         and "COMPLETING" not in node.states
+    )
+
+
+def only_busy(snapshot: QueueSnapshot, edge: Edge) -> bool:
+    """Whether nothing waits, every worker is a node that runs jobs, and every such node is one of these workers.
+
+    The passing of time then changes nothing soon.
+    """
+    if snapshot.pending or not snapshot.running or not snapshot.nodes or edge.listed_at is None:
+        return False
+    names = {node.name for node in snapshot.nodes}
+    return (
+        all(node.states[:1] in _BUSY and not _UNSTEADY.intersection(node.states) for node in snapshot.nodes)
+        and names == busy_nodes(snapshot)
+        and names == {worker.name for worker in edge.workers or () if worker.phase == "running"}
+        and len(names) == len(edge.workers or ())
+        and all(worker.leaves_by is None for worker in edge.workers or ())
     )
