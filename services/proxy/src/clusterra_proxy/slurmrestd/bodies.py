@@ -18,6 +18,17 @@ from clusterra_proxy.slurmrestd.known_records import KnownRecords
 
 SUBPROCESS_BYTES = 2 * 1024 * 1024
 """Bodies of at least this size are parsed in a subprocess."""
+_PLAIN_ERRORS = frozenset(
+    {
+        b"Authentication failure",
+        b"Authentication does not apply to request",
+        b"Invalid job id specified",
+        b"Invalid node name specified",
+        b"Unable to find requested URL",
+        b"Unspecified error",
+    }
+)
+"""slurmrestd's errors in plain text. Users see no other text: it may be that of another service at this address."""
 THREAD_BYTES = 128 * 1024
 """Bodies of at least this size are compared with known records in a thread."""
 
@@ -25,7 +36,7 @@ THREAD_BYTES = 128 * 1024
 async def parse[A: Answer](
     model: type[A], body: bytes, status: int, *, entity: str, known: KnownRecords[A] | None = None
 ) -> A:
-    """Parse a body as `model`. A plain-text body of a failed request becomes the answer's error.
+    """Parse a body as `model`. A plain text of slurmrestd in a failed answer becomes the answer's error.
 
     Raises Unavailable when the body of a successful answer cannot be parsed. `entity` names what was requested. With
     `known` only the records that have changed are parsed.
@@ -41,8 +52,8 @@ async def parse[A: Answer](
     except ValueError as error:
         if status == 200:
             raise _does_not_match(entity) from error
-        text = body.decode(errors="replace").strip()
-        return model(errors=(ErrorEntry(description=text[:200]),))
+        text = body.strip()
+        return model(errors=(ErrorEntry(description=text.decode() if text in _PLAIN_ERRORS else ""),))
 
 
 def _does_not_match(entity: str) -> Unavailable:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self
@@ -43,8 +43,13 @@ RETRY_WITHIN_SECONDS = 1.0
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _IDENTITY_HEADER = "X-SLURM-USER-TOKEN"
 _OK = 200
+_REDIRECTION = range(300, 400)
 _NOT_MODIFIED = 304
 _CHUNK_BYTES = 256 * 1024
+KNOWN_BYTES = 64 * 1024 * 1024
+"""Maximum size of an answer that is compared with known records in memory. The states of 100,000 jobs are 20 MB."""
+LIST_BYTES = 2 * 1024 * 1024 * 1024
+"""Maximum size of a list that a subprocess takes as it arrives. 60,000 jobs are 500 MB."""
 
 SECONDS = Histogram(
     "clusterra_slurmrestd_seconds",
@@ -89,7 +94,9 @@ class Slurmrestd:
         self._http = aiohttp.ClientSession(
             url.rstrip("/") + "/",
             connector=SlurmrestdConnector(limit=CONNECTIONS),
-            headers={"Accept": "application/json"},
+            # A compressed answer could be a thousand times as large as what was received.
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+            auto_decompress=False,
             # A user's proxy settings or .netrc must not observe or change these requests.
             trust_env=False,
             trace_configs=list(traces),
@@ -202,15 +209,19 @@ class Slurmrestd:
                 params=request.query,
                 data=content,
                 headers=headers,
+                # The token is for this host alone.
+                allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=request.seconds, sock_connect=2.0),
             ) as answer:
                 status = answer.status
+                _check_head(answer)
                 large = status == _OK and request.known is None and (answer.content_length or 0) >= SUBPROCESS_BYTES
                 if large:
-                    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+                    async for chunk in _chunks(answer, LIST_BYTES):
                         await parser.feed(chunk)
                 else:
-                    text = await answer.read()
+                    most = KNOWN_BYTES if status == _OK and request.known is not None else SUBPROCESS_BYTES
+                    text = b"".join([chunk async for chunk in _chunks(answer, most)])
         except (aiohttp.ClientError, TimeoutError) as error:
             # aiohttp's errors hold the request with its headers, and so the token: do not chain them.
             kind = NotSent if isinstance(error, _NOT_CONNECTED) else Unreachable
@@ -232,3 +243,30 @@ class Slurmrestd:
         if parsed.unreadable and self._on_unreadable is not None:
             self._on_unreadable(parsed.KIND, parsed.unreadable)
         return parsed
+
+
+def _check_head(answer: aiohttp.ClientResponse) -> None:
+    """Raise Unreachable for a redirection, and Unavailable for an answer that is not sent as it is."""
+    if answer.status in _REDIRECTION and answer.status != _NOT_MODIFIED:
+        raise Unreachable(
+            f"slurmrestd does not respond: its address redirects to another one ({answer.status})",
+            hint="correct the address of slurmrestd in the cluster's binding; redirections are not followed",
+        )
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise Unavailable(
+            "slurmrestd's answer is compressed, though the request was for an uncompressed one",
+            hint="correct the address of slurmrestd in the cluster's binding, or what is between",
+        )
+
+
+async def _chunks(answer: aiohttp.ClientResponse, most: int) -> AsyncIterator[bytes]:
+    """Read a body of at most `most` bytes as it arrives, whatever its length is said to be. Raises Unavailable."""
+    received = 0
+    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+        received += len(chunk)
+        if received > most:
+            raise Unavailable(
+                f"slurmrestd's answer is too large: it has more than {most} bytes",
+                hint="check that the cluster's slurmrestd URL leads to a slurmrestd",
+            )
+        yield chunk

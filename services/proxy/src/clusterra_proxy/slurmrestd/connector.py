@@ -14,7 +14,9 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
 _END_OF_HEAD = b"\r\n\r\n"
-_LENGTH = re.compile(rb"\r\nContent-Length: *(\d+)\r\n", re.IGNORECASE)
+_HEAD_BYTES = 64 * 1024
+"""Maximum size of an answer's head. slurmrestd's have some 200 bytes."""
+_LENGTH = re.compile(rb"\r\nContent-Length: *(\d{1,18})\r\n", re.IGNORECASE)
 
 
 class _Connection(ResponseHandler):
@@ -31,6 +33,10 @@ class _Connection(ResponseHandler):
         if self._left is None:
             self._head += data
             end = self._head.find(_END_OF_HEAD)
+            if (len(self._head) if end < 0 else end) > _HEAD_BYTES:
+                self._head, self._left = b"", 0
+                self.close()
+                return
             if end < 0:
                 return
             data, self._head = self._head, b""
