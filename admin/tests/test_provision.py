@@ -3,6 +3,7 @@
 import json
 import secrets
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,12 @@ class Operator:
         found = await last(self.client, f"KV_{REGISTRY.name}", subject, ClusterBinding)
         return None if found is None else found[0]
 
-    async def beat(self, *workers: str) -> None:
-        """A heartbeat of the cluster's edge with these workers."""
+    async def beat(self, *workers: str, behind: timedelta = timedelta()) -> None:
+        """A heartbeat of the cluster's edge with these workers, and with a clock that may be behind."""
         running = tuple(Worker(name=name, shape="compute-xs", phase="running", started_at=now()) for name in workers)
-        heartbeat = Heartbeat(generation=1, sent_at=now(), agent_version="1", substrate="process", workers=running)
+        heartbeat = Heartbeat(
+            generation=1, sent_at=now() - behind, agent_version="1", substrate="process", workers=running
+        )
         await bus.publish_durable(
             self.client, subjects.heartbeat(MAIN), heartbeat, message_id=f"beat-{secrets.token_hex(4)}"
         )
@@ -164,11 +167,15 @@ async def test_a_paused_cluster_stays_paused_when_the_file_is_applied_again(oper
 
 async def test_a_cluster_with_workers_is_removed_only_by_force(operator: Operator) -> None:
     await operator.run("apply", operator.file(provisioned("acme", "main"), provisioned("rival", "main")))
-    await operator.beat("compute-xs-a", "compute-xs-b")
+    await operator.beat("compute-xs-a", "compute-xs-b", behind=timedelta(minutes=10))
 
     listed = await operator.run("list", "--json")
 
     assert {cluster["tenant"]: cluster["workers"] for cluster in listed.json["clusters"]} == {"acme": 2, "rival": None}
+
+    heard = {cluster["tenant"]: cluster["heartbeat_seconds"] for cluster in listed.json["clusters"]}
+    assert heard["acme"] < 60
+    assert heard["rival"] is None
 
     refused = await operator.run("remove", "acme/main", code=1)
 

@@ -15,7 +15,7 @@ from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.aws import Aws, aws_emulator
 from clusterra_lab.parts.aws_rights import allows
 from clusterra_lab.parts.declared_nats import declared_nats
-from clusterra_runtime.store.outbox import OUTBOX
+from clusterra_runtime.store.outbox_item import OUTBOX
 from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import ACTIONS
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterra_gateway.accounts.keyspace import CLUSTERS
 from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.outbox import without_messages
+from clusterra_runtime.store.outbox_item import without_messages
 
 _HASHED = frozenset({"hash"})
 _LONGEST = 120

@@ -6,7 +6,7 @@ from typing import override
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
-from clusterra_runtime.store.outbox import without_messages
+from clusterra_runtime.store.outbox_item import without_messages
 from clusterra_runtime.store.store import Put, Store, Table, Update, Write
 
 _BOOKKEEPING = "transaction#"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.topology import HB, JOB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
@@ -143,17 +143,19 @@ class Record:
 
     async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:
-            beat = await direct.last(self.client, HB.name, subjects.heartbeat(ref), Heartbeat)
+            beat = await direct.last_stored(self.client, HB.name, subjects.heartbeat(ref))
+            heartbeat = None if beat is None else decode(Heartbeat, beat.body, dict(beat.headers))
             queue = await direct.last(self.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
         except InvalidMessage as error:
             raise InvalidRequest(f"the last message about {ref} cannot be read: {error}") from error
-        heartbeat = None if beat is None else beat[0]
+        # By the server's clock: an agent whose clock is behind is not silent.
+        heard_at = None if beat is None or heartbeat is None else beat.stored_at or heartbeat.sent_at
         snapshot = None if queue is None else queue[0]
         return Row(
             ref,
             binding,
             recorded,
-            None if heartbeat is None else (now() - heartbeat.sent_at).total_seconds(),
+            None if heard_at is None else max((now() - heard_at).total_seconds(), 0.0),
             None if heartbeat is None or heartbeat.workers is None else len(heartbeat.workers),
             *_job_counts(snapshot),
         )
