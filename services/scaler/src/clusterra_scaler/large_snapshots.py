@@ -12,6 +12,7 @@ from clusterra_contracts.queue import QueueParts, QueueSnapshot
 from clusterra_contracts.queue_parts.join import InvalidPart, join
 from clusterra_contracts.queue_parts.part import QueuePart
 from clusterra_runtime import trace
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import Stored, last_stored
 from prometheus_client import Counter
@@ -19,6 +20,7 @@ from prometheus_client import Counter
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 10.0
 
 READ = Counter("clusterra_large_snapshots_total", "Queue snapshots in parts, by what came of them", ("outcome",))
 
@@ -73,6 +75,7 @@ class LargeSnapshots:
 
     async def run(self) -> None:
         """Read the parts of the snapshots received, until cancelled."""
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         with structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster):
             while True:
                 await self._arrived.wait()
@@ -80,14 +83,15 @@ class LargeSnapshots:
                 if self._latest is not None:
                     try:
                         await self._read(self._latest, self._traceparent)
+                        backoff.succeeded()
                     except (BusUnavailable, InvalidMessage) as error:
                         READ.labels("unreadable").inc()
                         log.warning("parts_not_read", reason=str(error))
-                        await asyncio.sleep(RETRY_SECONDS)
+                        await backoff.pause()
                     except Exception:
                         READ.labels("failed").inc()
                         log.exception("parts_failed")
-                        await asyncio.sleep(RETRY_SECONDS)
+                        await backoff.pause()
 
     async def _read(self, head: QueueSnapshot, traceparent: str | None) -> None:
         whole = await read_parts(self._client, self._ref, head)

@@ -5,6 +5,7 @@ observation current, and the handlers answer from it while it is fresh.
 """
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -37,7 +39,7 @@ FRESH_SECONDS = 2.0
 """Requests are answered from an observation of at most this age, without asking Slurm again."""
 PRIVILEGED_SECONDS = 60.0
 """How often the privileged names are read from slurmdbd."""
-PRIVILEGED_RETRY_SECONDS = 1.0
+PRIVILEGED_RETRY_SECONDS, LONGEST_PRIVILEGED_RETRY_SECONDS = 1.0, 10.0
 FIRST_KEY_SECONDS = 5.0
 """How long a cluster waits for the first read of its JWT key before it is served without one."""
 FIRST_PRIVILEGED_SECONDS = 2.0
@@ -168,15 +170,18 @@ class Cluster:
 
     async def keep_privileged(self) -> None:
         """Keep the mint's reserved names as slurmdbd has them, forever. A failed read leaves the previous names."""
+        backoff = Backoff(PRIVILEGED_RETRY_SECONDS, LONGEST_PRIVILEGED_RETRY_SECONDS)
         while True:
-            pause = PRIVILEGED_SECONDS
             try:
                 self.mint.reserve_names(await self.accounting.privileged_names(self.mint.operator_token()))
-                self._privileged_known.set()
             except SlurmFailed as error:
                 log.warning("privileged_names_not_read", reason=str(error))
-                pause = PRIVILEGED_RETRY_SECONDS
-            await asyncio.sleep(pause)
+                await backoff.pause()
+                continue
+            self._privileged_known.set()
+            backoff.succeeded()
+            # Clusters that were opened together must not read at the same time.
+            await asyncio.sleep(PRIVILEGED_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
 
 
 @asynccontextmanager
