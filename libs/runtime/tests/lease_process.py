@@ -6,7 +6,8 @@ import sys
 import time
 
 from clusterra_runtime.nats import bus
-from clusterra_runtime.nats.lease import Lease, Leases, Pace
+from clusterra_runtime.nats.lease import Leases
+from clusterra_runtime.nats.lease_terms import Lease, Pace
 from clusterra_runtime.settings import ServiceSettings
 
 FROZEN_SECONDS = 1.0

@@ -15,7 +15,9 @@ from typing import Any
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.lease import Fences, Lease, Leases, Pace
+from clusterra_runtime.nats.direct import last_stored
+from clusterra_runtime.nats.lease import Leases
+from clusterra_runtime.nats.lease_terms import Fences, Lease, Pace
 from nats.js import JetStreamContext
 
 QUICK = Pace(ttl_seconds=4, renew_seconds=0.4, poll_seconds=0.2, margin_seconds=0.5)
@@ -108,6 +110,18 @@ async def replicas(
         yield running
     finally:
         await asyncio.gather(*(replica.stop() for replica in running))
+
+
+async def competed(client: Client, replica: Replica, times: int = 3) -> None:
+    """Wait until a replica has competed so many times: each time it first writes its own key."""
+    written: set[int] = set()
+
+    async def often() -> bool:
+        stored = await last_stored(client, STREAM, replica.leases._member)
+        written.update(() if stored is None else (stored.sequence,))
+        return len(written) > times
+
+    await until(often, seconds=SHARING_SECONDS, what=f"{replica.name} to compete {times} times")
 
 
 async def shared(among: Iterable[Replica], partitions: int = PARTITIONS, seconds: float = SHARING_SECONDS) -> None:

@@ -11,7 +11,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.lease import Fences
+from clusterra_runtime.nats.lease_terms import Fences
 from clusterra_runtime.settings import ServiceSettings
 from clusterra_runtime.store import fence_counter
 from clusterra_runtime.store.dynamodb import DynamoDBStore

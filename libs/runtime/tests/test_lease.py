@@ -15,7 +15,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.lease import Pace
+from clusterra_runtime.nats.lease_terms import Pace
 from clusterra_runtime.settings import ServiceSettings
 from nats.js import JetStreamContext
 
@@ -27,6 +27,7 @@ from .lease_replicas import (
     Contender,
     Register,
     Replica,
+    competed,
     keys,
     replicas,
     shared,
@@ -114,7 +115,7 @@ async def test_old_and_new_divisions_work_by_turns_while_a_service_is_updated_an
     leading, idle = (first, second) if first.held else (second, first)
 
     third = new("new-1")
-    await asyncio.sleep(3 * QUICK.poll_seconds)
+    await competed(client, third)
     assert (leading.held, third.held) == ({0}, set()), "the old replica still does all of the work"
 
     await idle.stop()
@@ -124,7 +125,7 @@ async def test_old_and_new_divisions_work_by_turns_while_a_service_is_updated_an
 
     # Back again: the old replica waits for the lease of partition 0, and does all of the work once it has it.
     fifth = old("old-3")
-    await asyncio.sleep(3 * QUICK.poll_seconds)
+    await competed(client, fifth)
     assert (len(third.held), len(fourth.held), fifth.held) == (2, 2, set()), "an old replica counts for no share"
 
     (holder, other) = (third, fourth) if 0 in third.held else (fourth, third)

@@ -9,7 +9,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.lease import Lease, Pace
+from clusterra_runtime.nats.lease_terms import Lease, Pace
 from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.settings import ServiceSettings
 

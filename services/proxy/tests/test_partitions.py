@@ -4,7 +4,7 @@ import pytest
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS, job_partition
 from clusterra_contracts.identity import ClusterRef
 from clusterra_proxy.partitions import Partitions
-from clusterra_runtime.nats.lease import Lease
+from clusterra_runtime.nats.lease_terms import Lease
 
 REF = ClusterRef(tenant="acme", cluster="c1")
 LEASE = Lease(job_partition(REF), fence=1)

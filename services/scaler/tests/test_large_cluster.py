@@ -10,7 +10,7 @@ from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.machine.process import start, until
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.lease import Pace
+from clusterra_runtime.nats.lease_terms import Pace
 from clusterra_runtime.nats.registry import put_binding
 from fleet_examples import binding, group, node, running
 from stand_ins import Neighbours, neighbours, tell_in_parts

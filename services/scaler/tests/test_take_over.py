@@ -7,7 +7,8 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Attributes
 from clusterra_runtime.store.memory_store import MemoryStore
-from clusterra_runtime.store.outbox import Outbox, OutboxMessage, with_messages
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.outbox_item import OutboxMessage, with_messages
 from clusterra_runtime.store.store import Put
 from clusterra_scaler.fleets import FLEETS, Fleets, fleet_key
 from clusterra_scaler.planner.observed.state import FleetState

@@ -14,7 +14,8 @@ from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
-from clusterra_runtime.store.outbox import OUTBOX, RELAY_AFTER_SECONDS, SHARDS, OutboxMessage, Publish
+from clusterra_runtime.store.outbox import RELAY_AFTER_SECONDS, Publish
+from clusterra_runtime.store.outbox_item import OUTBOX, SHARDS, OutboxMessage
 from clusterra_runtime.store.store import Store, Table, Update
 
 JOBS = Table("jobs", (OUTBOX,))

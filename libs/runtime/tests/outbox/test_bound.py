@@ -8,8 +8,14 @@ from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.store import outbox_item
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.outbox import SENT, Outbox, OutboxMessage, Publish
-from clusterra_runtime.store.outbox_item import MOST_BYTES, MOST_MESSAGES, newest_messages, without_subject
+from clusterra_runtime.store.outbox import SENT, Outbox, Publish
+from clusterra_runtime.store.outbox_item import (
+    MOST_BYTES,
+    MOST_MESSAGES,
+    OutboxMessage,
+    newest_messages,
+    without_subject,
+)
 from clusterra_runtime.store.store import Store
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,7 +6,8 @@ from clusterra_runtime.nats.client import Client
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import InvalidItem, Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
-from clusterra_runtime.store.outbox import Outbox, Publish, with_messages
+from clusterra_runtime.store.outbox import Outbox, Publish
+from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, StoreUnavailable, Update
 
 from .conftest import JOBS, KEY, Clock, Faulty, change, ids, outbox_message, stream, unsent

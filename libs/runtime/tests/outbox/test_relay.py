@@ -9,7 +9,8 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.outbox import OUTBOX, PUBLISH_SECONDS, RELAY_AFTER_SECONDS, Outbox, Publish, with_messages
+from clusterra_runtime.store.outbox import PUBLISH_SECONDS, RELAY_AFTER_SECONDS, Outbox, Publish
+from clusterra_runtime.store.outbox_item import OUTBOX, with_messages
 from clusterra_runtime.store.store import Store, Table, Update
 
 from .conftest import JOBS, KEY, Clock, Faulty, change, ids, outbox_message, unsent

@@ -12,7 +12,7 @@ from typing import Any
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.nats.lease import Lease
+from clusterra_runtime.nats.lease_terms import Lease
 from prometheus_client import Gauge
 
 from clusterra_proxy.requests.in_flight import InFlight

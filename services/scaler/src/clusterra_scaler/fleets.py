@@ -10,8 +10,8 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent, VersionIs, at_most
 from clusterra_runtime.store.fence_counter import FenceCounter
 from clusterra_runtime.store.item import Item, Key, Value
-from clusterra_runtime.store.outbox import OUTBOX, Outbox, OutboxMessage
-from clusterra_runtime.store.outbox_item import without_subject
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.outbox_item import OUTBOX, OutboxMessage, without_subject
 from clusterra_runtime.store.record_level import RecordForms
 from clusterra_runtime.store.store import ConditionFailed, Store, Table, Update
 from clusterra_runtime.store.table_use import TableUse

@@ -15,7 +15,7 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.broker import Broker, Durable, durable
-from clusterra_runtime.nats.lease import Lease
+from clusterra_runtime.nats.lease_terms import Lease
 from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.settings import ServiceSettings

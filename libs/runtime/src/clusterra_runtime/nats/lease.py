@@ -30,8 +30,6 @@ from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.lease_entries import Entries
 from clusterra_runtime.nats.lease_terms import PACE, Fences, Lease, Pace, Work
 
-__all__ = ["Fences", "Lease", "Leases", "Pace", "Work"]
-
 log = structlog.get_logger(__name__)
 
 _STREAM = f"KV_{LEASES.name}"

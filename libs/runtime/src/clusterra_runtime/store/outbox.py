@@ -39,8 +39,6 @@ from clusterra_runtime.store.outbox_item import (
 from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import ConditionFailed, ItemTooLarge, Put, Store, StoreError, Table, Update
 
-__all__ = ["OUTBOX", "SHARDS", "Outbox", "OutboxMessage", "Publish", "with_messages", "without_messages"]
-
 log = structlog.get_logger(__name__)
 
 PUBLISH_SECONDS = 2.0

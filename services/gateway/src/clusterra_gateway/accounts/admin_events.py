@@ -6,7 +6,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.outbox import OutboxMessage
+from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import Put
 
 from clusterra_gateway.accounts.kept_events import SERVICE, kept_fact

@@ -8,7 +8,8 @@ from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Attributes, Item, Key
-from clusterra_runtime.store.outbox import Outbox, OutboxMessage
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 from pydantic import ValidationError
 

@@ -21,7 +21,7 @@ from datetime import datetime
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.item import Key
-from clusterra_runtime.store.outbox import OUTBOX
+from clusterra_runtime.store.outbox_item import OUTBOX
 from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import Table
 

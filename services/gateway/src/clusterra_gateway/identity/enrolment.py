@@ -8,7 +8,7 @@ from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.outbox import with_messages
+from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import ConditionFailed, Put, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.admin_events import tenant_events

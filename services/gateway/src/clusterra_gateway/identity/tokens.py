@@ -11,7 +11,7 @@ from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import Moment, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present
-from clusterra_runtime.store.outbox import with_messages
+from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
 from pydantic import Field, StringConstraints
 

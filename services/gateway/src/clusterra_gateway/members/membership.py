@@ -11,7 +11,7 @@ from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Present, VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.outbox import with_messages
+from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.page import InvalidCursor
 from clusterra_runtime.store.store import Delete, TransactionCancelled, Update, Write
 

@@ -16,7 +16,7 @@ from typing import Self
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.nats.lease import Lease
+from clusterra_runtime.nats.lease_terms import Lease
 from clusterra_runtime.process_metrics import SUBPROCESSES
 
 from clusterra_scaler.fleets import FencedOff
