@@ -1,24 +1,35 @@
 """The whole lab with NATS in operator mode, as in production: every service and the edge-agent have their own login."""
 
+import asyncio
+import gzip
 import os
 import re
 from pathlib import Path
 
 import nats.errors
 import pytest
+from clusterra_contracts.bus import sharing
+from clusterra_contracts.bus.envelope import CONTENT_ENCODING, GZIP
+from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import LabOptions, stack
 from clusterra_runtime.nats import bus
 
+CLUSTER = ClusterRef(tenant="acme", cluster="main")
+GARBAGE = gzip.compress(b'{"workers":[' + b"1," * 1_000_000 + b"1]}")
 JOB = {"name": "hello", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
 SCRIPT = "#!/bin/bash\necho hello from $SLURMD_NODENAME\n"
 OPTIONS = LabOptions(ScalingPolicy(idle_seconds=1.0), nats_login="credentials")
 
 
-@pytest.mark.slurm
-@pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root, because its Slurm runs jobs as several users")
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root, because its Slurm runs jobs as several users"),
+]
+
+
 async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(tmp_path: Path) -> None:
     async with stack(tmp_path, OPTIONS) as lab, lab.user("ada@acme.example") as ada:
         job = await ada.submit(SCRIPT, JOB)
@@ -40,6 +51,42 @@ async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(tm
             await agent.request("$JS.API.DIRECT.GET.EVENT", b'{"seq":1}', timeout=1)
         await bus.close(agent)
 
+        async def told() -> bool:
+            return bool(await ada.history("worker.started")) and bool(await ada.history("worker.stopped"))
+
+        await until(told, seconds=60, what="the events of the worker in the archive")
+
         for service in lab.services.values():
             denials = re.findall(r"permissions violation[^\"]*", service.log.read_text())
             assert not denials, (service.log, denials)
+
+
+async def test_a_job_goes_its_way_while_a_login_of_the_edge_floods_events_and_dead_letters(tmp_path: Path) -> None:
+    async with stack(tmp_path, OPTIONS) as lab, lab.user("ada@acme.example") as ada:
+        agent = await bus.connect(lab.nats.settings("edge-agent"), "test", inbox_prefix="_EDGE.acme.main")
+        # Not its heartbeats: those are full states, and garbage in their place takes its own cluster away.
+        may = [local for local in sharing.services_for_agent(CLUSTER) if local.startswith(("event.", "dlq."))]
+
+        async def flood() -> None:
+            while True:
+                for subject in may:
+                    for _ in range(100):
+                        await agent.publish(subject, GARBAGE, headers={CONTENT_ENCODING: GZIP})
+                await agent.flush(timeout=60)
+
+        flooding = asyncio.create_task(flood())
+        try:
+            job = await ada.submit(SCRIPT, JOB)
+
+            async def done() -> bool:
+                return (await ada.job(job.job_id)).state == "COMPLETED"
+
+            await until(done, seconds=120, what="the end of the job")
+            assert not flooding.done()
+        finally:
+            flooding.cancel()
+            await asyncio.gather(flooding, return_exceptions=True)
+            await bus.close(agent)
+
+        for service in lab.services.values():
+            assert service.log.read_text().count("dead_letter") < 500, service.log
