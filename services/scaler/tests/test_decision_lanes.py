@@ -7,7 +7,7 @@ import clusterra_scaler.decision_lanes
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_scaler.decision_lanes import MEDIUM_RECORDS, SMALL_RECORDS, DecisionLanes, records, size
+from clusterra_scaler.decision_lanes import MEDIUM_QUEUE, SMALL_QUEUE, DecisionLanes, jobs_and_nodes, size
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.time_limit import DecisionOverdue
@@ -25,8 +25,19 @@ def test_size(count: int) -> None:
 
     bound = int(size(snapshot))
 
-    assert records(snapshot) == count <= bound
+    assert jobs_and_nodes(snapshot) == count <= bound
     assert bound == 100 or count > bound / 10
+
+
+async def test_arrays_count_with_all_their_tasks() -> None:
+    arrays = tuple(group(str(number), count=40) for number in range(1, 30))
+    snapshot = snapshot_of(arrays)
+
+    with DecisionLanes() as lanes:
+        thread = await lanes.run(snapshot, threading.current_thread)
+
+    assert jobs_and_nodes(snapshot) == 29 * 40 > SMALL_QUEUE
+    assert thread is not threading.main_thread()
 
 
 def of(count: int) -> QueueSnapshot:
@@ -36,9 +47,9 @@ def of(count: int) -> QueueSnapshot:
 async def test_smaller_decisions_do_not_wait_for_larger_ones() -> None:
     release = threading.Event()
     with DecisionLanes() as lanes:
-        large = asyncio.create_task(lanes.run(of(MEDIUM_RECORDS + 1), release.wait))
+        large = asyncio.create_task(lanes.run(of(MEDIUM_QUEUE + 1), release.wait))
         try:
-            for count in (0, SMALL_RECORDS, MEDIUM_RECORDS):
+            for count in (0, SMALL_QUEUE, MEDIUM_QUEUE):
                 decided = await asyncio.wait_for(lanes.run(of(count), lambda: "decided"), 10)
 
                 assert decided == "decided"
@@ -48,7 +59,7 @@ async def test_smaller_decisions_do_not_wait_for_larger_ones() -> None:
         assert await large
 
 
-@pytest.mark.parametrize("jobs", [SMALL_RECORDS, SMALL_RECORDS + 1])
+@pytest.mark.parametrize("jobs", [SMALL_QUEUE, SMALL_QUEUE + 1])
 async def test_a_decision_that_takes_too_long_is_given_up(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pending = tuple(group(str(number), memory_per_node_mib=1024 + number) for number in range(1, jobs + 1))
     seen = observation(snapshot_of(pending), edge(), name="packing", max_workers=1000)

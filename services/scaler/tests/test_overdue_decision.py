@@ -15,12 +15,12 @@ OVERDUE = 2
 SCALER = f"""
 from itertools import chain, repeat
 import clusterra_scaler.decision_lanes as lanes
-import clusterra_scaler.partitions as partitions
+import clusterra_scaler.cluster_runner as cluster_runner
 from clusterra_scaler.app import main
 
 time_limit, limits = lanes.time_limit, chain([0.0] * {OVERDUE}, repeat(60.0))
 lanes.time_limit = lambda _: time_limit(next(limits))
-partitions.OVERDUE_SECONDS = 1.0
+cluster_runner.OVERDUE_SECONDS = 1.0
 main()
 """
 """A scaler whose first decisions take too long, and whose pause after that is shorter."""

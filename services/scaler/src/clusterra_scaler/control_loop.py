@@ -48,7 +48,7 @@ STORE_HISTORY_SECONDS = 600.0
 
 DECIDE_SECONDS = Histogram(
     "clusterra_scaler_decide_seconds",
-    "Time to plan one decision, by the largest number of records that a snapshot of the size may have",
+    "Time to plan one decision, by the largest number of jobs and nodes that a snapshot of the size may have",
     ("size",),
     buckets=LATENCY_BUCKETS_SECONDS,
 )
