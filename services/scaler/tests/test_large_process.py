@@ -140,5 +140,9 @@ def test_metrics_of_a_subprocess_have_its_name() -> None:
 
     merged = {metric.name: metric for metric in SUBPROCESSES.collect()}
 
-    labels = [sample.labels.get("process") for sample in merged["clusterra_ready"].samples]
-    assert labels == [None, "test"]
+    def processes(name: str) -> list[str | None]:
+        return [sample.labels.get("process") for sample in merged[name].samples]
+
+    assert processes("clusterra_nats_connected") == [None, "test"]
+    # An alert fires for a service that is not ready.
+    assert processes("clusterra_ready") == [None]

@@ -8,6 +8,8 @@ from prometheus_client.registry import Collector
 
 PROCESS = "process"
 """The label with the subprocess's name, so that its series differ from those of the process itself."""
+OF_SERVICES = frozenset({"clusterra_ready"})
+"""Metrics that a subprocess does not have: it has no probes, so that it would count as never ready."""
 
 type Sample = tuple[str, dict[str, str], float]
 """A sample's name, labels and value."""
@@ -17,7 +19,11 @@ type Family = tuple[str, str, str, tuple[Sample, ...]]
 
 def families() -> tuple[Family, ...]:
     """All metrics of this process, in a form that can be sent as JSON."""
-    return tuple((each.name, each.documentation, each.type, tuple(_samples(each))) for each in REGISTRY.collect())
+    return tuple(
+        (each.name, each.documentation, each.type, tuple(_samples(each)))
+        for each in REGISTRY.collect()
+        if each.name not in OF_SERVICES
+    )
 
 
 def _samples(metric: Metric) -> Iterator[Sample]:
