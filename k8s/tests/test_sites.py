@@ -156,14 +156,20 @@ def test_slurm_is_configured_as_in_the_lab(tmp_path: Path) -> None:
     options = ClusterOptions(name="main", one_host=False, max_nodes=100)
     lab = settings(slurm_conf(SlurmConfig(options, slurmctld_port=6817, slurmdbd_port=6819)))
     tenant = settings(
-        (CENTRAL / "tenant" / "slurm.conf").read_text() + (CENTRAL / "tenant" / "cluster.conf").read_text()
+        "".join((CENTRAL / "tenant" / name).read_text() for name in ("slurm.conf", "isolation.conf", "cluster.conf"))
     )
 
     def names(lines: set[str]) -> set[str]:
         return {line.partition("=")[0] for line in lines}
 
     # Addresses; a machine of the lab is smaller than it says; a worker at the edge may be away for longer.
-    assert names(tenant - lab) == {"include cluster.conf", "SlurmctldHost", "AccountingStorageHost", "SlurmdTimeout"}
+    assert names(tenant - lab) == {
+        "include cluster.conf",
+        "include isolation.conf",
+        "SlurmctldHost",
+        "AccountingStorageHost",
+        "SlurmdTimeout",
+    }
     assert names(lab - tenant) == {
         "SlurmctldHost",
         "AccountingStorageHost",

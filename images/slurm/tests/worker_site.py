@@ -8,7 +8,9 @@ from pathlib import Path
 from clusterra_contracts.identity import SlurmUser
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
+from clusterra_lab.slurm.config import ClusterOptions
 from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.slurm.isolation import Isolation
 
 SCRIPTS = Path(__file__).parent.parent
 INSIDE = "/mnt/efs/clusterra"
@@ -17,12 +19,25 @@ SECONDS = 60.0
 ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 
-_SLURM_CONF = """
+_SLURM_CONF = f"""
+HealthCheckProgram={INSIDE}/worker-limits
+HealthCheckInterval=4
+HealthCheckTimeout=3
+HealthCheckNodeState=ALLOC,MIXED
 Prolog=prolog
 Epilog=epilog
 TaskProlog=task-prolog
 """
-_REPLACED = ("Prolog=", "Epilog=", "TaskProlog=", "SlurmdPort=")
+_REPLACED = (
+    "HealthCheckProgram=",
+    "HealthCheckInterval=",
+    "HealthCheckTimeout=",
+    "HealthCheckNodeState=",
+    "Prolog=",
+    "Epilog=",
+    "TaskProlog=",
+    "SlurmdPort=",
+)
 
 
 class Site:
@@ -89,9 +104,9 @@ class Site:
 
 
 @asynccontextmanager
-async def worker_site(folder: Path) -> AsyncIterator[Site]:
+async def worker_site(folder: Path, isolation: Isolation = "polled") -> AsyncIterator[Site]:
     """Run a cluster without workers until the block ends. Raises LabProblem."""
-    async with slurm_cluster(folder) as cluster:
+    async with slurm_cluster(folder, ClusterOptions(isolation=isolation)) as cluster:
         site = Site(cluster)
         await site.configure()
         yield site

@@ -78,6 +78,15 @@ def test_a_requeued_run_has_another_version() -> None:
     assert {transition.version for transition in first}.isdisjoint(transition.version for transition in second)
 
 
+def test_a_job_that_a_worker_killed_says_why() -> None:
+    why = "exceeded scratch limit: 20480 KiB in /tmp on w1, and 16384 KiB are the share of the job's CPUs"
+    killed = job(7, "FAILED", state_reason="RaisedSignal:9(Killed)", admin_comment=why)
+    noted = killed.model_copy(update={"admin_comment": "asked for by the site"})
+
+    assert job_events(killed)[-1].fact.reason == why
+    assert job_events(noted)[-1].fact.reason == "RaisedSignal:9(Killed)"
+
+
 def test_an_unknown_owner_has_the_unknown_uid() -> None:
     (event,) = job_events(job(7, user_id=None))
     assert event.fact.uid == UNKNOWN_UID

@@ -4,6 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clusterra_lab.slurm import isolation
+from clusterra_lab.slurm.isolation import Isolation
+
 HOST = "slurm"
 """The host name inside the cluster's namespaces."""
 
@@ -101,6 +104,8 @@ class ClusterOptions:
     """The most nodes that a job may request: the cluster's limit of workers."""
     settings: Sequence[str] = ()
     """Additional lines of slurm.conf, such as `Licenses=matlab:2`."""
+    isolation: Isolation = "polled"
+    """How the jobs of one worker are kept apart."""
     own_hosts: bool = False
     """Whether each daemon has a host of its own, with the name of the daemon, as containers of a Compose project have.
     Then each daemon listens on all addresses of its host and logs to its standard error, and the database is on the
@@ -125,7 +130,7 @@ class SlurmConfig:
         """Name -> content of each file in /etc/slurm, without the keys."""
         files = {
             "slurm.conf": slurm_conf(self),
-            "cgroup.conf": "CgroupPlugin=disabled\n",
+            **isolation.files(self.options.isolation),
             "gres.conf": gres_conf(self.options),
         }
         if self.options.power_saving:
@@ -168,10 +173,7 @@ Epilog={SCRIPTS}/epilog
 TaskProlog={SCRIPTS}/task-prolog
 MailProg=/bin/true
 
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/linux
-MpiDefault=none
+{isolation.settings(options.isolation)}MpiDefault=none
 PropagateResourceLimits=NONE
 
 SelectType=select/cons_tres

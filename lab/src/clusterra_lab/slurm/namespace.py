@@ -61,7 +61,10 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 hostname {HOST}
-exec chroot "$root" sh -c "$inside"
+# Becomes the root of the mount namespace: who enters that namespace by its file is there and not in the machine's root.
+cd "$root"
+mount --move . /
+exec chroot . sh -c "$inside"
 """
 
 

@@ -65,6 +65,7 @@ class _Required(Record):
 
 class _Comments(Record):
     job: Text = ""
+    administrator: Text = ""
 
 
 class AccountingJob(Readable):
@@ -106,6 +107,7 @@ class AccountingJob(Readable):
             "user_id": uid,
             "user_name": self.user,
             "comment": self.comment.job,
+            "admin_comment": self.comment.administrator,
             "job_state": (SUPERSEDED,) if SUPERSEDED in self.state.current else self.state.current,
             "state_reason": self.state.reason,
             "node_count": self.allocation_nodes or None,

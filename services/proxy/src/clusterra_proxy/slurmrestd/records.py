@@ -45,13 +45,17 @@ class ExitCode(Record):
     signal: Signal = Signal()
 
 
+EXCEEDED = "exceeded "
+"""How the reasons begin that a worker gives for killing a job (images/slurm/worker-limits)."""
+
+
 class JobRecord(Readable):
     """A job, an array task, or all waiting tasks of an array: slurmctld's `job_info`."""
 
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
         {
-            *("name", "user_name", "exit_code"),
+            *("name", "user_name", "exit_code", "admin_comment"),
             *("standard_output", "standard_error", "stdout_expanded", "stderr_expanded"),
         }
     )
@@ -68,6 +72,8 @@ class JobRecord(Readable):
     """None in accounting, whose records hold no uid."""
     user_name: Text = ""
     comment: Text = ""
+    admin_comment: Text = ""
+    """Only administrators can write it: `worker-limits` says there why it killed the job."""
     job_state: States
     state_reason: Text = ""
     priority: Number = None
@@ -137,6 +143,8 @@ class JobRecord(Readable):
         """Slurm's reason, or which fields cannot be read; empty for none."""
         if self.unreadable:
             return f"Unreadable: {', '.join(self.unreadable)}"
+        if self.admin_comment.startswith(EXCEEDED):
+            return self.admin_comment
         return "" if self.state_reason == "None" else self.state_reason
 
     @property

@@ -69,7 +69,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         uid=UNKNOWN_UID if record.user_id is None else record.user_id,
         partition=record.partition,
         state=record.state if over else "RUNNING" if ran else "PENDING",
-        reason=record.state_reason if over and record.state_reason != "None" else "",
+        reason=record.reason_to_show if over else "",
         exit_code=record.exit_code.return_code if over else None,
         nodes=record.hosts if ran else (),
         submitted_at=record.submit_time or transition.time,
