@@ -213,7 +213,11 @@ async def test_failures_of_prolog_and_epilog_do_not_drain_the_worker(site: Site)
         await site.in_state(job_id, "COMPLETED")
 
         assert await worker.files() == ["/tmp/open"]
-        assert await site.node("w15") == ("idle", "none")
+
+        async def undrained() -> bool:
+            return await site.node("w15") == ("idle", "none")
+
+        await until(undrained, seconds=SECONDS, what="the worker to be idle", every=0.05)
 
 
 async def test_the_last_node_of_a_job_on_a_machine_removes_its_scratch(site: Site) -> None:

@@ -110,7 +110,7 @@ def test_one_worker_fills_a_node_and_leaves_the_nodes_own_reserve(shape: Shape) 
     resources = generated_deployment(shape)["spec"]["template"]["spec"]["containers"][0]["resources"]
     kubelet = generated("ec2nodeclass.yaml")["spec"]["kubelet"]
     assert resources["requests"] == {"cpu": resources["requests"]["cpu"], **resources["limits"]}
-    assert resources["limits"].keys() - {karpenter.GPU_RESOURCE} == {"memory"}
+    assert resources["limits"].keys() - {karpenter.GPU_RESOURCE} == {"memory", "ephemeral-storage"}
     assert int(resources["limits"].get(karpenter.GPU_RESOURCE, 0)) == shape.gpu_count
 
     cpu, memory = millis(resources["requests"]["cpu"]), mib(resources["requests"]["memory"])

@@ -114,13 +114,26 @@ def _pod(shape: Shape) -> dict[str, Any]:
         "volumes": [
             {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}},
             {"name": "slurm-key", "secret": {"secretName": "slurm-key", "defaultMode": 0o400}},
-            # Without a size limit, because kubelet would evict a worker whose jobs exceed it.
-            *({"name": name, "emptyDir": {}} for name in _SCRATCH),
+            *({"name": name, "emptyDir": {"sizeLimit": limit}} for name, (_, limit) in _SCRATCH.items()),
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shape.worker.memory_mib // 2}Mi"}},
         ],
     }
 
 
-_SCRATCH = {"spool": "/var/spool/slurmd", "log": "/var/log/slurm", "run": "/run", "tmp": "/tmp"}  # noqa: S108 - the pod's own
+SCRATCH_GIB = 56
+"""What the jobs of a worker may hold in /tmp together. `worker-limits` divides it by CPUs, and kills who has more."""
+EPHEMERAL_STORAGE_GIB = 72
+"""All that a worker may hold on its node's disk of 100 GiB; the rest is the system's and the images'.
+
+kubelet evicts a worker that exceeds a limit, with all its jobs. So each limit is far above what `worker-limits` allows:
+it looks every 20 s, and a job can write some GiB in that time."""
+_SCRATCH = {
+    "spool": ("/var/spool/slurmd", "4Gi"),
+    "log": ("/var/log/slurm", "1Gi"),
+    "run": ("/run", "256Mi"),
+    "tmp": ("/tmp", "66Gi"),  # noqa: S108 - the pod's own
+}
+"""Volumes on the node's disk: path and size limit."""
 
 
 def _slurmd(shape: Shape) -> dict[str, Any]:
@@ -131,6 +144,7 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
         "CLUSTERRA_CPUS": str(worker.cpus),
         "CLUSTERRA_MEMORY_MIB": str(worker.memory_mib),
         "CLUSTERRA_WEIGHT": str(worker.weight),
+        "CLUSTERRA_SCRATCH_MIB": str(SCRATCH_GIB * 1024),
     }
     if shape.gpu_count:
         environment |= {
@@ -164,7 +178,8 @@ def _slurmd(shape: Shape) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "shared", "mountPath": "/mnt/efs"},
             {"name": "slurm-key", "mountPath": "/etc/slurm", "readOnly": True},
-            *({"name": name, "mountPath": path} for name, path in _SCRATCH.items()),
+            *({"name": name, "mountPath": path} for name, (path, _) in _SCRATCH.items()),
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the pod's own
         ],
     }
 
@@ -177,7 +192,7 @@ def _resources(shape: Shape) -> dict[str, Any]:
         raise CatalogueInvalid(
             f"{shape.name}: real_memory_mib must be at most {max_memory_mib}, because a node has no more"
         )
-    limits = {"memory": f"{resources.memory_mib}Mi"}
+    limits = {"memory": f"{resources.memory_mib}Mi", "ephemeral-storage": f"{EPHEMERAL_STORAGE_GIB}Gi"}
     if shape.gpu_count:
         limits[GPU_RESOURCE] = str(shape.gpu_count)
     return {"requests": {"cpu": f"{resources.cpu_millis}m", **limits}, "limits": limits}
