@@ -45,6 +45,10 @@ class Output:
     shared_path: str
     """The cluster's shared folder, as its jobs see it."""
 
+    def check_path(self, job: Job) -> None:
+        """Raise NotFound for a path that cannot be read: that is an answer, not a stream that ends at once."""
+        relative_path(job, self.stream, self.shared_path)
+
     def part(self, job: Job, offset: int, wait_seconds: float = 0.0) -> ReadLog:
         """The request of a part of it, by the newest record of the job. Raises NotFound."""
         return ReadLog(

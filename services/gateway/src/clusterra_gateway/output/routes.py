@@ -84,7 +84,7 @@ class Outputs:
         wanted = query(request, OutputQuery)
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
         output = Output(ref, caller.viewer, job, wanted.stream, self._access.shared_path(ref))
-        output.part(job, 0)  # a path that cannot be read is an answer, not a stream that ends at once
+        output.check_path(job)
         return output
 
 
