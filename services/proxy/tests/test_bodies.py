@@ -1,4 +1,5 @@
 import asyncio
+from weakref import WeakKeyDictionary
 
 import orjson
 import pytest
@@ -73,3 +74,35 @@ async def test_a_large_body_is_parsed_as_it_arrives_and_a_broken_one_is_no_answe
             await client.read_list("half", "token", Jobs, entity="job")
         with pytest.raises(Unavailable, match="version"):
             await client.read_list("garbage", "token", Jobs, entity="job")
+
+
+async def test_a_process_has_few_subprocesses_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "SUBPROCESS_BYTES", 1)
+    monkeypatch.setattr(bodies, "SUBPROCESSES", 2)
+    monkeypatch.setattr(bodies, "_slots", WeakKeyDictionary())
+    start = asyncio.create_subprocess_exec
+    started: list[asyncio.subprocess.Process] = []
+    most = 0
+
+    async def count(*command: str, **pipes: int) -> asyncio.subprocess.Process:
+        nonlocal most
+        process = await start(*command, **pipes)  # type: ignore[arg-type]
+        started.append(process)
+        most = max(most, sum(each.returncode is None for each in started))
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", count)
+    body = orjson.dumps({"jobs": [JOB], "errors": []})
+
+    answers = await asyncio.gather(*(bodies.parse(Jobs, body, 200, entity="job") for _ in range(5)))
+
+    assert [len(answer.jobs) for answer in answers] == [1] * 5
+    assert (len(started), most) == (5, 2)
+
+
+async def test_an_abandoned_answer_frees_its_subprocess(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "SUBPROCESSES", 1)
+    monkeypatch.setattr(bodies, "_slots", WeakKeyDictionary())
+    for _ in range(2):
+        async with bodies.BodyParser(Jobs) as parser, asyncio.timeout(20):
+            await parser.feed(b"{")

@@ -10,6 +10,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from typing import Self
+from weakref import WeakKeyDictionary
 
 from clusterra_proxy.slurmrestd import body_reader
 from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
@@ -18,6 +19,9 @@ from clusterra_proxy.slurmrestd.known_records import KnownRecords
 
 SUBPROCESS_BYTES = 2 * 1024 * 1024
 """Bodies of at least this size are parsed in a subprocess."""
+SUBPROCESSES = 4
+"""Maximum number of subprocesses at a time. Each takes some 25 MiB and a CPU; more answers wait for one to end."""
+_slots = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]()
 _PLAIN_ERRORS = frozenset(
     {
         b"Authentication failure",
@@ -81,20 +85,31 @@ class BodyParser[A: Answer]:
         self._known = KnownRecords[A]() if known is None else known
         self._process: asyncio.subprocess.Process | None = None
         self._written: asyncio.Task[bytes] | None = None
+        self._slot: asyncio.Semaphore | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        if self._written is not None:
-            self._written.cancel()
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+        try:
+            if self._written is not None:
+                self._written.cancel()
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()
+                await self._process.wait()
+        finally:
+            if self._slot is not None:
+                self._slot.release()
 
     async def feed(self, chunk: bytes) -> None:
-        """Pass on the next bytes. Waits until the subprocess has taken most of those before."""
+        """Pass on the next bytes. Waits until the subprocess has taken most of those before.
+
+        The first call waits until fewer than SUBPROCESSES run.
+        """
         if self._process is None:
+            slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(SUBPROCESSES))
+            await slot.acquire()
+            self._slot = slot
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
