@@ -18,7 +18,7 @@ from clusterra_proxy.admission.placeholders import PREFIX
 from clusterra_proxy.slurmrestd.errors import Rejected
 from clusterra_proxy.slurmrestd.gres import parse_gres
 
-_NODES = re.compile(r"(\d+)([kKmM]?)(?:-(\d+)([kKmM]?))?(?::\d+)?")
+_NODES = re.compile(r"(\d{1,10})([kKmM]?)(?:-(\d{1,10})([kKmM]?))?(?::\d+)?")
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
 _GRES_ITEM = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?(?::(\d+))?(?:\(.*\))?")
 _FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")

@@ -22,6 +22,7 @@ from clusterra_proxy.requests.claim import (
     unclaimed,
 )
 from clusterra_proxy.sbatch import directives
+from clusterra_proxy.sbatch.bounds import check_bounds
 from clusterra_proxy.sbatch.environment import DEFAULT_PATH
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.comment import Comment
@@ -85,7 +86,9 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
     async with preparing(begin_by):
         token = await cluster.user_token(request.user)
         _check_script(request.script)
+        check_bounds(request.job)
         job = directives.apply(request.script, request.job, now=now())
+        check_bounds(job)
         await _check_limits(cluster, job)
     description = describe_job(cluster, request, job)
     try:

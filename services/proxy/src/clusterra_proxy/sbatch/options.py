@@ -46,7 +46,7 @@ def _reject(reason: str) -> Callable[[OptionValue], Fields]:
 
 
 def _nodes(value: OptionValue) -> Fields:
-    if not re.fullmatch(r"\d+[kKmM]?(-\d+[kKmM]?)?(:\d+)?", value.text):
+    if not re.fullmatch(r"\d{1,10}[kKmM]?(-\d{1,10}[kKmM]?)?(:\d{1,10})?", value.text):
         raise Untranslatable("must be a number of nodes, such as 2 or 2-4")
     return {"nodes": value.text}
 
@@ -59,7 +59,7 @@ def _exclusive(value: OptionValue) -> Fields:
 
 
 def _nice(value: OptionValue) -> Fields:
-    if value.text and not re.fullmatch(r"-?\d+", value.text):
+    if value.text and not re.fullmatch(r"-?\d{1,10}", value.text):
         raise Untranslatable("must be an integer")
     return {"nice": int(value.text or 100)}
 

@@ -29,7 +29,7 @@ class OptionValue:
 
     def mebibytes(self) -> int:
         """Parse a size with the unit K, M, G or T, by default M, into MiB, rounded up."""
-        match = re.fullmatch(r"(\d+)(?:([kKmMgGtT])[bB]?)?", self.text)
+        match = re.fullmatch(r"(\d{1,15})(?:([kKmMgGtT])[bB]?)?", self.text)
         if match is None:
             raise Untranslatable("must be a size, such as 500M or 2G")
         size, unit = int(match.group(1)), (match.group(2) or "m").lower()
@@ -40,7 +40,7 @@ class OptionValue:
 
         Formats: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`.
         """
-        match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", self.text)
+        match = re.fullmatch(r"(?:(\d{1,10})-)?(\d{1,10})(?::(\d{1,10}))?(?::(\d{1,10}))?", self.text)
         if match is None:
             raise Untranslatable("must be a finite time, such as 30, 1:30:00 or 2-12")
         days, *rest = match.groups()
@@ -61,11 +61,14 @@ class OptionValue:
 
         Formats: `now[+count[unit]]`, `uts...`, or a date with or without time, in UTC.
         """
-        if match := re.fullmatch(r"uts(\d+)", self.text):
+        if match := re.fullmatch(r"uts(\d{1,10})", self.text):
             return int(match.group(1))
-        if match := re.fullmatch(r"now(?:\+(\d+)(second|minute|hour|day|week)?s?)?", self.text, re.IGNORECASE):
+        if match := re.fullmatch(r"now(?:\+(\d{1,10})(second|minute|hour|day|week)?s?)?", self.text, re.IGNORECASE):
             count, unit = int(match.group(1) or 0), (match.group(2) or "second").lower()
-            return int((self.now + timedelta(**{f"{unit}s": count})).timestamp())
+            try:
+                return int((self.now + timedelta(**{f"{unit}s": count})).timestamp())
+            except OverflowError:
+                raise Untranslatable("must be a time before the year 10000") from None
         try:
             timestamp = datetime.fromisoformat(self.text)
         except ValueError:

@@ -21,7 +21,7 @@ from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.bodies import SUBPROCESS_BYTES, BodyParser, parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
-from clusterra_proxy.slurmrestd.errors import NotSent, Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.errors import Invalid, NotSent, Unavailable, Unreachable
 from clusterra_proxy.slurmrestd.known_records import KnownRecords
 from clusterra_proxy.slurmrestd.reading.repair import Unreadable
 from clusterra_proxy.slurmrestd.versions import path_template
@@ -199,7 +199,7 @@ class Slurmrestd:
         content = None
         if request.body is not None:
             headers["Content-Type"] = "application/json"
-            content = orjson.dumps(request.body)
+            content = _encode(request.body)
         began = time.perf_counter()
         status, text, large = 0, b"", False
         try:
@@ -243,6 +243,14 @@ class Slurmrestd:
         if parsed.unreadable and self._on_unreadable is not None:
             self._on_unreadable(parsed.KIND, parsed.unreadable)
         return parsed
+
+
+def _encode(body: object) -> bytes:
+    """Return the body as JSON. Raises Invalid, so that the caller knows that nothing was sent."""
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError as error:
+        raise Invalid(f"the request cannot be sent to Slurm: {error}") from None
 
 
 def _check_head(answer: aiohttp.ClientResponse) -> None:
