@@ -7,6 +7,7 @@ from clusterra_proxy.slurmrestd.errors import Forbidden
 from proxy_world import ProxyWorld, submission
 from slurm_world import SlurmWorld
 
+AGENT_GID = 65532
 PRINT_IDENTITY = """\
 #!/bin/sh
 id -u; id -g; id -G
@@ -27,7 +28,8 @@ async def test_a_job_runs_with_its_users_uid_without_an_account(
     assert job.standard_output == f"{slurm.shared_path}/job_{submitted.job_id}.out"
 
     output = slurm.shared / f"job_{submitted.job_id}.out"
-    assert output.stat().st_uid == user.uid
+    made = output.stat()
+    assert (made.st_uid, made.st_gid, made.st_mode & 0o7777) == (user.uid, AGENT_GID, 0o640)
 
     uid, gid, groups, names, path, directory = output.read_text().splitlines()
     assert (int(uid), int(gid)) == (user.uid, user.gid)
