@@ -1,13 +1,17 @@
 """Requests and replies: results, errors, concurrency."""
 
 import asyncio
+import gzip
 import json
 import os
+import time
 
 import pytest
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import CONTENT_ENCODING, GZIP
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, TenantRef
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.reply import Done, RpcError
 from clusterra_contracts.rpc.slurm import DeleteNode, Drain
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
@@ -18,6 +22,7 @@ from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.settings import ServiceSettings
+from nats.aio.msg import Msg
 
 NODE = DeleteNode(node="n1")
 
@@ -191,3 +196,21 @@ async def test_close_waits_for_running_requests(settings: ServiceSettings, clien
     assert await running == Done()
 
     await closing
+
+
+async def test_an_answer_of_an_edge_that_would_take_gigabytes_is_refused_quickly(
+    client: Client, ref: ClusterRef
+) -> None:
+    huge = gzip.compress(b'{"result":[' + b"1," * 8_000_000 + b"1]}")
+
+    async def answer(message: Msg) -> None:
+        await client.publish(message.reply, huge, headers={CONTENT_ENCODING: GZIP})
+
+    await client.listen(subjects.edge(ref, "log"), answer)
+    began = time.process_time()
+
+    with pytest.raises(RpcFailed) as failed:
+        await rpc.call(client, subjects.edge(ref, "log"), ReadLog(job_id="1", uid=1), LogChunk, timeout_seconds=30)
+
+    assert failed.value.error.kind == "unavailable"
+    assert time.process_time() - began < 2

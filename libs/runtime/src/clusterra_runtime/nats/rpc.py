@@ -8,7 +8,7 @@ from functools import partial
 import nats.errors
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, Message, decode, encode
+from clusterra_contracts.bus.envelope import InvalidMessage, Message, decode, decode_foreign, encode
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.identity import TenantRef, Wire
 from clusterra_contracts.rpc.reply import Reply, RpcError
@@ -23,6 +23,11 @@ from clusterra_runtime.nats.bus import bury
 from clusterra_runtime.nats.client import Client
 
 log = structlog.get_logger(__name__)
+
+FOREIGN_FAMILY = "edge"
+"""The requests that are answered from outside the central side."""
+FOREIGN_REPLY_BYTES = 2 * 1024 * 1024
+"""The largest of those answers that is read, when decompressed: an agent's own message has 1 MiB at most."""
 
 
 class RpcFailed(Exception):
@@ -71,7 +76,10 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
     except nats.errors.Error as error:
         raise RpcFailed(_unavailable(f"{subject}: {error}")) from error
     try:
-        reply = decode(Reply[result], answer.data, answer.headers)  # type: ignore[valid-type]
+        if family(subject) == FOREIGN_FAMILY:
+            reply = decode_foreign(Reply[result], answer.data, answer.headers, max_bytes=FOREIGN_REPLY_BYTES)  # type: ignore[valid-type]
+        else:
+            reply = decode(Reply[result], answer.data, answer.headers)  # type: ignore[valid-type]
     except InvalidMessage as error:
         log.warning("reply_unreadable", subject=subject, reason=str(error))
         raise RpcFailed(
