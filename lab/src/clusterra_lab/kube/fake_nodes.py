@@ -83,7 +83,13 @@ async def kwok_nodes(plane: ControlPlane, count: int, **properties: Unpack[FakeN
 
 def _resources(properties: FakeNodes) -> dict[str, str]:
     cpus, memory_gib, gpus = properties.get("cpus", 64), properties.get("memory_gib", 512), properties.get("gpus", 0)
-    resources = {"cpu": str(cpus), "memory": f"{memory_gib}Gi", "pods": str(_PODS_PER_NODE)}
+    resources = {
+        "cpu": str(cpus),
+        "memory": f"{memory_gib}Gi",
+        # Enough for a worker in each pod, because disk is not what these nodes bound.
+        "ephemeral-storage": f"{100 * _PODS_PER_NODE}Gi",
+        "pods": str(_PODS_PER_NODE),
+    }
     return resources | {"nvidia.com/gpu": str(gpus)} if gpus else resources
 
 
