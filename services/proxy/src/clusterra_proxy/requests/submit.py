@@ -1,6 +1,7 @@
 """Submits jobs: applies the script's directives, adds defaults, and creates one job per idempotency key."""
 
 import itertools
+from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any
 
@@ -92,13 +93,13 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
         await _check_limits(cluster, job)
     description = describe_job(cluster, request, job)
     try:
-        answer = await _send(cluster, token, request.script, description, begin_by)
+        answer = await _send(cluster, token, request, description, begin_by)
     except Rejected as error:
         if error.error.code not in ADMISSION_ERRORS:
             raise
         async with preparing(begin_by):
             await _await_placeholders(cluster, error)
-        answer = await _send(cluster, token, request.script, description, begin_by)
+        answer = await _send(cluster, token, request, description, begin_by)
     accepted_at = now()
     job_id = str(answer.job_id)
     cluster.run_in_background(refresh_job(cluster, job_id))
@@ -112,20 +113,22 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
 
 
 async def _send(
-    cluster: Cluster, token: str, script: str, description: dict[str, Any], begin_by: datetime
+    cluster: Cluster, token: str, request: Submit, description: dict[str, Any], begin_by: datetime
 ) -> SubmitAnswer:
     """Submit to slurmrestd. Raises OutcomeUnknown when there may be a job nevertheless."""
-    async with preparing(begin_by):
-        await cluster.slurmctld.version(token)
-    check_begin(begin_by, now())
-    try:
-        return await cluster.slurmctld.submit(token, script, description)
-    except Unavailable as error:
-        if isinstance(error, NotSent) or error.error.code == CONNECTION_ERROR:
-            raise
-        raise OutcomeUnknown(
-            f"nobody knows yet whether Slurm accepted the job: {error.error.detail}", code=error.error.code
-        ) from error
+    async with AsyncExitStack() as turn:
+        async with preparing(begin_by):
+            await cluster.slurmctld.version(token)
+            await turn.enter_async_context(cluster.submitting.turn(request.user.uid))
+        check_begin(begin_by, now())
+        try:
+            return await cluster.slurmctld.submit(token, request.script, description)
+        except Unavailable as error:
+            if isinstance(error, NotSent) or error.error.code == CONNECTION_ERROR:
+                raise
+            raise OutcomeUnknown(
+                f"nobody knows yet whether Slurm accepted the job: {error.error.detail}", code=error.error.code
+            ) from error
 
 
 def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:
