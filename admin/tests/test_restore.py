@@ -4,8 +4,10 @@ import asyncio
 import gzip
 import hashlib
 import json
+import os
 import secrets
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -229,7 +231,11 @@ async def test_an_interrupted_restore_continues_and_repeats_nothing(
     first = await start("restore", command, log=tmp_path / "restore.log", env=target.environment)
 
     async def under_way() -> bool:
-        return len(await target.events()) > 50
+        os.kill(first.pid, signal.SIGSTOP)  # it must not finish while its events are counted
+        if len(await target.events()) > 50:
+            return True
+        os.kill(first.pid, signal.SIGCONT)
+        return False
 
     await until(under_way, seconds=60, what="the first events", every=0.01, process=first)
     first.kill()
