@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 30.0
+MAX_EVENTS = 50_000
+"""Maximum number of events that wait while the bus refuses them. With the longest names they take 120 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,28 @@ class EventQueue:
         self._publisher = publisher
         self._ref = ref
         self._queue: asyncio.Queue[PendingEvent[JobFact | NodeFact]] = asyncio.Queue()
+        self._behind = False
+
+    @property
+    def accepts(self) -> bool:
+        """Whether there is room for more events. Once there is none, no more are taken until `resume`.
+
+        Observe nothing as published while this is False.
+        """
+        if not self._behind and self._queue.qsize() >= MAX_EVENTS:
+            self._behind = True
+            log.warning("event_queue_full", cluster=self._ref.key, events=MAX_EVENTS)
+        return not self._behind
+
+    async def caught_up(self) -> bool:
+        """Return False if all events were taken. Else return True once those that were taken are published."""
+        if self._behind:
+            await self._queue.join()
+        return self._behind
+
+    def resume(self) -> None:
+        """Take events again: the caller finds those that were not taken."""
+        self._behind = False
 
     def put(self, *events: PendingEvent[JobFact | NodeFact]) -> None:
         """Append events to the queue."""
@@ -47,6 +71,7 @@ class EventQueue:
         """Publish events as they are queued, forever."""
         while True:
             await self._publish(await self._queue.get())
+            self._queue.task_done()
 
     async def _publish(self, event: PendingEvent[JobFact | NodeFact]) -> None:
         with trace.extract({TRACEPARENT: event.traceparent}):

@@ -56,6 +56,7 @@ class JobPoll:
     def start_publishing(self, published: PublishedJobEvents) -> None:
         """Queue all unpublished events that the table proves, and from now on those of every poll."""
         self._published = published
+        self._replayed = False
         self.queue_events(self._cluster.jobs)
 
     def replay(self, missed: Iterable[JobRecord]) -> None:
@@ -73,6 +74,8 @@ class JobPoll:
             return
         oldest = now() - RETENTION
         for record in records:
+            if not self._events.accepts:
+                return
             for transition in self._published.take_unpublished(transitions(record)):
                 if transition.time > oldest:
                     self._events.put(job_event(transition, record, self._cluster.owner_name(record)))

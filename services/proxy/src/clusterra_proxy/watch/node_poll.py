@@ -27,7 +27,7 @@ class NodePoll:
 
     def queue_events(self) -> None:
         """Queue the unpublished events that the nodes prove, once the published ones are known."""
-        if self._published is None:
+        if self._published is None or not self._events.accepts:
             return
         at = now()
         for node in self._cluster.nodes.values():

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 from clusterra_runtime.backoff import Backoff
@@ -112,18 +113,25 @@ class Watcher:
         return True
 
     async def _replay(self) -> None:
+        """Find the events that no replica published, at the start and whenever the queue was full."""
+        missed: PublishedEvents | None = await self._start_publishing()
+        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        while True:
+            if missed is not None and await self._succeeds("accounting", partial(self._replay_missed_jobs, missed)):
+                missed, backoff = None, Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+            await (asyncio.sleep(RETRY_SECONDS) if missed is None else backoff.pause())
+            if await self._events.caught_up():
+                missed = await self._start_publishing()
+
+    async def _start_publishing(self) -> PublishedEvents:
         published = await self._read_published_events()
+        self._events.resume()
         self._jobs.start_publishing(published.jobs)
         self._nodes.start_publishing(published.nodes)
-        await self._retry_until_success("accounting", lambda: self._replay_missed_jobs(published))
+        return published
 
     async def _replay_missed_jobs(self, published: PublishedEvents) -> None:
         self._jobs.replay(await read_missed_jobs(self._cluster, published))
-
-    async def _retry_until_success(self, target: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
-        while not await self._succeeds(target, attempt):
-            await backoff.pause()
 
     async def _read_published_events(self) -> PublishedEvents:
         backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
