@@ -1,6 +1,7 @@
 """A real control plane with real workers, which the tests start by hand."""
 
 import os
+import stat
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,9 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root"),
 ]
 
+AGENT_GID = 65532
+"""The group of the edge-agent, which alone may read an output besides the job's owner (`images/slurm/prolog`)."""
+
 
 @pytest.fixture(scope="module", params=[native, in_container])
 async def cluster(
@@ -46,7 +50,8 @@ async def test_a_job_submitted_by_rest_runs_with_the_ids_of_its_token(cluster: S
     uid, gid, groups, _ = file.read_text().splitlines()
 
     assert (uid, gid, set(groups.split())) == ("5001", "5001", {"5001", "6001"})
-    assert (file.stat().st_uid, file.stat().st_gid) == (5001, 5001)
+    assert (file.stat().st_uid, file.stat().st_gid) == (5001, AGENT_GID)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
 async def test_each_user_has_a_home_that_other_users_can_neither_enter_nor_create(cluster: SlurmCluster) -> None:
