@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusterra_scaler.decision_record import RECORD, DecisionOutput, DecisionRecord
+from clusterra_scaler.decisions.record import RECORD, DecisionOutput, DecisionRecord
 from pydantic import TypeAdapter, ValidationError
 
 _DECIDED: TypeAdapter[DecisionOutput] = TypeAdapter(DecisionOutput)

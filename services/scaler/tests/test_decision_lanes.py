@@ -3,11 +3,11 @@
 import asyncio
 import threading
 
-import clusterra_scaler.decision_lanes
+import clusterra_scaler.decisions.lanes
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_scaler.decision_lanes import MEDIUM_QUEUE, SMALL_QUEUE, DecisionLanes, jobs_and_nodes, size
+from clusterra_scaler.decisions.lanes import MEDIUM_QUEUE, SMALL_QUEUE, DecisionLanes, jobs_and_nodes, size
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.time_limit import DecisionOverdue
@@ -68,11 +68,11 @@ async def test_a_decision_that_takes_too_long_is_given_up(jobs: int, monkeypatch
         return decide(seen, state(), ObservationHistory())
 
     with DecisionLanes() as lanes:
-        monkeypatch.setattr(clusterra_scaler.decision_lanes, "MAX_CPU_SECONDS", 0.01)
+        monkeypatch.setattr(clusterra_scaler.decisions.lanes, "MAX_CPU_SECONDS", 0.01)
         with pytest.raises(DecisionOverdue):
             await lanes.run(seen.snapshot, compute)
 
-        monkeypatch.setattr(clusterra_scaler.decision_lanes, "MAX_CPU_SECONDS", 60.0)
+        monkeypatch.setattr(clusterra_scaler.decisions.lanes, "MAX_CPU_SECONDS", 60.0)
         decision = await lanes.run(seen.snapshot, compute)
 
     assert decision.changes

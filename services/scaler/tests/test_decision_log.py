@@ -11,8 +11,8 @@ import queue_world
 from clusterra_contracts.identity import ClusterRef
 from clusterra_planner_tools.cli import command
 from clusterra_planner_tools.replay import replay
-from clusterra_scaler.decision_log import FILES, RECORDS, DecisionLog, decision_log
-from clusterra_scaler.decision_record import RECORD, DecisionInputs, DecisionOutput, DecisionRecord
+from clusterra_scaler.decisions.log import FILES, RECORDS, DecisionLog, decision_log
+from clusterra_scaler.decisions.record import RECORD, DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation

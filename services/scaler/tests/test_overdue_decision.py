@@ -14,7 +14,7 @@ from stand_ins import neighbours
 OVERDUE = 2
 SCALER = f"""
 from itertools import chain, repeat
-import clusterra_scaler.decision_lanes as lanes
+import clusterra_scaler.decisions.lanes as lanes
 import clusterra_scaler.cluster_runner as cluster_runner
 from clusterra_scaler.app import main
 

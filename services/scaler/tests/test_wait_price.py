@@ -8,7 +8,7 @@ from clusterra_contracts.node_extra import OPEN, closed
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.rpc.slurm import SetExtra
 from clusterra_planner_tools.replay import replay
-from clusterra_scaler.decision_record import RECORD
+from clusterra_scaler.decisions.record import RECORD
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation

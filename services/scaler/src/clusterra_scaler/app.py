@@ -18,8 +18,8 @@ from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_scaler.cluster_runner import ClusterRunner
-from clusterra_scaler.decision_lanes import DecisionLanes
-from clusterra_scaler.decision_log import decision_log
+from clusterra_scaler.decisions.lanes import DecisionLanes
+from clusterra_scaler.decisions.log import decision_log
 from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
 from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.large_process.process import LargeProcess

@@ -19,8 +19,8 @@ from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 from pydantic import BaseModel
 
 from clusterra_scaler.control_loop import DECISIONS, ControlLoop, FencedLease
-from clusterra_scaler.decision_lanes import DecisionLanes
-from clusterra_scaler.decision_log import DecisionLog
+from clusterra_scaler.decisions.lanes import DecisionLanes
+from clusterra_scaler.decisions.log import DecisionLog
 from clusterra_scaler.fleets import FencedOff, Fleets
 from clusterra_scaler.large_snapshots import LargeSnapshots
 from clusterra_scaler.planner.time_limit import DecisionOverdue

@@ -20,10 +20,10 @@ from clusterra_runtime.nats.client import Client
 from prometheus_client import Counter, Histogram
 
 from clusterra_scaler.cluster_metrics import ClusterMetrics
-from clusterra_scaler.decision_lanes import DecisionLanes, size
-from clusterra_scaler.decision_log import DecisionLog
-from clusterra_scaler.decision_record import DecisionInputs, DecisionOutput, DecisionRecord
-from clusterra_scaler.decision_spans import decision_span
+from clusterra_scaler.decisions.lanes import DecisionLanes, size
+from clusterra_scaler.decisions.log import DecisionLog
+from clusterra_scaler.decisions.record import DecisionInputs, DecisionOutput, DecisionRecord
+from clusterra_scaler.decisions.spans import decision_span
 from clusterra_scaler.desired_publisher import DesiredPublisher
 from clusterra_scaler.explain.service import ExplanationService
 from clusterra_scaler.fleets import Fleets, Recorded

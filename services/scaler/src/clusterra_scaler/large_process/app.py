@@ -19,8 +19,8 @@ from clusterra_runtime.store.outbox import Outbox
 
 from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.control_loop import FencedLease
-from clusterra_scaler.decision_lanes import DecisionLanes
-from clusterra_scaler.decision_log import decision_log
+from clusterra_scaler.decisions.lanes import DecisionLanes
+from clusterra_scaler.decisions.log import decision_log
 from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
 from clusterra_scaler.large_process.messages import COMMAND, LINE_BYTES, Changed, Ended, Held, Metrics, Run, Stop, line
 from clusterra_scaler.settings import Settings

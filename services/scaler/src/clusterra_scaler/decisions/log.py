@@ -17,7 +17,7 @@ import structlog
 from prometheus_client import Counter
 from pydantic_core import PydanticSerializationError
 
-from clusterra_scaler.decision_record import RECORD, DecisionRecord
+from clusterra_scaler.decisions.record import RECORD, DecisionRecord
 
 log = structlog.get_logger(__name__)
 
