@@ -7,7 +7,7 @@ from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.output.location import relative_path
 
 
-def job(stdout: str = "", stderr: str = "") -> Job:
+def job(stdout: str = "", stderr: str = "", *, array_tasks: str = "") -> Job:
     return Job(
         job_id="7",
         name="x",
@@ -18,6 +18,7 @@ def job(stdout: str = "", stderr: str = "") -> Job:
         submitted_at=now(),
         standard_output=stdout,
         standard_error=stderr,
+        array_tasks=array_tasks,
     )
 
 
@@ -31,10 +32,28 @@ def test_a_path_is_relative_to_the_shared_folder(shared: str) -> None:
 
 @pytest.mark.parametrize("path", ["", "/mnt/efs/job_%A_%a.out"])
 def test_an_unknown_path_is_none(path: str) -> None:
-    assert relative_path(job(path), "stdout", "/mnt/efs") is None
+    assert relative_path(job(path, array_tasks="0-3"), "stdout", "/mnt/efs") is None
 
 
-@pytest.mark.parametrize("path", ["/root/7.out", "/mnt/efs2/7.out", "/dev/null", "7.out"])
+@pytest.mark.parametrize(
+    ("told", "opened"),
+    [
+        ("/mnt/efs/./x_7.out", "x_7.out"),
+        ("/mnt/efs/sub/../x.out", "x.out"),
+        ("/mnt/efs//x.out", "x.out"),
+        ("//mnt/efs/x.out", "x.out"),
+        ("/root/../mnt/efs/x.out", "x.out"),
+        ("/mnt/efs/pct%_7.out", "pct%_7.out"),
+    ],
+)
+def test_a_path_is_normal_before_it_is_opened(told: str, opened: str) -> None:
+    assert relative_path(job(told), "stdout", "/mnt/efs") == opened
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/root/7.out", "/mnt/efs2/7.out", "/dev/null", "7.out", "/mnt/efs/../root/x", "/mnt/efs/a/../../x", "/mnt/efs/.."],
+)
 def test_an_output_outside_of_the_shared_folder_is_not_found_by_name(path: str) -> None:
     with pytest.raises(NotFound, match=f"writes its stdout to {path}, outside"):
         relative_path(job(path), "stdout", "/mnt/efs")

@@ -1,5 +1,7 @@
 """Where a job's output is in the shared folder of its cluster, by the path that Slurm tells."""
 
+from posixpath import normpath
+
 from clusterra_contracts.rpc.slurm import Job
 
 from clusterra_gateway.bus.requests import OutputStream
@@ -13,14 +15,16 @@ def relative_path(job: Job, stream: OutputStream, shared_path: str) -> str | Non
     that the job writes to its stdout.
     """
     path = job.standard_output if stream == "stdout" else job.standard_error
-    if not path or "%" in path:
+    if not path or (job.array_tasks and "%" in path):
         return None
     if stream == "stderr" and path == job.standard_output:
         raise NotFound(f"job {job.job_id} writes its stderr to its stdout", hint="read the stdout")
     folder = shared_path.rstrip("/") + "/"
-    if not path.startswith(folder):
+    # Slurm tells `./x`, `a/../x` and `//x` as the user wrote them. The agent, which opens the path, follows no link.
+    normal = "/" + normpath(path).lstrip("/") if path.startswith("/") else path
+    if not normal.startswith(folder):
         raise NotFound(
             f"job {job.job_id} writes its {stream} to {path}, outside of the cluster's shared folder",
             hint=f"let jobs write below {folder}, by --output",
         )
-    return path.removeprefix(folder)
+    return normal.removeprefix(folder)
