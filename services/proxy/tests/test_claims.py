@@ -98,6 +98,14 @@ def test_a_job_of_an_expired_key_is_not_mistaken_for_a_new_one() -> None:
     assert find([job(7, comment=COMMENT)], 5001, KEY, claimed_at) is None
 
 
+@pytest.mark.parametrize("behind", [timedelta(seconds=61), timedelta(hours=1), timedelta(hours=11)])
+def test_a_slurm_clock_that_is_behind_hides_no_job(behind: timedelta) -> None:
+    found = find([job(7, comment=COMMENT)], 5001, KEY, at(0) + behind)
+
+    assert found is not None
+    assert found.job_id == "7"
+
+
 def test_an_unreadable_record_may_hide_a_key_of_its_owner() -> None:
     assert hides_a_key(job(7, unreadable=("comment",)), 5001)
     assert not hides_a_key(job(7, unreadable=("comment",)), 5002)

@@ -18,9 +18,11 @@ log = structlog.get_logger(__name__)
 
 UNCLAIMED_LOOKBACK = timedelta(hours=1)
 """How far back the job of a key is looked for when the gateway, of an earlier release, sent no claim."""
-SUBMIT_TIME_MARGIN = timedelta(minutes=1)
+SUBMIT_TIME_MARGIN = timedelta(hours=12)
 """How much earlier than its claim a job may seem, because Slurm's clock is another one. Keys live for a day, so an
 earlier job of the same key is not mistaken for this one's."""
+ACCOUNTING_MARGIN = timedelta(hours=1)
+"""The same for the jobs that slurmdbd is asked for: a longer time would make it list many more jobs of the user."""
 SETTLE_PAUSE_SECONDS = 2.0
 """Time between the two looks that together prove that there is no job. A slurmctld that was held up carries out the
 submits that it already has in this time after its first answer."""
@@ -159,4 +161,4 @@ async def _observed(cluster: Cluster, asked_at: datetime) -> bool:
 
 async def _accounting(cluster: Cluster, user: SlurmUser, claimed_at: datetime) -> Iterable[JobRecord]:
     token = cluster.mint.operator_token()
-    return await cluster.accounting.submitted(token, after=claimed_at - SUBMIT_TIME_MARGIN, uid=user.uid)
+    return await cluster.accounting.submitted(token, after=claimed_at - ACCOUNTING_MARGIN, uid=user.uid)
