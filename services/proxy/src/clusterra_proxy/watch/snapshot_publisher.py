@@ -114,7 +114,9 @@ class SnapshotPublisher:
                 traces=pending_traces(jobs) if jobs is not None else {},
             )
 
-        quick = len(jobs or ()) + len(nodes or ()) <= QUICK_RECORDS
+        # Each task of a waiting array counts: ten arrays of 100,000 tasks are ten records and a second of work.
+        rows = cluster.jobs.state_rows if jobs is not None else 0
+        quick = rows + len(nodes or ()) <= QUICK_RECORDS
         return take() if quick else await asyncio.to_thread(take)
 
     async def _publish(self, snapshot: QueueSnapshot) -> bool:
