@@ -282,8 +282,13 @@ def test_a_withdrawn_worker_that_registers_is_reinstated() -> None:
 
     cluster.decide_at(41, worker("compute-xs-1"), nodes=(registered,))
 
-    assert cluster.wanted == {"compute-xs": 1}
+    # The edge may have removed it before it served: it counts once the edge has applied that it is kept.
+    assert cluster.wanted == {}
     assert cluster.state.victims == frozenset()
+
+    cluster.decide_at(42, worker("compute-xs-1"), nodes=(registered,))
+
+    assert cluster.wanted == {"compute-xs": 1}
 
 
 def test_an_incomplete_snapshot_opens_no_breaker_and_withdraws_nothing() -> None:
