@@ -67,7 +67,7 @@ async def test_a_machine_of_another_size_registers_only_with_config_overrides(si
         assert '{"misclassified": ' in termination("w2", site).read_text()
         assert await site.node("w2") == ("", "")
     async with pod("w2", site, {**what, "CLUSTERRA_CONFIG_OVERRIDES": "yes"}):
-        assert await site.node("w2") == ("idle", "none")
+        await site.idle("w2")
 
 
 async def test_a_job_has_its_own_scratch_and_leaves_nothing_behind(site: Site) -> None:
@@ -92,7 +92,7 @@ until pgrep --full --uid 5001 'sleep 1002' && pgrep --full --uid 5001 'sleep 100
         assert site.output(job_id).splitlines()[:4] == ["5001", mine, mine, f"/tmp/job-{job_id}"]
         assert await worker.files() == []
         assert await worker.processes() == []
-        assert await site.node("w3") == ("idle", "none")
+        await site.idle("w3")
 
     assert [file.name for file in kept.iterdir()] == ["file"]
     assert kept.stat().st_mode & 0o777 == 0o755
@@ -213,11 +213,7 @@ async def test_failures_of_prolog_and_epilog_do_not_drain_the_worker(site: Site)
         await site.in_state(job_id, "COMPLETED")
 
         assert await worker.files() == ["/tmp/open"]
-
-        async def undrained() -> bool:
-            return await site.node("w15") == ("idle", "none")
-
-        await until(undrained, seconds=SECONDS, what="the worker to be idle", every=0.05)
+        await site.idle("w15")
 
 
 async def test_the_last_node_of_a_job_on_a_machine_removes_its_scratch(site: Site) -> None:
@@ -248,7 +244,8 @@ async def test_nodes_of_one_job_on_a_machine_share_its_scratch(site: Site) -> No
         assert site.output(job_id).split() == [f"/tmp/job-{job_id}"] * 2 + ["0", "1"]
         left = await site.cluster.run("find", "/tmp", "-mindepth", "1")
         assert left.stdout == ""
-        assert [await site.node(name) for name in ("w6", "w7")] == [("idle", "none")] * 2
+        await site.idle("w6")
+        await site.idle("w7")
 
 
 async def test_an_idle_worker_stops_without_waiting(site: Site) -> None:

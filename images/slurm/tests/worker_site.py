@@ -102,6 +102,14 @@ class Site:
 
         await until(takes_jobs, seconds=SECONDS, what=f"{name} to register", every=0.05)
 
+    async def idle(self, name: str) -> None:
+        """Wait until a node is idle, without a reason. A job counts as completed a moment before its node is idle."""
+
+        async def is_idle() -> bool:
+            return await self.node(name) == ("idle", "none")
+
+        await until(is_idle, seconds=SECONDS, what=f"{name} to be idle", every=0.05)
+
 
 @asynccontextmanager
 async def worker_site(folder: Path, isolation: Isolation = "polled") -> AsyncIterator[Site]:
