@@ -106,6 +106,8 @@ class Changes:
                 del self._jobs[name]
             else:
                 self.postponed += 1
+                # A worker that is there already, because its heartbeat came late, takes the job, as in Slurm.
+                self.on_registered(name)
         elif self._wanted.get(name):
             self.postponed += 1
         else:

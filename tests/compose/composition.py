@@ -78,7 +78,12 @@ class Composition:
 
     async def up(self, *argv: str) -> None:
         """Start what does not run, and wait until everything is healthy."""
-        await self.compose("up", "--detach", "--wait", *argv, seconds=UP_SECONDS)
+        try:
+            await self.compose("up", "--detach", "--wait", *argv, seconds=UP_SECONDS)
+        except CommandFailed as failed:
+            # The containers are removed after the tests.
+            logs = await self.compose("logs", "--no-color", "--tail=15")
+            raise CommandFailed(f"{failed}\n{logs[-20_000:]}") from None
 
     async def scale(self, **replicas: int) -> None:
         """Start or remove containers of these services, and wait until they are healthy; leave all others alone."""
