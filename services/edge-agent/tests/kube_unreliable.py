@@ -21,8 +21,8 @@ class Troubles(Protocol):
     rng: random.Random
     counts: Counter[str]
     agent: Agent
-    removals_since: float
-    """When the agent last looked at the newest desired state before a call that removes workers."""
+    removals: list[float]
+    """When the agent looked at the newest desired state before each call that removes workers."""
 
     def happens(self, what: str, probability: float) -> bool:
         """Whether this failure occurs now."""
@@ -58,7 +58,7 @@ class UnreliableApi(Api):
 
     def _note_removal(self) -> None:
         """Right after the agent has looked again, with nothing in between that waits."""
-        self._chaos.removals_since = time.monotonic()
+        self._chaos.removals.append(time.monotonic())
 
     async def _before(self) -> None:
         if self._chaos.happens("throttled", 0.03):

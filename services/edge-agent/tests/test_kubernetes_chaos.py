@@ -82,7 +82,8 @@ class Chaos:
         """Victims: they are drained and idle, and get no more jobs unless an operator resumes them."""
         self.taken_back: dict[str, float] = {}
         """When victims were taken back: an operator had resumed them, and a job runs there now."""
-        self.removals_since = 0.0
+        self.named_at: dict[str, float] = {}
+        self.removals: list[float] = []
         self.killed_busy: list[str] = []
         self.generation = generation + 1
         self.desired = 0
@@ -137,8 +138,8 @@ class Chaos:
         pod = new or old
         assert pod is not None
         if deleted and pod.name in self.busy:
-            if pod.name in self.taken_back and self.removals_since <= self.taken_back[pod.name]:
-                # The removal was under way. The pod itself waits for the job, see `slurmd-pre-stop`.
+            if self.was_under_way(pod.name):
+                # The pod itself waits for the job, see `slurmd-pre-stop`.
                 self.counts["taken back too late"] += 1
                 self.busy.discard(pod.name)
                 self.desired = max(self.desired - 1, 0)
@@ -146,6 +147,13 @@ class Chaos:
                 self.publish_desired()
             else:
                 self.killed_busy.append(pod.name)
+
+    def was_under_way(self, name: str) -> bool:
+        """Whether a removal was called for while this worker was a victim. Its controller may delete it much later."""
+        named_at, taken_back = self.named_at.get(name), self.taken_back.get(name)
+        if named_at is None or taken_back is None:
+            return False
+        return any(named_at <= removal <= taken_back for removal in self.removals)
 
     def take_back(self) -> None:
         """An operator resumes a victim and a job starts there; the scaler takes it back, and the push may be lost."""
@@ -170,6 +178,7 @@ class Chaos:
         else:
             idle = sorted(set(serving) - self.busy - self.named)[:-change]
             self.named |= set(idle)
+            self.named_at |= dict.fromkeys(idle, time.monotonic())
             self.desired = max(self.desired - len(idle), 0)
         self.generation += 1
         self.publish_desired()

@@ -5,7 +5,9 @@ from collections import Counter
 
 import pytest
 from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.slurm import Job
 from clusterra_lab.machine.process import start, until
+from clusterra_runtime.nats.rpc import RpcFailed
 from proxy_world import proxy_world
 from slurm_world import SlurmWorld
 
@@ -30,8 +32,16 @@ async def test_the_second_replica_takes_over_from_a_killed_leader(
             await proxy.kill()
             killed_at = now()
 
-            # No replica watches now, so the second one asks Slurm for each request.
-            first, held = await proxy.job(user, ids[0]), await proxy.submit(user, key="key-00001", hold=True)
+            # No replica watches now, so the second one asks Slurm for each request. nats-server may not have noticed
+            # yet that the first one is gone, and give it a request.
+            async def read_first() -> Job | None:
+                try:
+                    return await proxy.job(user, ids[0])
+                except RpcFailed:
+                    return None
+
+            first = await until(read_first, seconds=60, what="an answer of the second replica", process=second)
+            held = await proxy.submit(user, key="key-00001", hold=True)
             assert first.state in ("PENDING", "RUNNING", "COMPLETED")
             assert (await proxy.submit(user, key="key-00001", hold=True)).job_id == held.job_id
             assert {job.job_id for job in (await proxy.jobs(user)).jobs} == {*ids, held.job_id}
