@@ -27,6 +27,7 @@ from clusterra_gateway.identity.profile import Profiles
 from clusterra_gateway.identity.revocations import KINDS as REVOCATIONS
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
@@ -55,10 +56,11 @@ def gateway_routes(
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     cookies = Cookies(session_keys, secure=settings.secure, session_seconds=settings.session_seconds)
     login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication)
-    api_tokens = ApiTokens(directory, bus.registry, revocations)
+    token_records = TokenRecords(directory, bus.registry)
+    api_tokens = ApiTokens(token_records, revocations)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
-        *members.routes(access, Membership(directory, bus.registry), revocations),
+        *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client)),
         *jobs.routes(access, slurm, scaler, IdempotencyKeys(directory.store)),
         *output.routes(access, slurm, edge, bus.feed),

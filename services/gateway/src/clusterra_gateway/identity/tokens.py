@@ -1,31 +1,24 @@
 """The caller's API tokens: the handlers of `/v1/users/me/tokens`."""
 
 import secrets
-import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import Moment, now
-from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent, Present
-from clusterra_runtime.store.outbox_item import with_messages
-from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
 from pydantic import Field, StringConstraints
 
-from clusterra_gateway.accounts.admin_events import tenant_events
-from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, API_TOKENS, api_token_id, api_token_key, member_key
-from clusterra_gateway.accounts.records import ApiToken, expiry
+from clusterra_gateway.accounts.records import ApiToken
 from clusterra_gateway.accounts.roles import SCOPES, Scope
-from clusterra_gateway.http.errors import Conflict, Forbidden, NotFound
+from clusterra_gateway.http.errors import Conflict, Forbidden
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.credentials import join_token, secret_hash
 from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.token_records import TokenRecords
 
 log = structlog.get_logger()
 
@@ -73,31 +66,35 @@ class MadeToken(Token):
 
 
 class Tokens(ResponseBody):
-    """All tokens of the caller."""
+    """All tokens of a member."""
 
     tokens: tuple[Token, ...]
     total: int
+
+    @classmethod
+    def of(cls, records: Sequence[tuple[str, ApiToken]]) -> "Tokens":
+        """The tokens with these ids and records."""
+        tokens = tuple(Token.of(token_id, record) for token_id, record in records)
+        return cls(tokens=tokens, total=len(tokens))
 
 
 class ApiTokens:
     """The handlers of API tokens."""
 
-    def __init__(self, directory: Directory, registry: Registry, revocations: Revocations) -> None:
-        self._directory = directory
-        self._registry = registry
+    def __init__(self, records: TokenRecords, revocations: Revocations) -> None:
+        self._records = records
         self._revocations = revocations
 
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the caller's tokens that are valid now."""
-        tokens = await self._tokens(caller)
-        return json_response(Tokens(tokens=tokens, total=len(tokens)))
+        return json_response(Tokens.of(await self._records.valid(caller.member.id)))
 
     async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Makes a token. This needs a session: a leaked token must not be able to make others that outlive it."""
         wanted = await body(request, NewToken)
         if caller.credential != "session":
             raise Forbidden("a token cannot make tokens", hint="sign in and make it from there")
-        if len(await self._tokens(caller)) >= MAX_TOKENS:
+        if len(await self._records.valid(caller.member.id)) >= MAX_TOKENS:
             raise Conflict(f"you have {MAX_TOKENS} tokens, the most allowed", hint="revoke one that is not used")
         token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         made_at = now()
@@ -108,9 +105,7 @@ class ApiTokens:
             valid_until=made_at + timedelta(seconds=wanted.expires_in_seconds),
             scopes=wanted.scopes,
         )
-        key = api_token_key(caller.member.id, token_id)
-        put = Put(ACCOUNTS, key, record.attributes(), Absent(), expiry(record.valid_until))
-        await self._write(caller, put, "token.created", token_id)
+        await self._records.add(caller.member, token_id, record)
         log.info("api_key_made", tenant=caller.member.tenant, user=caller.member.user, token_id=token_id)
         shown = Token.of(token_id, record).model_dump()
         return json_response(MadeToken(**shown, token=join_token(caller.member.id, token_id, secret)), status=201)
@@ -118,28 +113,7 @@ class ApiTokens:
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a token of the caller. It no longer works within a second, on all replicas."""
         token_id = path_id(request, TOKEN_ID)
-        delete = Delete(ACCOUNTS, api_token_key(caller.member.id, token_id), Present())
-        try:
-            await self._write(caller, delete, "token.revoked", token_id)
-        except TransactionCancelled:
-            raise NotFound("there is no such token", hint="GET /v1/users/me/tokens lists yours") from None
+        await self._records.revoke(caller.member, caller.member.id, token_id)
         self._revocations.token_revoked(caller.member.tenant, token_id)
         log.info("api_key_revoked", tenant=caller.member.tenant, user=caller.member.user, token_id=token_id)
         return no_content()
-
-    async def _tokens(self, caller: Caller) -> tuple[Token, ...]:
-        page = await self._directory.store.query(ACCOUNTS, member_key(caller.member.id).pk, sort=API_TOKENS)
-        return tuple(Token.of(api_token_id(item.key), ApiToken.of(item)) for item in page.items)
-
-    async def _write(self, caller: Caller, write: Put | Delete, kind: AdminKind, token_id: str) -> None:
-        """Writes a token together with its events.
-
-        The member's item carries the events: the token's own item may be deleted before they are sent.
-        """
-        fact = AdminFact(kind=kind, actor=caller.member.user, subject=token_id)
-        events = tenant_events(self._registry, caller.member.tenant, fact, version="1")
-        key = member_key(caller.member.id)
-        carrier = with_messages(Update(ACCOUNTS, key, condition=Present()), events.messages, now=time.time())
-        token = f"{kind}-{token_id}-{secrets.token_hex(8)}"
-        await self._directory.store.transact([write, carrier, *events.kept], token=token)
-        await self._directory.outbox.send(ACCOUNTS, key)

@@ -9,24 +9,21 @@ import structlog
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Present, VersionIs
+from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.page import InvalidCursor
-from clusterra_runtime.store.store import Delete, TransactionCancelled, Update, Write
+from clusterra_runtime.store.store import TransactionCancelled, Update, Write
 
 from clusterra_gateway.accounts.admin_events import TenantEvents, tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
-    API_TOKENS,
     USER_NAMES,
-    api_token_id,
-    api_token_key,
     member_key,
     tenant_key,
 )
-from clusterra_gateway.accounts.records import OPERATOR, ApiToken, Member, UserNameReservation
+from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReservation
 from clusterra_gateway.accounts.roles import Role, manages
 from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
 
@@ -98,26 +95,6 @@ class Membership:
             log.info("member_changed", member=member.user, role=changed.role, disabled=changed.disabled)
             return changed
         raise Conflict("the members of this workspace are being changed by others", hint="try again in a moment")
-
-    async def tokens(self, tenant: str, member_id: str) -> tuple[tuple[str, ApiToken], ...]:
-        """The ids and records of a member's tokens that are valid now. Raises NotFound."""
-        await self._item(tenant, member_id)
-        page = await self._directory.store.query(ACCOUNTS, member_key(member_id).pk, sort=API_TOKENS)
-        return tuple((api_token_id(item.key), ApiToken.of(item)) for item in page.items)
-
-    async def revoke(self, actor: Member, member_id: str, token_id: str) -> None:
-        """Revokes a token of a member. Raises NotFound."""
-        item = await self._item(actor.tenant, member_id)
-        events = self._events(actor, "token.revoked", token_id, "1")
-        carrier = with_messages(Update(ACCOUNTS, item.key, condition=Present()), events.messages, now=time.time())
-        delete = Delete(ACCOUNTS, api_token_key(member_id, token_id), Present())
-        try:
-            await self._directory.store.transact(
-                [delete, carrier, *events.kept], token=f"revoke-{token_id}-{secrets.token_hex(8)}"
-            )
-        except TransactionCancelled:
-            raise NotFound("there is no such token", hint="the list of the member's tokens has their ids") from None
-        await self._directory.outbox.send(ACCOUNTS, item.key)
 
     async def _item(self, tenant: str, member_id: str) -> Item:
         item = await self._directory.store.get(ACCOUNTS, member_key(member_id))

@@ -15,7 +15,8 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.identity.tokens import TOKEN_ID, Token, Tokens
+from clusterra_gateway.identity.token_records import TokenRecords
+from clusterra_gateway.identity.tokens import TOKEN_ID, Tokens
 from clusterra_gateway.members.membership import MemberChange, Membership
 
 MEMBERS = "/v1/members"
@@ -75,8 +76,9 @@ class ChangeMember(Body):
 class MemberHandlers:
     """The handlers of members."""
 
-    def __init__(self, membership: Membership, revocations: Revocations) -> None:
+    def __init__(self, membership: Membership, records: TokenRecords, revocations: Revocations) -> None:
         self._membership = membership
+        self._records = records
         self._revocations = revocations
 
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -104,21 +106,23 @@ class MemberHandlers:
 
     async def tokens(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists a member's tokens that are valid now."""
-        found = await self._membership.tokens(caller.member.tenant, path_id(request, MEMBER_ID))
-        tokens = tuple(Token.of(token_id, record) for token_id, record in found)
-        return json_response(Tokens(tokens=tokens, total=len(tokens)))
+        member = await self._membership.member(caller.member.tenant, path_id(request, MEMBER_ID))
+        return json_response(Tokens.of(await self._records.valid(member.id)))
 
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a member's token. It no longer works within a second, on all replicas."""
         member_id, token_id = path_id(request, MEMBER_ID), path_id(request, TOKEN_ID)
-        await self._membership.revoke(caller.member, member_id, token_id)
+        member = await self._membership.member(caller.member.tenant, member_id)
+        await self._records.revoke(caller.member, member.id, token_id)
         self._revocations.token_revoked(caller.member.tenant, token_id)
         return no_content()
 
 
-def routes(access: Access, membership: Membership, revocations: Revocations) -> tuple[Route, ...]:
+def routes(
+    access: Access, membership: Membership, records: TokenRecords, revocations: Revocations
+) -> tuple[Route, ...]:
     """All routes of this room."""
-    members = MemberHandlers(membership, revocations)
+    members = MemberHandlers(membership, records, revocations)
     of_member = (MEMBER_ID,)
     return (
         CallerRoute(
