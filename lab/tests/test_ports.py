@@ -1,6 +1,8 @@
 """Reserved and free TCP ports."""
 
 import socket
+from contextlib import ExitStack, suppress
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -30,15 +32,34 @@ def test_a_kept_port_changes_only_when_it_is_taken(tmp_path: Path) -> None:
     assert kept_port(file) == other
 
 
-def test_reserved_blocks_never_overlap_and_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A range in which neither other tests nor the kernel use ports.
-    first = 1100
-    monkeypatch.setattr(ports, "_FIRST", first)
-    monkeypatch.setattr(ports, "_LAST", first + 300)
-    with reserved_ports(100) as one, reserved_ports(100) as two:
-        assert len(one) == len(two) == 100
-        assert not set(one) & set(two)
+@pytest.fixture
+def few_ports(monkeypatch: pytest.MonkeyPatch) -> range:
+    """The only ports for blocks; neither other tests nor the kernel use them."""
+    monkeypatch.setattr(ports, "_FIRST", 1100)
+    monkeypatch.setattr(ports, "_LAST", 1220)
+    return range(1100, 1220)
+
+
+def test_reserved_blocks_of_any_size_never_overlap_and_are_freed(few_ports: range) -> None:
+    with ExitStack() as blocks:
+        taken: list[int] = []
+        with suppress(NoPortsLeft):
+            for count in cycle((7, 4, 19, 1)):
+                block = blocks.enter_context(reserved_ports(count))
+                assert len(block) == count
+                taken += block
+        assert len(taken) == len(set(taken))
+        assert set(taken) <= set(few_ports)
         with pytest.raises(NoPortsLeft, match="no block of 100 ports"), reserved_ports(100):
             raise AssertionError
-    with reserved_ports(100) as again:
-        assert again in (one, two)
+    with reserved_ports(len(few_ports)) as all_of_them:
+        assert all_of_them == few_ports
+
+
+def test_a_block_has_no_port_on_which_a_process_listens(few_ports: range) -> None:
+    with socket.create_server(("127.0.0.1", few_ports[60])):
+        for _ in range(20):
+            with reserved_ports(40) as block:
+                assert few_ports[60] not in block
+        with pytest.raises(NoPortsLeft), reserved_ports(100):
+            raise AssertionError

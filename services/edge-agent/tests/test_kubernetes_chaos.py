@@ -5,7 +5,7 @@ import os
 import random
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -80,11 +80,16 @@ class Chaos:
         self.busy: set[str] = set()
         self.named: set[str] = set()
         """Victims: they are drained and idle, and get no more jobs unless an operator resumes them."""
-        self.taken_back: dict[str, float] = {}
-        """When victims were taken back: an operator had resumed them, and a job runs there now."""
+        self.stories: defaultdict[str, list[str]] = defaultdict(list)
+        """What happened to each worker, each beginning with its time."""
         self.named_at: dict[str, float] = {}
+        self.victim_periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        """From when to when workers were victims that were taken back: an operator had resumed them, and a job runs
+        there now."""
         self.removals: list[float] = []
+        self.foreign_edits: list[float] = []
         self.killed_busy: list[str] = []
+        """The stories of busy workers that were deleted."""
         self.generation = generation + 1
         self.desired = 0
         self.nats = True
@@ -137,23 +142,32 @@ class Chaos:
         deleted = new is None or (new.terminating and not (old and old.terminating))
         pod = new or old
         assert pod is not None
+        if old is None or new is None or old.cost != new.cost or old.terminating != new.terminating:
+            self.tell(pod.name, f"cost {pod.cost}, terminating {pod.terminating}, in the API {new is not None}")
         if deleted and pod.name in self.busy:
-            if self.was_under_way(pod.name):
-                # The pod itself waits for the job, see `slurmd-pre-stop`.
+            # The pod itself waits for the job, see `slurmd-pre-stop`.
+            self.busy.discard(pod.name)
+            if self.may_be_removed(pod):
                 self.counts["taken back too late"] += 1
-                self.busy.discard(pod.name)
                 self.desired = max(self.desired - 1, 0)
                 self.generation += 1
                 self.publish_desired()
             else:
-                self.killed_busy.append(pod.name)
+                self.killed_busy.append(f"{pod.name}: {self.stories[pod.name]}, removals {self.removals[-5:]}")
 
-    def was_under_way(self, name: str) -> bool:
-        """Whether a removal was called for while this worker was a victim. Its controller may delete it much later."""
-        named_at, taken_back = self.named_at.get(name), self.taken_back.get(name)
-        if named_at is None or taken_back is None:
-            return False
-        return any(named_at <= removal <= taken_back for removal in self.removals)
+    def tell(self, name: str, what: str) -> None:
+        self.stories[name].append(f"{time.monotonic():.3f} {what}")
+
+    def may_be_removed(self, pod: Pod) -> bool:
+        """Whether the deletion of this busy worker was called for while it was a victim, or while it had the mark.
+
+        Its controller may delete it much later than the agent called for that. Somebody else who lowers replicas can
+        end only a victim whose mark the agent has not taken back yet, because it had not heard of that.
+        """
+        periods = self.victim_periods[pod.name]
+        by_agent = any(named <= at <= back for named, back in periods for at in self.removals)
+        by_others = pod.cost == VICTIM_COST and any(named <= at for named, _ in periods for at in self.foreign_edits)
+        return by_agent or by_others
 
     def take_back(self) -> None:
         """An operator resumes a victim and a job starts there; the scaler takes it back, and the push may be lost."""
@@ -165,7 +179,8 @@ class Chaos:
         self.counts["victim taken back"] += 1
         self.named.discard(name)
         self.busy.add(name)
-        self.taken_back[name] = time.monotonic()
+        self.victim_periods[name].append((self.named_at[name], time.monotonic()))
+        self.tell(name, f"taken back in generation {self.generation + 1}")
         self.desired += 1
         self.generation += 1
         self.publish_desired(pushed=self.rng.random() < 0.5)
@@ -179,6 +194,8 @@ class Chaos:
             idle = sorted(set(serving) - self.busy - self.named)[:-change]
             self.named |= set(idle)
             self.named_at |= dict.fromkeys(idle, time.monotonic())
+            for name in idle:
+                self.tell(name, f"a victim in generation {self.generation + 1}")
             self.desired = max(self.desired - len(idle), 0)
         self.generation += 1
         self.publish_desired()
@@ -194,7 +211,8 @@ class Chaos:
             (24, 14, 14, 18, 12, 5, 4, 0.6, 3, 3, 12),
         )[0]:
             case "begin" if free:
-                self.busy.add(self.rng.choice(free))
+                self.busy.add(name := self.rng.choice(free))
+                self.tell(name, "a job begins")
             case "end" if self.busy:
                 self.busy.remove(self.rng.choice(sorted(self.busy)))
             case "up":
@@ -208,6 +226,7 @@ class Chaos:
                 self.agent.desire(max(self.generation - self.rng.randint(1, 5), 1), 0, serving)
             case "foreign":
                 self.counts["foreign edit"] += 1
+                self.foreign_edits.append(time.monotonic())
                 replicas = max(self.desired + self.rng.randint(-3, 3), 0)
                 await self.workers.kubectl("scale", "deployment", f"slurmd-{SHAPE}", f"--replicas={replicas}")
             case "api":

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -60,12 +60,24 @@ class Site:
         shown = await self.cluster.run("squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T %N")
         return shown.stdout.strip()
 
+    async def remove(self, substrate: ProcessSubstrate, name: WorkerName) -> None:
+        """Removes a worker once the job steps there have ended."""
+
+        async def removed() -> bool:
+            try:
+                await substrate.remove(name)
+            except WorkerBusy:
+                return False
+            return True
+
+        await until(removed, seconds=JOB_SECONDS, what=f"the end of the job steps of {name}", every=0.05)
+
     async def until_running(self, job_id: str) -> WorkerName:
-        """Waits until a job runs. Returns its worker."""
+        """Waits until a job's script has written something. Returns its worker."""
 
         async def where() -> str | None:
             state, _, node = (await self.squeue(job_id)).partition(" ")
-            return node if state == "RUNNING" and output_exists(self.cluster, job_id) else None
+            return node if state == "RUNNING" and output(self.cluster, job_id) else None
 
         return await until(where, seconds=JOB_SECONDS, what=f"job {job_id} to run", every=0.05)
 
@@ -91,7 +103,7 @@ async def site(cluster: SlurmCluster, tmp_path: Path) -> AsyncIterator[Site]:
     await cluster.run("scancel", f"--user={ALICE.uid}")
     async with site.substrate() as substrate:
         for worker in await substrate.workers():
-            await substrate.remove(worker.name)
+            await site.remove(substrate, worker.name)
         await until_workers(substrate, lambda workers: all(worker.phase == "failed" for worker in workers))
     for node in (await cluster.run("sinfo", "--noheader", "--Node", "--format=%N")).stdout.split():
         await cluster.run("scontrol", "delete", f"nodename={node}")
@@ -107,16 +119,27 @@ async def until_workers(
     return await substrate.workers()
 
 
-def output_exists(cluster: SlurmCluster, job_id: str) -> bool:
-    return (cluster.shared_dir / f"job_{job_id}.out").exists()
+def output(cluster: SlurmCluster, job_id: str) -> str:
+    """Returns what a job has written. The prolog makes the file before the script begins."""
+    file = cluster.shared_dir / f"job_{job_id}.out"
+    return file.read_text() if file.exists() else ""
 
 
-def steps(job_id: str) -> list[str]:
+def steps(cluster: SlurmCluster, job_id: str) -> list[str]:
+    """Returns the command lines of a job's batch step on this cluster. Other clusters here have the same job ids."""
+    namespace = _pid_namespace(cluster.init_pid)
     return [
         " ".join(process.info["cmdline"])
         for process in psutil.process_iter(["cmdline"])
-        if f"[{job_id}.batch]" in " ".join(process.info["cmdline"] or ())
+        if f"[{job_id}.batch]" in " ".join(process.info["cmdline"] or ()) and _pid_namespace(process.pid) == namespace
     ]
+
+
+def _pid_namespace(pid: int) -> str:
+    """Returns the PID namespace of a process, or nothing when it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    return ""
 
 
 async def test_workers_register_with_their_shapes_resources_and_leave_nothing_behind(site: Site) -> None:
@@ -169,17 +192,17 @@ async def test_a_worker_on_which_a_job_runs_is_not_removed(site: Site) -> None:
             await substrate.remove(name)
 
         assert [worker.phase for worker in await substrate.workers()] == ["running"]
-        assert steps(job_id)
+        assert steps(site.cluster, job_id)
 
         await site.cluster.run("scancel", job_id)
-        await until(lambda: not steps(job_id), seconds=JOB_SECONDS, what="the end of the job", every=0.05)
-        await substrate.remove(name)
+        await until(lambda: not steps(site.cluster, job_id), seconds=JOB_SECONDS, what="the end of the job", every=0.05)
+        await site.remove(substrate, name)
         await until_workers(substrate, lambda workers: not workers)
 
 
 async def test_a_worker_that_is_removed_drains_its_node_and_waits_for_its_jobs(site: Site) -> None:
     """Somebody has resumed the node, and Slurm has started a job there right before the removal."""
-    script = f"#!/bin/bash\nuntil [ -e {site.cluster.shared_path}/end ]; do sleep 0.1; done; echo done\n"
+    script = f"#!/bin/bash\necho up; until [ -e {site.cluster.shared_path}/end ]; do sleep 0.1; done; echo done\n"
     async with site.substrate() as substrate:
         name = await substrate.start("memory-large", SPEC)
         job_id = await site.cluster.sbatch(ALICE, script, "--output=job_%j.out", "--constraint=memory-large")
@@ -194,7 +217,7 @@ async def test_a_worker_that_is_removed_drains_its_node_and_waits_for_its_jobs(s
         await until(drains, seconds=JOB_SECONDS, what="the drain", every=0.05)
 
         assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
-        assert steps(job_id)
+        assert steps(site.cluster, job_id)
 
         (site.cluster.shared_dir / "end").touch()
         await until_workers(substrate, lambda workers: not workers)
@@ -208,7 +231,7 @@ async def test_job_steps_end_with_their_worker(site: Site, victim: str) -> None:
         name = await substrate.start("memory-large", SPEC)
         job_id = await site.cluster.sbatch(ALICE, "#!/bin/bash\necho up; sleep 600\n", "--output=job_%j.out")
         assert await site.until_running(job_id) == name
-        assert steps(job_id)
+        assert steps(site.cluster, job_id)
 
         launcher = psutil.Process(site.launcher_pid(name))
         chosen = launcher if victim == "launcher" else launcher.children()[0]
@@ -216,5 +239,5 @@ async def test_job_steps_end_with_their_worker(site: Site, victim: str) -> None:
         workers = await until_workers(substrate, lambda workers: [worker.phase for worker in workers] == ["failed"])
 
         assert workers[0].name == name
-        assert steps(job_id) == []
+        assert steps(site.cluster, job_id) == []
         assert not (site.cluster.spool_dir / name).exists()

@@ -6,7 +6,7 @@ import random
 import socket
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from clusterra_lab.machine.problem import LabProblem
@@ -35,18 +35,25 @@ def free_port() -> int:
 
 def _reserve(port: int) -> bool:
     """Try to reserve the port; without this, two labs that start together could use the same port."""
-    sign = socket.socket(socket.AF_UNIX)
-    try:
-        # An abstract name, which the kernel frees at the latest when this process ends.
-        sign.bind(f"\0clusterra-port-{port}")
-    except OSError:
-        sign.close()
+    if (sign := _sign(port)) is None:
         return False
     # Detached, because the last sockets stay open until this process ends, and Python would warn of each.
     _reservations.append(sign.detach())
     if len(_reservations) > _MAX_RESERVATIONS:
         os.close(_reservations.popleft())
     return True
+
+
+def _sign(port: int) -> socket.socket | None:
+    """Return a socket that reserves the port against other labs while it is open, or None when one has it."""
+    sign = socket.socket(socket.AF_UNIX)
+    try:
+        # An abstract name, which the kernel frees at the latest when this process ends.
+        sign.bind(f"\0clusterra-port-{port}")
+    except OSError:
+        sign.close()
+        return None
+    return sign
 
 
 def is_free(port: int) -> bool:
@@ -65,19 +72,24 @@ def is_free(port: int) -> bool:
 
 @contextmanager
 def reserved_ports(count: int) -> Iterator[range]:
-    """Reserve `count` adjoining ports of 127.0.0.1 against other labs until the block ends. Raises NoPortsLeft."""
-    bases = list(range(_FIRST, _LAST - count, count + 1))
-    random.shuffle(bases)
-    for base in bases:
-        # The port before the block stays bound, which reserves the block; the kernel frees it when this process ends.
-        with socket.socket() as sign:
-            try:
-                sign.bind(("127.0.0.1", base))
-            except OSError:
-                continue
-            yield range(base + 1, base + 1 + count)
-            return
+    """Reserve `count` adjoining free ports of 127.0.0.1 against other labs until the block ends. Raises NoPortsLeft."""
+    firsts = list(range(_FIRST, _LAST - count + 1))
+    random.shuffle(firsts)
+    for first in firsts:
+        block = range(first, first + count)
+        with ExitStack() as signs:
+            if all(_enter(signs, port) for port in block):
+                yield block
+                return
     raise NoPortsLeft(f"no block of {count} ports between {_FIRST} and {_LAST} is free: stop other labs first")
+
+
+def _enter(signs: ExitStack, port: int) -> bool:
+    """Reserve one port of a block, if another lab has not and no process listens there."""
+    if (sign := _sign(port)) is None:
+        return False
+    signs.enter_context(sign)
+    return is_free(port)
 
 
 def kept_port(file: Path) -> int:
