@@ -23,21 +23,19 @@ import statistics
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import yaml
-from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
 from clusterra_contracts.identity import SlurmUser
-from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
+from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import SetExtra
-from clusterra_contracts.scale import ShapeTarget
+from clusterra_contracts.rpc.slurm_nodes import SetExtra
 from clusterra_contracts.shapes import Catalogue
 from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.planner.decide import decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Edge, Observation
+from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
@@ -46,7 +44,8 @@ from clusterra_scaler.planner.packing.pack import pack
 from clusterra_scaler.planner.packing.settings import Settings
 from long_queue import LongQueue
 from plan_quality import against_optimum
-from random_queues import HOUR, OFFERINGS, queue
+from random_queues import OFFERINGS, queue
+from small_fleets import START, edge_of, fleet, snapshot
 from stopwatch import Clock, loop_ms, peak_mib
 
 VECTORS, JOBS = 2_000, 10_000
@@ -55,7 +54,6 @@ WORKERS = 500
 MOST_VECTORS, MOST_JOBS, MOST_WORKERS = 5_000, 50_000, 5_000
 CLUSTERS = 1_000
 SNAPSHOT_SECONDS = 5.0
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CATALOGUE = Path(__file__).parents[1] / "catalog" / "shapes.yaml"
 
 
@@ -202,79 +200,6 @@ def clusters(rounds: int) -> dict[str, object]:
         "peak_mib": peak_mib(),
         "loop_ms": loop_ms(),
     }
-
-
-def fleet(catalogue: Catalogue, chance: random.Random) -> FleetState:
-    """A fleet of two to six workers of one or two shapes."""
-    shapes = chance.sample(catalogue.shapes, chance.randint(1, 2))
-    return FleetState(
-        decided_at=START,
-        generation=1,
-        targets=tuple(
-            ShapeTarget(shape=each.name, worker=each.worker, replicas=chance.randint(2, 3)) for each in shapes
-        ),
-    )
-
-
-def names(state: FleetState) -> list[tuple[str, str]]:
-    """Name and shape of each desired worker."""
-    return [(f"{each.shape}-{number}", each.shape) for each in state.targets for number in range(each.replicas)]
-
-
-def edge_of(state: FleetState, generation: int, now: datetime) -> Edge:
-    """An edge that has applied the desired state."""
-    heartbeat = Heartbeat(
-        generation=generation,
-        sent_at=now,
-        agent_version="1",
-        substrate="process",
-        applied=Applied(generation=state.generation, fence=state.fence, applied_at=now),
-        workers=tuple(
-            Worker(name=name, shape=shape, phase="running", started_at=START) for name, shape in names(state)
-        ),
-    )
-    return Edge().after(heartbeat, now)
-
-
-def snapshot(
-    state: FleetState, generation: int, now: datetime, catalogue: Catalogue, chance: random.Random
-) -> QueueSnapshot:
-    """A snapshot in which every worker except the last runs a job, and up to four more jobs wait."""
-    workers = names(state)
-    busy = {name: number for number, (name, _) in enumerate(workers[:-1], start=1)}
-    running = tuple(
-        RunningJob(job_id=str(number), uid=20001, user="ada", nodes=(name,), cpus=1, started_at=START)
-        for name, number in busy.items()
-    )
-    nodes = tuple(
-        NodeState(
-            name=name,
-            states=("MIXED",) if name in busy else ("IDLE",),
-            cpus=catalogue[shape].vcpu,
-            cpus_allocated=int(name in busy),
-            memory_mib=catalogue[shape].worker.memory_mib,
-            memory_allocated_mib=1024 * (name in busy),
-            features=catalogue[shape].worker.features,
-            idle_since=None if name in busy else START,
-            registered_at=START,
-        )
-        for name, shape in workers
-    )
-    pending = tuple(
-        PendingJobs(
-            job_ids=(str(1000 * generation + number),),
-            count=1,
-            cpus=chance.choice((1, 2, 4, 8)),
-            memory_per_node_mib=chance.choice((1024, 4096, 12288)),
-            partition="main",
-            uid=20001 + number,
-            reason="Resources",
-            time_limit_seconds=chance.choice((600.0, HOUR, 24 * HOUR)),
-            first_submitted_at=now,
-        )
-        for number in range(chance.randint(0, 4))
-    )
-    return QueueSnapshot(generation=generation, taken_at=now, pending=pending, running=running, nodes=nodes)
 
 
 def in_process(measurement: Callable[..., dict[str, object]], *arguments: float) -> dict[str, object]:

@@ -19,7 +19,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
-from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
+from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_events.archive import ARCHIVE
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.jobs.idempotency import IDEMPOTENCY

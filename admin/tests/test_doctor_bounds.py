@@ -19,7 +19,7 @@ from clusterra_admin.doctor.settings import DoctorSettings
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject, slurm
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
+from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_lab.machine.ports import free_port

@@ -17,7 +17,7 @@ from clusterra_contracts.bus.topology import CONDITIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
+from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus

@@ -13,6 +13,7 @@ from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
+from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState, ShapeTarget
@@ -254,20 +255,22 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.list.v1": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), limit=10),
     "slurm.jobs.v1": slurm_rpc.JobPage(jobs=(JOB,), total=1),
     "slurm.cancel.v1": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
-    "slurm.nodes.v1": slurm_rpc.ListNodes(),
-    "slurm.node-list.v1": slurm_rpc.NodePage(
+    "slurm.nodes.v1": slurm_nodes_rpc.ListNodes(),
+    "slurm.node-list.v1": slurm_nodes_rpc.NodePage(
         nodes=(
-            slurm_rpc.Node(name="general-small-x7k2p", states=("IDLE",), cpus=4, cpus_allocated=0, memory_mib=16384),
+            slurm_nodes_rpc.Node(
+                name="general-small-x7k2p", states=("IDLE",), cpus=4, cpus_allocated=0, memory_mib=16384
+            ),
         )
     ),
-    "slurm.drain.v1": slurm_rpc.Drain(node="general-small-x7k2p", reason="idle"),
-    "slurm.drained.v1": slurm_rpc.Drained(accepted_at=MOMENT),
-    "slurm.undrain.v1": slurm_rpc.Undrain(node="general-small-x7k2p"),
-    "slurm.down.v1": slurm_rpc.Down(node="general-small-x7k2p", reason="its machine is gone"),
-    "slurm.delete-node.v1": slurm_rpc.DeleteNode(node="general-small-x7k2p"),
-    "slurm.set-extra.v1": slurm_rpc.SetExtra(node="general-small-x7k2p", extra='{"open":1}'),
-    "slurm.diag.v1": slurm_rpc.Diagnose(),
-    "slurm.diagnosis.v2": slurm_rpc.Diagnosis(
+    "slurm.drain.v1": slurm_nodes_rpc.Drain(node="general-small-x7k2p", reason="idle"),
+    "slurm.drained.v1": slurm_nodes_rpc.Drained(accepted_at=MOMENT),
+    "slurm.undrain.v1": slurm_nodes_rpc.Undrain(node="general-small-x7k2p"),
+    "slurm.down.v1": slurm_nodes_rpc.Down(node="general-small-x7k2p", reason="its machine is gone"),
+    "slurm.delete-node.v1": slurm_nodes_rpc.DeleteNode(node="general-small-x7k2p"),
+    "slurm.set-extra.v1": slurm_nodes_rpc.SetExtra(node="general-small-x7k2p", extra='{"open":1}'),
+    "slurm.diag.v1": slurm_nodes_rpc.Diagnose(),
+    "slurm.diagnosis.v2": slurm_nodes_rpc.Diagnosis(
         reachable=True,
         api_version="v0.0.45",
         slurm_version="26.05.5",

@@ -2,7 +2,7 @@
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_contracts.rpc.slurm import Drain
+from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_proxy.slurmrestd.errors import Forbidden
 from proxy_world import ProxyWorld, submission
 from slurm_world import SlurmWorld

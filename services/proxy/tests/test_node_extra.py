@@ -7,7 +7,7 @@ from clusterra_contracts.identity import JobId, SlurmUser
 from clusterra_contracts.node_extra import OPEN, closed, job_class
 from clusterra_contracts.queue import PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import DeleteNode, SetExtra
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, SetExtra
 from proxy_world import ProxyWorld, find_node, find_pending, find_running
 from slurm_world import SlurmWorld
 

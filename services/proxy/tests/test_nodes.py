@@ -3,7 +3,7 @@
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import (
+from clusterra_contracts.rpc.slurm_nodes import (
     DeleteNode,
     Diagnose,
     Diagnosis,

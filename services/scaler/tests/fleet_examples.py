@@ -7,7 +7,7 @@ from clusterra_contracts.heartbeat import Applied, Heartbeat, Stuck, Worker, Wor
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
-from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
+from clusterra_contracts.rpc.slurm_nodes import DRAIN_REASON_PREFIX
 from clusterra_contracts.scale import ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_scaler.planner.observed.observation import Edge, Observation

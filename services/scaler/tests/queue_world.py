@@ -6,7 +6,7 @@ from random import Random
 
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Undrain
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Down, Drain, SetExtra, Undrain
 from clusterra_contracts.scale import DesiredState
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory

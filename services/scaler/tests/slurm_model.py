@@ -12,7 +12,7 @@ from random import Random
 
 from clusterra_contracts.node_extra import OPEN, registration_extra
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
-from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
+from clusterra_contracts.rpc.slurm_nodes import DRAIN_REASON_PREFIX
 from clusterra_contracts.shapes import WorkerSpec
 from fleet_examples import at
 

@@ -14,7 +14,7 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, Run
 from clusterra_contracts.queue_parts.part import QueuePart
 from clusterra_contracts.queue_parts.split import split
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX, DeleteNode, Drain, Drained, Undrain
+from clusterra_contracts.rpc.slurm_nodes import DRAIN_REASON_PREFIX, DeleteNode, Drain, Drained, Undrain
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.clock import generation
 from clusterra_runtime.nats import bus, rpc

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.queue import NodeState, RunningJob
-from clusterra_contracts.rpc.slurm import DeleteNode, Drain
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Drain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory

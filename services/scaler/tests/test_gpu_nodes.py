@@ -2,7 +2,7 @@
 
 from clusterra_contracts.node_extra import OPEN, closed
 from clusterra_contracts.queue import NodeState
-from clusterra_contracts.rpc.slurm import SetExtra
+from clusterra_contracts.rpc.slurm_nodes import SetExtra
 from clusterra_scaler.planner.decide import Decision
 from fleet_examples import edge, group, node, state, target, worker
 from gpu_examples import CLASSED, decision_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.rpc.slurm import Drain
+from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.queue import NodeState, PendingJobs, RunningJob
-from clusterra_contracts.rpc.slurm import Drain, Undrain
+from clusterra_contracts.rpc.slurm_nodes import Drain, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps
 from clusterra_scaler.planner.estimates.keep_alive import MIN_GAPS, Gap, KeepAlive

@@ -3,7 +3,7 @@
 import pytest
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.queue import NodeState
-from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Down, Drain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.rpc.slurm import SetExtra, Undrain
+from clusterra_contracts.rpc.slurm_nodes import SetExtra, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.booking import Booking
 from clusterra_scaler.planner.observed.observation import Edge, Observation

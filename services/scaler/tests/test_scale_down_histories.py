@@ -5,7 +5,7 @@ from random import Random
 
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import Drain
+from clusterra_contracts.rpc.slurm_nodes import Drain
 from fleet_examples import binding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

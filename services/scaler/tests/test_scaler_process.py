@@ -13,7 +13,8 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef, now
-from clusterra_contracts.rpc.slurm import DeleteNode, Drain, Undrain, Viewer
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Drain, Undrain
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_contracts.scale import DesiredState

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from clusterra_contracts.heartbeat import WorkerPhase
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.rpc.slurm import Drain
+from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory

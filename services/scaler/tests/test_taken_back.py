@@ -3,7 +3,7 @@
 import pytest
 from clusterra_contracts.heartbeat import WorkerPhase
 from clusterra_contracts.queue import NodeState, RunningJob
-from clusterra_contracts.rpc.slurm import Drain
+from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.node_extra import OPEN, closed
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_contracts.rpc.slurm import SetExtra
+from clusterra_contracts.rpc.slurm_nodes import SetExtra
 from clusterra_planner_tools.replay import replay
 from clusterra_scaler.decisions.record import RECORD
 from clusterra_scaler.planner.decide import Decision, decide

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
-from clusterra_contracts.rpc.slurm import Drain, Viewer
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_planner_tools.cli import command

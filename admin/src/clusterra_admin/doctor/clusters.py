@@ -11,7 +11,7 @@ from clusterra_contracts.bus.topology import REGISTRY
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.reply import RpcError
-from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
+from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay

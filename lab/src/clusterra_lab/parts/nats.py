@@ -1,6 +1,5 @@
 """Provides NATS with JetStream: from CLUSTERRA_NATS_URL, else a server process, else a server in a container."""
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -20,15 +19,13 @@ from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.machine.secret_file import ensure_secret, write_secret
+from clusterra_lab.parts.nats_config import RESOLVER, Listen, operator_config, server_config
 
 IMAGE = "nats:2.14-alpine"
-MAX_PAYLOAD_BYTES = 1024 * 1024
-MAX_STORE_BYTES = 8 * 1024**3
 _START_SECONDS = 15.0
 _GIVEN = ("CLUSTERRA_NATS_USER", "CLUSTERRA_NATS_PASSWORD_FILE", "CLUSTERRA_NATS_CREDENTIALS_FILE")
 
 NO_USERS: Mapping[str, Permissions] = MappingProxyType({})
-_RESOLVER = "resolver.conf"
 
 
 @dataclass(frozen=True)
@@ -41,60 +38,6 @@ class OperatorMode:
 
 class ServerNotOurs(LabProblem):
     """A server from the environment, which the lab did not start, cannot be stopped or started."""
-
-
-@dataclass(frozen=True)
-class Listen:
-    """Addresses and store folder of a server, as the server itself sees them."""
-
-    host: str
-    port: int
-    monitor_port: int
-    store: Path
-
-
-def server_config(listen: Listen, users: Mapping[str, tuple[str, Permissions]]) -> str:
-    """The configuration of nats-server, as JSON; `users` maps names to passwords and permissions.
-
-    Without users, every client may do everything. With users, a subject in no list is denied.
-    """
-    config: dict[str, object] = {
-        "host": listen.host,
-        "port": listen.port,
-        "http": f"{listen.host}:{listen.monitor_port}",
-        "max_payload": MAX_PAYLOAD_BYTES,
-        "jetstream": {"store_dir": str(listen.store), "max_file_store": MAX_STORE_BYTES},
-    }
-    if users:
-        config["authorization"] = {
-            "users": [
-                {"user": user, "password": password, "permissions": _permissions(permissions)}
-                for user, (password, permissions) in users.items()
-            ]
-        }
-    return json.dumps(config, indent=2, ensure_ascii=False)
-
-
-def operator_config(listen: Listen) -> str:
-    """The configuration of nats-server in operator mode. It includes resolver.conf from its own folder."""
-    settings = json.loads(server_config(listen, {}))
-    # Not one JSON document, which could not include a file.
-    lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
-    return "\n".join([f"include {_RESOLVER}", *lines])
-
-
-def _permissions(permissions: Permissions) -> dict[str, object]:
-    return {
-        "publish": _subjects(permissions.publish),
-        "subscribe": _subjects(permissions.subscribe),
-        "allow_responses": permissions.replies,
-    }
-
-
-def _subjects(subjects: Iterable[str]) -> dict[str, list[str]]:
-    # For nats-server an empty allow list means "everything".
-    allowed = list(subjects)
-    return {"allow": allowed} if allowed else {"deny": [">"]}
 
 
 class NatsServer(ABC):
@@ -293,7 +236,7 @@ def _write_config(
 ) -> Path:
     path = directory / "config" / "nats-server.conf"
     if operator is not None:
-        write_secret(path.with_name(_RESOLVER), operator.resolver.read_text())
+        write_secret(path.with_name(RESOLVER), operator.resolver.read_text())
         write_secret(path, operator_config(listen))
         return path
     known = {user: (ensure_secret(passwords[user]), permissions) for user, permissions in users.items()}

@@ -7,7 +7,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import DeleteNode
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer

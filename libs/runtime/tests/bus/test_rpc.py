@@ -13,7 +13,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.reply import Done, RpcError
-from clusterra_contracts.rpc.slurm import DeleteNode, Drain
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Drain
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_lab.machine.process import until
 from clusterra_runtime import trace

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 from clusterra_contracts.bus.envelope import TRACEPARENT
-from clusterra_contracts.events import ShapeChange
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import Undrain
+from clusterra_contracts.rpc.slurm_nodes import Undrain
 from clusterra_runtime import trace
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from clusterra_runtime.nats.client import Client
@@ -22,6 +21,7 @@ from prometheus_client import Counter, Histogram
 from clusterra_scaler.cluster_metrics import ClusterMetrics
 from clusterra_scaler.decisions.lanes import DecisionLanes, size
 from clusterra_scaler.decisions.log import DecisionLog
+from clusterra_scaler.decisions.logger import DecisionLogger
 from clusterra_scaler.decisions.record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.decisions.spans import decision_span
 from clusterra_scaler.desired_publisher import DesiredPublisher
@@ -33,7 +33,6 @@ from clusterra_scaler.planner.observed.observation import Edge, Observation, onl
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.snapshot_age import SnapshotAge
 from clusterra_scaler.planner.placement.fleet_assignment import BATCHING
-from clusterra_scaler.planner.requests.demand import unknown_reasons
 from clusterra_scaler.requests import SlurmRequests
 
 log = structlog.get_logger(__name__)
@@ -58,10 +57,6 @@ PUBLISH_SECONDS = Histogram(
     buckets=LATENCY_BUCKETS_SECONDS,
 )
 DECISIONS = Counter("clusterra_scaler_decisions_total", "Decisions, by whether they changed anything", ("outcome",))
-
-type Intent = tuple[tuple[ShapeChange, ...], frozenset[str]]
-"""The shape changes and the requests of a decision, without the requests' reasons: these count seconds, so they would
-differ in each decision of shadow mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +106,7 @@ class ControlLoop:
         self._input_arrived = asyncio.Event()
         self._input_arrived_at = 0.0
         self._traceparent: str | None = None
-        self._unmet: tuple[str, ...] = ()
-        self._unknown_reasons: tuple[str, ...] = ()
+        self._logger = DecisionLogger()
         self._requests = SlurmRequests(
             client, ref, may_send=lambda: lease.is_held() and not self._shadow, on_answer=self._wake
         )
@@ -121,8 +115,6 @@ class ControlLoop:
         self._explanations = ExplanationService(ref)
         self._gathering = False
         """Whether jobs wait to be bought for together, so that time alone changes the decision."""
-        self._shadow_intent: Intent | None = None
-        """What the last decision in shadow mode would have done."""
 
     def bind(self, binding: ClusterBinding) -> None:
         """Use a changed binding from the next decision on."""
@@ -210,25 +202,23 @@ class ControlLoop:
         self._observation_history = decision.observation_history
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
-            intent = _intent_of(decision)
-            worth_logging = first or intent != self._shadow_intent
-            self._shadow_intent = intent
+            worth_logging = self._logger.is_new_intent(decision) or first
             if worth_logging:
-                self._log(decision, shadow=True)
+                self._logger.decided(decision, shadow=True)
         else:
             worth_logging = first or bool(decision.changes) or decision.state.write_ahead != recorded.state.write_ahead
             with decision_span(self._ref, snapshot, decision, began):
                 recorded = await self._carry_out(recorded, decision, arrived_at)
                 self._metrics.on_decision(decision, snapshot)
                 if worth_logging:
-                    self._log(decision)
+                    self._logger.decided(decision)
         self._gathering = decision.plan is not None and any(each.reason == BATCHING for each in decision.plan.unmet)
         self._explanations.on_decision(observation, decision, shadow=shadow)
         if worth_logging and self._decision_log is not None:
             given = DecisionInputs(observation, state, observation_history, self._run_history.counts)
             self._decision_log.append(DecisionRecord(self._ref, shadow, given, DecisionOutput.of(decision)))
-        self._log_unmet(decision)
-        self._log_unknown_reasons(snapshot)
+        self._logger.unmet(decision)
+        self._logger.unknown_reasons(snapshot)
         await self._store_run_history()
         return recorded
 
@@ -280,27 +270,3 @@ class ControlLoop:
         with suppress(TimeoutError):
             async with asyncio.timeout(None if quiescent else BUSY_TICK_SECONDS if busy else TICK_SECONDS):
                 await self._input_arrived.wait()
-
-    def _log(self, decision: Decision, *, shadow: bool = False) -> None:
-        mode = {"shadow": True} if shadow else {}
-        for change in decision.changes:
-            log.info("scale_decided", generation=decision.state.generation, **change.model_dump(mode="json"), **mode)
-        if shadow and decision.actions:
-            log.info("slurm_requests_decided", requests=sorted(_intent_of(decision)[1]), **mode)
-
-    def _log_unmet(self, decision: Decision) -> None:
-        if decision.plan is not None:
-            unmet = tuple(f"{', '.join(each.demand.job_ids[:5])}: {each.reason}" for each in decision.plan.unmet)
-            if unmet != self._unmet:
-                log.info("jobs_without_workers", jobs=unmet[:20], groups=len(unmet))
-            self._unmet = unmet
-
-    def _log_unknown_reasons(self, snapshot: QueueSnapshot) -> None:
-        unknown = unknown_reasons(snapshot.pending or ())
-        if unknown and unknown != self._unknown_reasons:
-            log.warning("unknown_job_reasons", reasons=unknown, consequence="no workers are bought for these jobs")
-        self._unknown_reasons = unknown
-
-
-def _intent_of(decision: Decision) -> Intent:
-    return decision.changes, frozenset(f"{type(action).__name__} {action.node}" for action in decision.actions)

@@ -11,7 +11,7 @@ import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, Drained, SetExtra, Undrain
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Down, Drain, Drained, SetExtra, Undrain
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.rpc import RpcFailed, call
 from prometheus_client import Counter

@@ -14,6 +14,7 @@ from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
+from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState
@@ -65,13 +66,13 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("get", slurm_rpc.GetJob, slurm_rpc.Job, "gateway"),
     _slurm("list", slurm_rpc.ListJobs, slurm_rpc.JobPage, "gateway"),
     _slurm("cancel", slurm_rpc.Cancel, rpc.Done, "gateway"),
-    _slurm("nodes", slurm_rpc.ListNodes, slurm_rpc.NodePage, "gateway"),
-    _slurm("drain", slurm_rpc.Drain, slurm_rpc.Drained, "scaler"),
-    _slurm("undrain", slurm_rpc.Undrain, rpc.Done, "scaler"),
-    _slurm("down", slurm_rpc.Down, rpc.Done, "scaler"),
-    _slurm("delete-node", slurm_rpc.DeleteNode, rpc.Done, "scaler"),
-    _slurm("set-extra", slurm_rpc.SetExtra, rpc.Done, "scaler"),
-    _slurm("diag", slurm_rpc.Diagnose, slurm_rpc.Diagnosis, "gateway"),
+    _slurm("nodes", slurm_nodes_rpc.ListNodes, slurm_nodes_rpc.NodePage, "gateway"),
+    _slurm("drain", slurm_nodes_rpc.Drain, slurm_nodes_rpc.Drained, "scaler"),
+    _slurm("undrain", slurm_nodes_rpc.Undrain, rpc.Done, "scaler"),
+    _slurm("down", slurm_nodes_rpc.Down, rpc.Done, "scaler"),
+    _slurm("delete-node", slurm_nodes_rpc.DeleteNode, rpc.Done, "scaler"),
+    _slurm("set-extra", slurm_nodes_rpc.SetExtra, rpc.Done, "scaler"),
+    _slurm("diag", slurm_nodes_rpc.Diagnose, slurm_nodes_rpc.Diagnosis, "gateway"),
     Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "scaler", ("gateway",)),

@@ -9,17 +9,7 @@ from clusterra_contracts.rpc.budgets import BUDGETS
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import (
-    Cancel,
-    GetJob,
-    Job,
-    JobPage,
-    ListJobs,
-    Operation,
-    Submit,
-    Submitted,
-    Viewer,
-)
+from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Operation, Submit, Submitted, Viewer
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.nats.bus import Client

@@ -1,6 +1,6 @@
 """Diagnoses a cluster's Slurm."""
 
-from clusterra_contracts.rpc.slurm import Diagnose, Diagnosis
+from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable

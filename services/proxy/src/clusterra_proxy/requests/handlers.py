@@ -10,20 +10,8 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, Budget
-from clusterra_contracts.rpc.slurm import (
-    Cancel,
-    DeleteNode,
-    Diagnose,
-    Down,
-    Drain,
-    GetJob,
-    ListJobs,
-    ListNodes,
-    Operation,
-    SetExtra,
-    Submit,
-    Undrain,
-)
+from clusterra_contracts.rpc.slurm import Cancel, GetJob, ListJobs, Operation, Submit
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
 from nats.aio.subscription import Subscription

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import (
+from clusterra_contracts.rpc.slurm_nodes import (
     DRAIN_REASON_PREFIX,
     DeleteNode,
     Down,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from clusterra_contracts.events import ScaleFact, ShapeChange
-from clusterra_contracts.rpc.slurm import SetExtra, Undrain
+from clusterra_contracts.rpc.slurm_nodes import SetExtra, Undrain
 from clusterra_contracts.scale import ShapeTarget
 
 from clusterra_scaler.planner.changes import ChangeCauses, changes_of

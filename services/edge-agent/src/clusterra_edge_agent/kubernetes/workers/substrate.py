@@ -2,9 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +13,10 @@ from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 
 from clusterra_edge_agent.kubernetes.client.api import Api
-from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, NotFound, Throttled
+from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, Throttled
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
+from clusterra_edge_agent.kubernetes.workers.calls import WorkerCalls
 from clusterra_edge_agent.kubernetes.workers.deletion_policy import DeletionPolicy, can_probe
 from clusterra_edge_agent.kubernetes.workers.pod_records import PodRecords
 from clusterra_edge_agent.kubernetes.workers.removable import in_use, removable, without_reused_names
@@ -36,10 +35,6 @@ UNSETTLED_SECONDS = 0.5
 """When to check the controllers' progress again, unless a watch reports it earlier."""
 UNSCALABLE_RETRY_SECONDS = 30.0
 """Interval of the error about a shape that cannot be scaled. A watch reports the change that is needed."""
-MAX_CONCURRENT_CALLS = 16
-
-type RemoveIf = Callable[[Callable[[], Awaitable[None]]], Coroutine[Any, Any, None]]
-"""Makes a call that removes victims, if that is still right."""
 
 
 class KubernetesSubstrate:
@@ -54,7 +49,6 @@ class KubernetesSubstrate:
         self.change_signal = ChangeSignal()
         self._api = api
         self._records = PodRecords(folder / "pods", lambda: api.leadership.another_acts)
-        self._calls = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
         self._stale_cache_guard = StaleCacheGuard(folder / "trouble.json")
         self._deletion_policy = DeletionPolicy(api)
         self._seen_marks = SeenMarks()
@@ -69,6 +63,7 @@ class KubernetesSubstrate:
         """Shapes of NodeSets by name. Deleted ones stay, because events of their pods may be pending."""
         self._deployments = Reflector(api, self._target.owners, self._on_deployment_change, self._on_deployments_sync)
         self._pods = Reflector(api, self._target.pods, self._on_pod_change, self._on_pods_sync)
+        self._calls = WorkerCalls(api, self._target.owners, self._deployments, self._pods, self._seen_marks)
         self._reflectors: list[Reflector[Any]] = [self._deployments, self._pods]
         self._resynced = False
 
@@ -124,7 +119,7 @@ class KubernetesSubstrate:
         pod = self._pods.objects.get(name)
         if event.fact.kind == "worker.failed" and pod is not None and pod.ended and not self._target.stateful:
             try:
-                await self._delete(pod)
+                await self._calls.delete(pod)
             except ApiError as error:
                 log.warning("failed_pod_not_deleted", worker=name, reason=str(error))
 
@@ -245,7 +240,7 @@ class KubernetesSubstrate:
         self._records.mark_removing(pods, {pod.name for pod in pods if step.costs.get(pod.name, pod.cost) < 0})
         # An unregistered worker may begin to serve while the newest desired state is read.
         remove_if = partial(if_still_desired, check, lambda: victims <= removable(target, self._by_shape[target.shape]))
-        await self._execute(step, deployment, remove_if)
+        await self._calls.execute(step, deployment, self._by_shape[target.shape], remove_if)
         return step
 
     def _are_caches_fresh(self, shape: ShapeName) -> bool:
@@ -260,60 +255,6 @@ class KubernetesSubstrate:
             return False
         pods = self._by_shape[target.shape].values()
         return await self._deletion_policy.is_enforced(next((pod for pod in pods if can_probe(pod)), None))
-
-    async def _execute(self, step: Plan, deployment: Deployment, remove_if: RemoveIf) -> None:
-        """Raises ApiError and Outdated. The next plan sees what was done until then."""
-        pods = self._by_shape[deployment.shape or ""]
-        calls = [partial(self._mark, pods[name], cost) for name, cost in step.costs.items()]
-        if step.lower_to is not None:
-            version = deployment.metadata.resource_version
-            lower = partial(self._scale, deployment, step.lower_to, version)
-            calls.append(partial(remove_if, lower))
-        await self._concurrently(calls)
-        if step.raise_to is not None:
-            await self._scale(deployment, step.raise_to)
-        await self._concurrently(
-            partial(remove_if, partial(self._delete, pods[name])) for name in step.deletions if name in pods
-        )
-        if step.deletions or step.raise_to is not None or step.lower_to is not None:
-            log.info(
-                "deployment_changed",
-                deployment=deployment.name,
-                replicas_before=deployment.spec.replicas,
-                replicas=step.lower_to if step.lower_to is not None else step.raise_to,
-                deletions=step.deletions,
-            )
-
-    async def _mark(self, pod: Pod, cost: int) -> None:
-        with suppress(NotFound):
-            self._pods.put(await self._api.set_deletion_cost(pod, cost))
-            self._seen_marks.changed(self._shape_of(pod) or "")
-
-    async def _delete(self, pod: Pod) -> None:
-        with suppress(NotFound):
-            self._pods.put(await self._api.delete(pod))
-
-    async def _scale(self, deployment: Deployment, replicas: int, version: str | None = None) -> None:
-        """Sets the replicas, and applies the change to the local copy before the watch delivers it."""
-        scale = await self._api.scale(deployment.name, replicas, version=version, of=self._target.owners)
-        metadata = replace(
-            deployment.metadata,
-            resource_version=scale.metadata.resource_version,
-            generation=deployment.metadata.generation + 1,
-        )
-        spec = deployment.spec.model_copy(update={"replicas": scale.spec.replicas})
-        self._deployments.put(deployment.model_copy(update={"metadata": metadata, "spec": spec}))
-
-    async def _concurrently(self, calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
-        """Runs all calls, even if some fail. Raises the first error."""
-
-        async def limited(call: Callable[[], Awaitable[None]]) -> None:
-            async with self._calls:
-                await call()
-
-        for outcome in await asyncio.gather(*(limited(call) for call in calls), return_exceptions=True):
-            if outcome is not None:
-                raise outcome
 
 
 def _worker_of(pod: Pod, shape: ShapeName) -> Worker:

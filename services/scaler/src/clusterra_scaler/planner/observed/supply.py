@@ -9,7 +9,7 @@ from typing import Literal
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.queue import NodeState, RunningJob
-from clusterra_contracts.rpc.slurm import DRAIN_REASON_PREFIX
+from clusterra_contracts.rpc.slurm_nodes import DRAIN_REASON_PREFIX
 from clusterra_contracts.shapes import WorkerSpec
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency

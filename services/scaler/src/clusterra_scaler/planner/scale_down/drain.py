@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Self
 
 from clusterra_contracts.identity import WorkerName
-from clusterra_contracts.rpc.slurm import DeleteNode, Down, Drain, SetExtra, Undrain
+from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Down, Drain, SetExtra, Undrain
 
 from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.observation import Observation, runs_nothing
