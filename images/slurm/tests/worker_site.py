@@ -86,7 +86,10 @@ class Site:
         async def reached() -> bool:
             return await self.state(job_id) in wanted
 
-        await until(reached, seconds=SECONDS, what=f"job {job_id} to be {' or '.join(wanted)}", every=0.05)
+        try:
+            await until(reached, seconds=SECONDS, what=f"job {job_id} to be {' or '.join(wanted)}", every=0.05)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}: {await self.ask('show', 'job', job_id)}") from error
 
     async def node(self, name: str) -> tuple[str, str]:
         """The node's state and its reason; empty if Slurm has no such node."""

@@ -124,6 +124,21 @@ async def test_a_reflector_follows_each_change(api: Api, workers: Workers) -> No
     assert changes.count("came") == changes.count("went") == 2
 
 
+async def test_the_answer_about_a_pod_that_is_gone_changes_nothing(api: Api, workers: Workers) -> None:
+    """The API server answers the deletion of a pod that ends at that moment without a version."""
+    await workers.deploy(replicas=1)
+    async with followed(api) as (pods, changes):
+        (pod,) = await until_pods(api, 1)
+        await until(lambda: pod.name in pods.objects, seconds=60, what="the pod to be observed")
+        seen = pods.objects[pod.name]
+        before = list(changes)
+
+        pods.put(pod.model_copy(update={"metadata": replace(pod.metadata, resource_version="")}))
+
+        assert pods.objects[pod.name] is seen
+        assert changes == before
+
+
 async def test_a_reflector_recovers_after_the_api_server_was_killed(
     plane: ControlPlane, api: Api, workers: Workers
 ) -> None:

@@ -97,7 +97,12 @@ class Reflector[O: Object]:
             log.warning("api_server_not_followed", collection=self._collection.path, reason=str(error).strip())
 
     def put(self, new: O) -> None:
-        """Takes an object from an answer, unless the watch has already delivered a newer version."""
+        """Takes an object from an answer, unless the watch has already delivered a newer version.
+
+        The answer to the deletion of an object that is already gone has no version: the watch delivers the deletion.
+        """
+        if not new.metadata.resource_version:
+            return
         old = self.objects.get(new.name)
         if old is not None and old.metadata.uid == new.metadata.uid and _is_newer(new, old):
             self._set(new)
