@@ -5,7 +5,7 @@ import re
 
 import pytest
 from clusterra_lab.machine.process import until
-from composition import ROOT, Composition, kill_and_start, running_demo
+from composition import ROOT, Composition, running_demo
 from connections import ALLOWED, reached
 
 pytestmark = pytest.mark.containers
@@ -150,15 +150,6 @@ async def test_the_demo_passes_with_two_of_each_service_while_one_of_each_is_kil
                 await composed.healthy(container)
     finally:
         await composed.scale(**dict.fromkeys(REPLICATED, 1))
-
-
-async def test_the_demo_passes_while_slurmctld_and_nats_are_killed_and_started_again(composed: Composition) -> None:
-    async with running_demo(composed):
-        killed = await kill_and_start(composed, "slurmctld")
-        killed += await kill_and_start(composed, "nats")
-
-    for container in killed:
-        await composed.healthy(container)
 
 
 async def test_output_arrives_as_it_is_printed(composed: Composition) -> None:

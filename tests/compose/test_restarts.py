@@ -1,4 +1,4 @@
-"""The demo's checks hold while each container in turn is killed and started again; test_compose.py has a short form."""
+"""The demo's checks hold while each container in turn is killed; test_compose.py kills one of two of each service."""
 
 import os
 
