@@ -8,10 +8,13 @@ from clusterra_contracts.rpc.budgets import (
     BUDGETS,
     CLOCK_SKEW_SECONDS,
     HTTP_SECONDS,
+    READ,
     READ_SECONDS,
+    REPEAT_READ_SECONDS,
     SETTLED_SECONDS,
     SLURM_MESSAGE_SECONDS,
     SUBMIT,
+    WATCHED,
     WRITE_SECONDS,
     Budget,
 )
@@ -28,6 +31,11 @@ def test_the_proxy_has_time_for_the_requests_of_each_operation() -> None:
     assert SUBMIT.proxy >= BEGIN_SECONDS + WRITE_SECONDS
     assert BUDGETS["get"].proxy >= 2 * READ_SECONDS
     assert BUDGETS["cancel"].proxy >= READ_SECONDS + WRITE_SECONDS
+
+
+def test_a_read_elsewhere_leaves_time_for_an_own_one() -> None:
+    assert WATCHED.gateway + 5 < READ.proxy
+    assert REPEAT_READ_SECONDS[-1] + WATCHED.proxy <= READ.gateway
 
 
 def test_a_claim_settles_after_every_wait_for_its_attempt() -> None:

@@ -1,15 +1,29 @@
 """Two replicas for one cluster: both answer requests, one leads, and the other takes over."""
 
+import asyncio
+import json
 import sys
 from collections import Counter
 
+import aiohttp
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.slurm import Job
-from clusterra_lab.machine.process import start, until
+from clusterra_lab.machine.process import Process, start, until
 from clusterra_runtime.nats.rpc import RpcFailed
+from prometheus_client.parser import text_string_to_metric_families
 from proxy_world import proxy_world
 from slurm_world import SlurmWorld
+
+
+async def metrics(replica: Process) -> dict[str, float]:
+    """A replica's metrics, by name and the value of their last label."""
+    lines = (line for line in replica.tail(10_000).splitlines() if "service_starting" in line)
+    address = json.loads(next(lines))["health"]
+    async with aiohttp.ClientSession() as http, http.get(f"http://{address}/metrics") as answer:
+        families = text_string_to_metric_families(await answer.text())
+        samples = [sample for family in families for sample in family.samples]
+    return {" ".join([each.name, *list(each.labels.values())[-1:]]): each.value for each in samples}
 
 
 async def test_the_second_replica_takes_over_from_a_killed_leader(
@@ -65,5 +79,44 @@ async def test_the_second_replica_takes_over_from_a_killed_leader(
             }
 
             await slurm.cluster.run("scancel", held.job_id)
+        finally:
+            assert await second.stop(20) == 0
+
+
+async def test_only_the_replica_that_watches_lists_the_jobs_of_slurmctld(
+    slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    user = slurm.new_user()
+    directory = tmp_path_factory.mktemp("lists")
+    async with proxy_world(slurm, directory) as proxy:
+        second = await start(
+            "second",
+            [sys.executable, "-m", "clusterra_proxy"],
+            log=directory / "second.log",
+            env=proxy.nats.environment(),
+        )
+        try:
+            await until(
+                lambda: "cluster_served" in second.tail(), seconds=30, what="the second replica", process=second
+            )
+            assert proxy.process is not None
+            replicas = (proxy.process, second)
+            submitted = [(await proxy.submit(user, hold=True)).job_id for _ in range(4)]
+
+            async def all_shown() -> bool:
+                pages = await asyncio.gather(*(proxy.jobs(user) for _ in range(40)))
+                return all({job.job_id for job in page.jobs} == set(submitted) for page in pages)
+
+            await until(all_shown, seconds=30, what="lists that show all jobs, whichever replica answers")
+
+            counted = [await metrics(replica) for replica in replicas]
+            lists = Counter[str]()
+            for each in counted:
+                lists.update({name: int(count) for name, count in each.items() if "proxy_lists_total" in name})
+            assert lists["clusterra_proxy_lists_total slurmctld"] == 0, lists
+            assert lists["clusterra_proxy_lists_total watching-replica"] > 0, lists
+            assert lists["clusterra_proxy_lists_total own-watch"] > 0, lists
+
+            await slurm.cluster.run("scancel", *submitted)
         finally:
             assert await second.stop(20) == 0

@@ -106,8 +106,9 @@ class Clusters:
         settings = self._settings
         intervals = Intervals(settings.poll_seconds, settings.snapshot_seconds, settings.snapshot_margin_seconds)
         watcher = Watcher(cluster, self._client, intervals)
-        with CLUSTERS.track_inprogress():
-            await watcher.run()
+        async with handlers.serve_watched(self._client, cluster):
+            with CLUSTERS.track_inprogress():
+                await watcher.run()
 
 
 def _usable(binding: ClusterBinding | None, unreadable: str) -> tuple[ClusterBinding | None, str]:

@@ -40,14 +40,25 @@ READ = Budget(READ_SECONDS, 26.0, 30.0)
 """A job may have to be read from slurmctld and then from slurmdbd, the queue from slurmctld as a long list."""
 CANCEL = Budget(WRITE_SECONDS, 30.0, 35.0)
 """A cancel reads the job first."""
+WATCHED = Budget(READ_SECONDS, 16.0, 18.0)
+"""A read at the replica of the proxy that watches the cluster. Another replica that asks it has time left to read Slurm
+itself, should there be no answer."""
 
 BUDGETS: Mapping[str, Budget] = {
     "submit": SUBMIT,
     "get": READ,
     "list": READ,
     "cancel": CANCEL,
+    "get-watched": WATCHED,
+    "list-watched": WATCHED,
 }
-"""The budget of each operation that the gateway asks for, by its name."""
+"""The budget of each operation that the gateway asks for, by its name. `list-watched` is also asked for by a replica of
+the proxy, which then is the gateway of the table."""
+
+REPEAT_READ_SECONDS = (3.0, 10.0)
+"""How long a read is without an answer when the gateway asks the replica that watches the cluster as well. The first
+repetition finds it when another replica was held up, the second when the watching one was: by then its lease has passed
+to another. A write is never repeated."""
 
 CLOCK_SKEW_SECONDS = 5.0
 """The most that the clocks of two central services may differ. The proxy refuses a claim from further in the future."""

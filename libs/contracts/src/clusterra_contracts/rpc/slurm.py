@@ -11,8 +11,22 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
 
 Operation = Literal[
-    "submit", "get", "list", "cancel", "nodes", "drain", "undrain", "down", "delete-node", "set-extra", "diag"
+    "submit",
+    "get",
+    "list",
+    "cancel",
+    "nodes",
+    "drain",
+    "undrain",
+    "down",
+    "delete-node",
+    "set-extra",
+    "diag",
+    "get-watched",
+    "list-watched",
 ]
+"""Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
+`get-watched` and `list-watched`."""
 
 
 def _plain_number(value: Any) -> Any:
@@ -185,6 +199,17 @@ class ListJobs(Wire):
     submitted_before: Moment | None = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
+
+
+class ListWatched(Wire):
+    """Read jobs at the replica of the proxy that watches the cluster."""
+
+    schema_name: ClassVar[str] = "slurm.list-watched.v1"
+
+    request: ListJobs
+    fresh: bool = False
+    """Whether to wait for an observation that began after this request, because the asking replica has just changed a
+    job."""
 
 
 class JobPage(Wire):

@@ -1,19 +1,33 @@
 """The gateway's requests on the bus, one class for each service that answers. Every method raises RpcFailed."""
 
+from functools import partial
 from typing import Literal
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
-from clusterra_contracts.rpc.budgets import BUDGETS
+from clusterra_contracts.rpc.budgets import BUDGETS, REPEAT_READ_SECONDS
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Operation, Submit, Submitted, Viewer
+from clusterra_contracts.rpc.slurm import (
+    Cancel,
+    GetJob,
+    Job,
+    JobPage,
+    ListJobs,
+    ListWatched,
+    Operation,
+    Submit,
+    Submitted,
+    Viewer,
+)
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import call
+
+from clusterra_gateway.bus.repeated_reads import repeated
 
 OutputStream = Literal["stdout", "stderr"]
 
@@ -22,7 +36,7 @@ USAGE_SECONDS = 1.0
 
 
 class SlurmRequests:
-    """Requests to the proxy of a cluster's Slurm."""
+    """Requests to the proxy of a cluster's Slurm. A read that has no answer is repeated, a change never is."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -34,11 +48,14 @@ class SlurmRequests:
     async def job(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Job:
         """One job. A job that the viewer may not see is `not_found`."""
         request = GetJob(viewer=viewer, job_id=job_id)
-        return await self._call(ref, "get", request, Job)
+        read = partial(self._call, ref, "get", request, Job)
+        return await repeated(read, partial(self._call, ref, "get-watched", request, Job), REPEAT_READ_SECONDS)
 
     async def jobs(self, ref: ClusterRef, request: ListJobs) -> JobPage:
         """A page of jobs."""
-        return await self._call(ref, "list", request, JobPage)
+        read = partial(self._call, ref, "list", request, JobPage)
+        again = partial(self._call, ref, "list-watched", ListWatched(request=request), JobPage)
+        return await repeated(read, again, REPEAT_READ_SECONDS)
 
     async def cancel(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> None:
         """Cancels a job."""

@@ -23,6 +23,7 @@ from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS, PlaceholderKeeper
 from clusterra_proxy.admission.placeholders import desired_placeholders
 from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
+from clusterra_proxy.cluster.recent_list import RecentList
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
@@ -37,6 +38,11 @@ log = structlog.get_logger(__name__)
 
 FRESH_SECONDS = 2.0
 """Requests are answered from an observation of at most this age, without asking Slurm again."""
+MAX_POLL = timedelta(seconds=30)
+"""How much older an observation may be from which jobs are listed, where a poll takes long."""
+_POLL_SECONDS = 0.05
+_POLLS = 80
+"""A request that needs the watcher's next poll waits 4 s for it."""
 PRIVILEGED_SECONDS = 60.0
 """How often the privileged names are read from slurmdbd."""
 PRIVILEGED_RETRY_SECONDS, LONGEST_PRIVILEGED_RETRY_SECONDS = 1.0, 10.0
@@ -81,13 +87,29 @@ class Cluster:
     """The node records of the last list that were left out, because their names cannot be read."""
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
+    recent_list: RecentList = field(init=False)
+    lists_alone_until: datetime | None = None
+    """Until when this replica asks no other one for lists, because none answered."""
+    changed_at: datetime | None = None
+    """When a job was last changed through this replica."""
+    _poll_took: timedelta = timedelta()
     _privileged_known: asyncio.Event = field(default_factory=asyncio.Event)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Prepare to list jobs while this replica does not watch."""
+        self.recent_list = RecentList(self.slurmctld)
 
     @property
     def jobs_fresh(self) -> bool:
         """Whether `jobs` is a recent observation."""
         return self.listener is not None and _recent(self.jobs_observed_at)
+
+    @property
+    def jobs_listable(self) -> bool:
+        """Whether `jobs` is as recent as the polls of this cluster allow: those of a large one take seconds."""
+        oldest = timedelta(seconds=FRESH_SECONDS) + min(2 * self._poll_took, MAX_POLL)
+        return self.listener is not None and _recent(self.jobs_observed_at, oldest)
 
     @property
     def nodes_fresh(self) -> bool:
@@ -125,6 +147,19 @@ class Cluster:
             self.jobs.put(record, requested_at)
         self.listener.on_jobs(observed)
 
+    def jobs_polled(self, requested_at: datetime) -> None:
+        """Note that `jobs` is complete as of a poll that was sent at `requested_at`."""
+        self.jobs_observed_at = requested_at
+        self._poll_took = now() - requested_at
+
+    async def wait_for_poll(self, asked_at: datetime) -> bool:
+        """Wait for a poll of all jobs that was sent after `asked_at`. Returns False when none succeeds in time."""
+        for _ in range(_POLLS):
+            if self.jobs_observed_at is not None and self.jobs_observed_at >= asked_at:
+                return self.listener is not None
+            await asyncio.sleep(_POLL_SECONDS)
+        return False
+
     def observe_node(self, node: NodeRecord | None, name: str) -> None:
         """Add a node's newest record to the observation, while the watcher runs; None removes the node."""
         if self.listener is None:
@@ -135,8 +170,9 @@ class Cluster:
             self.nodes[name] = node
         self.listener.on_nodes()
 
-    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start work that continues after the reply is sent."""
+    def follow_own_change(self, work: Coroutine[Any, Any, None]) -> None:
+        """Note that a job was changed, and observe the change after the reply is sent."""
+        self.changed_at = now()
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -148,6 +184,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Cancel all background work."""
+        await self.recent_list.close()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -218,8 +255,8 @@ async def open_cluster(
             await cluster.close()
 
 
-def _recent(moment: datetime | None) -> bool:
-    return moment is not None and now() - moment < timedelta(seconds=FRESH_SECONDS)
+def _recent(moment: datetime | None, oldest: timedelta = timedelta(seconds=FRESH_SECONDS)) -> bool:
+    return moment is not None and now() - moment < oldest
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ async def cancel(cluster: Cluster, request: Cancel) -> Done:
     except Conflict as error:
         if error.error.code != ALREADY_DONE:
             raise
-    cluster.run_in_background(refresh_job(cluster, job_id))
+    cluster.follow_own_change(refresh_job(cluster, job_id))
     return Done()
 
 

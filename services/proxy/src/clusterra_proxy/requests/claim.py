@@ -26,9 +26,6 @@ ACCOUNTING_MARGIN = timedelta(hours=1)
 SETTLE_PAUSE_SECONDS = 2.0
 """Time between the two looks that together prove that there is no job. A slurmctld that was held up carries out the
 submits that it already has in this time after its first answer."""
-_POLL_SECONDS = 0.05
-_POLLS = 80
-"""A look waits 4 s for the watcher's next poll."""
 _LISTS = 3
 
 
@@ -134,7 +131,7 @@ def hides_a_key(record: JobRecord, uid: int) -> bool:
 async def _slurmctld(cluster: Cluster) -> tuple[JobRecord, ...]:
     """All records of slurmctld, as it had them at some time after the call."""
     asked_at = now()
-    if cluster.listener is not None and await _observed(cluster, asked_at):
+    if cluster.listener is not None and await cluster.wait_for_poll(asked_at):
         return _identified(tuple(cluster.jobs), cluster.unidentified_jobs)
     for _ in range(_LISTS):
         # A list that another caller asked for earlier, or that only tells changes, does not count.
@@ -148,15 +145,6 @@ def _identified(records: tuple[JobRecord, ...], unidentified: int) -> tuple[JobR
     if unidentified:
         raise Unavailable("slurmctld has jobs whose records cannot be read, and one may be the job of this key")
     return records
-
-
-async def _observed(cluster: Cluster, asked_at: datetime) -> bool:
-    """Wait for a poll of all jobs that was sent after `asked_at`. Returns False when none succeeds in time."""
-    for _ in range(_POLLS):
-        if cluster.jobs_observed_at is not None and cluster.jobs_observed_at >= asked_at:
-            return cluster.listener is not None
-        await asyncio.sleep(_POLL_SECONDS)
-    return False
 
 
 async def _accounting(cluster: Cluster, user: SlurmUser, claimed_at: datetime) -> Iterable[JobRecord]:

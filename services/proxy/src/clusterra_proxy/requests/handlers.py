@@ -1,16 +1,17 @@
 """Routes a cluster's requests: subject → use case → reply."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import nats.errors
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, Budget
-from clusterra_contracts.rpc.slurm import Cancel, GetJob, ListJobs, Operation, Submit
+from clusterra_contracts.rpc.slurm import Cancel, GetJob, ListJobs, ListWatched, Operation, Submit
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
@@ -21,12 +22,15 @@ from clusterra_proxy.requests.cancel import cancel
 from clusterra_proxy.requests.diagnosis import diagnose
 from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
-from clusterra_proxy.requests.query import get_job, list_jobs
+from clusterra_proxy.requests.query import get_job
 from clusterra_proxy.requests.submit import submit
+from clusterra_proxy.requests.watched import list_here, list_watched
 from clusterra_proxy.slurmrestd.errors import Unavailable
 
 QUEUE = "proxy"
 """Queue group: replicas share a cluster's requests."""
+HANDOVER_SECONDS = 2.0
+"""The end of watching waits so long for reads: another replica takes over only after it."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ class Route[M: Wire, T: Wire]:
     request: type[M]
     use_case: Callable[[Cluster, M], Awaitable[T]]
 
-    async def serve(self, client: Client, cluster: Cluster, in_flight: InFlight) -> Subscription:
-        """Subscribe to this operation of a cluster."""
+    async def serve(self, client: Client, cluster: Cluster, in_flight: InFlight, *, queue: str = QUEUE) -> Subscription:
+        """Subscribe to this operation of a cluster. Without a queue group, every replica that serves it answers."""
 
         budget = BUDGETS.get(self.operation)
 
@@ -47,7 +51,7 @@ class Route[M: Wire, T: Wire]:
                 return await _within(budget, self.use_case(cluster, request))
 
         subject = subjects.slurm(cluster.ref, self.operation)
-        return await rpc.serve(client, subject, self.request, handle, queue=QUEUE)
+        return await rpc.serve(client, subject, self.request, handle, queue=queue)
 
 
 async def _within[T](budget: Budget | None, work: Awaitable[T]) -> T:
@@ -70,7 +74,7 @@ async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
     subscriptions = (
         await Route("submit", Submit, submit).serve(client, cluster, in_flight),
         await Route("get", GetJob, get_job).serve(client, cluster, in_flight),
-        await Route("list", ListJobs, list_jobs).serve(client, cluster, in_flight),
+        await Route("list", ListJobs, partial(list_watched, client)).serve(client, cluster, in_flight),
         await Route("cancel", Cancel, cancel).serve(client, cluster, in_flight),
         await Route("nodes", ListNodes, list_nodes).serve(client, cluster, in_flight),
         await Route("drain", Drain, drain).serve(client, cluster, in_flight),
@@ -80,6 +84,30 @@ async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
         await Route("set-extra", SetExtra, set_extra).serve(client, cluster, in_flight),
         await Route("diag", Diagnose, diagnose).serve(client, cluster, in_flight),
     )
+    async with _draining(subscriptions, in_flight, None):
+        yield
+
+
+@asynccontextmanager
+async def serve_watched(client: Client, cluster: Cluster) -> AsyncIterator[None]:
+    """Answer the requests that are for the replica that watches a cluster, within the block.
+
+    There is no queue group: for a moment two replicas may watch, of which one is held up and does not know that it has
+    lost its lease.
+    """
+    in_flight = InFlight()
+    subscriptions = (
+        await Route("get-watched", GetJob, get_job).serve(client, cluster, in_flight, queue=""),
+        await Route("list-watched", ListWatched, list_here).serve(client, cluster, in_flight, queue=""),
+    )
+    async with _draining(subscriptions, in_flight, HANDOVER_SECONDS):
+        yield
+
+
+@asynccontextmanager
+async def _draining(
+    subscriptions: Iterable[Subscription], in_flight: InFlight, seconds: float | None
+) -> AsyncIterator[None]:
     try:
         yield
     finally:
@@ -89,4 +117,6 @@ async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
                 await subscription.drain()  # type: ignore[no-untyped-call]
         # Requests that have arrived start in the next iteration of the event loop.
         await asyncio.sleep(0)
-        await in_flight.wait_until_empty()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await in_flight.wait_until_empty()

@@ -66,10 +66,13 @@ def may_see(viewer: Viewer, record: JobRecord) -> bool:
     return viewer.admin or record.user_id == viewer.user.uid
 
 
-async def list_jobs(cluster: Cluster, request: ListJobs) -> JobPage:
-    """Return one page of jobs, newest submit first: slurmctld's jobs, and older ones if the request filters by time."""
+async def list_jobs(cluster: Cluster, request: ListJobs, *, fresh: bool = False) -> JobPage:
+    """Return one page of jobs, newest submit first: slurmctld's jobs, and older ones if the request filters by time.
+
+    `fresh` is that of `ListWatched`.
+    """
     cluster.mint.names.learn(request.viewer.user)
-    known = await _list_slurmctld(cluster)
+    known = await _list_slurmctld(cluster, fresh=fresh)
     records = {(record.id, record.submit_time): record for record in await _list_accounting(cluster, request)}
     records |= {(record.id, record.submit_time): record for record in known}
     after = _read_cursor(request.cursor) if request.cursor else None
@@ -97,12 +100,14 @@ def _select_page(
     return page, len(matching), len(rest) > len(page)
 
 
-async def _list_slurmctld(cluster: Cluster) -> Iterable[JobRecord]:
+async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> Iterable[JobRecord]:
     await cluster.wait_for_own_changes()
-    if cluster.jobs_fresh:
+    if fresh and cluster.jobs_listable:
+        # An observation that is late is better than another list while Slurm is slow.
+        await cluster.wait_for_poll(now())
+    if cluster.jobs_listable:
         return tuple(cluster.jobs)
-    listed = await cluster.slurmctld.jobs(cluster.mint.operator_token())
-    return listed[1] if listed else ()
+    return await cluster.recent_list.records(cluster.mint.operator_token(), cluster.changed_at)
 
 
 async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:

@@ -102,7 +102,7 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
         answer = await _send(cluster, token, request, description, begin_by)
     accepted_at = now()
     job_id = str(answer.job_id)
-    cluster.run_in_background(refresh_job(cluster, job_id))
+    cluster.follow_own_change(refresh_job(cluster, job_id))
     warnings = (warning.description for warning in answer.warnings)
     shown = (text for text in warnings if not any(known in text for known in _NO_WORKER_YET_WARNINGS))
     return Submitted(

@@ -98,7 +98,7 @@ class JobPoll:
             await self._list(token)
             if self._lists_only:
                 self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
-                self._cluster.jobs_observed_at = requested_at
+                self._cluster.jobs_polled(requested_at)
         if self._lists_only:
             return
         requested_at = now()
@@ -107,7 +107,7 @@ class JobPoll:
         self._note_lost(diff.removed)
         await self._read(token, diff.changed, len(states.jobs))
         self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
-        self._cluster.jobs_observed_at = requested_at
+        self._cluster.jobs_polled(requested_at)
 
     @property
     def _lists_only(self) -> bool:
