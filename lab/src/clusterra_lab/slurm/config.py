@@ -106,6 +106,8 @@ class ClusterOptions:
     """Additional lines of slurm.conf, such as `Licenses=matlab:2`."""
     isolation: Isolation = "polled"
     """How the jobs of one worker are kept apart."""
+    private_tmp: bool = False
+    """Whether each job has its own /tmp and /var/tmp. Every slurmd then needs CAP_SYS_ADMIN and `worker-namespace`."""
     own_hosts: bool = False
     """Whether each daemon has a host of its own, with the name of the daemon, as containers of a Compose project have.
     Then each daemon listens on all addresses of its host and logs to its standard error, and the database is on the
@@ -130,7 +132,7 @@ class SlurmConfig:
         """Name -> content of each file in /etc/slurm, without the keys."""
         files = {
             "slurm.conf": slurm_conf(self),
-            **isolation.files(self.options.isolation),
+            **isolation.files(self.options.isolation, private_tmp=self.options.private_tmp),
             "gres.conf": gres_conf(self.options),
         }
         if self.options.power_saving:
@@ -173,7 +175,7 @@ Epilog={SCRIPTS}/epilog
 TaskProlog={SCRIPTS}/task-prolog
 MailProg=/bin/true
 
-{isolation.settings(options.isolation)}MpiDefault=none
+{isolation.settings(options.isolation, private_tmp=options.private_tmp)}MpiDefault=none
 PropagateResourceLimits=NONE
 
 SelectType=select/cons_tres
