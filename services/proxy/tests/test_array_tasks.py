@@ -31,6 +31,31 @@ def test_a_bitmap_expands_to_the_same_tasks(tasks: tuple[int, ...]) -> None:
     assert array_tasks.expand(array_tasks.from_bitmap(bitmap)) == tasks
 
 
+@given(TASKS, st.integers(0, 310))
+def test_an_expression_contains_what_it_expands_to(tasks: tuple[int, ...], task: int) -> None:
+    expression = array_tasks.format_tasks(tasks)
+
+    assert array_tasks.contains(expression, task) == (task in tasks)
+    assert array_tasks.count(expression) == len(tasks)
+
+
+@pytest.mark.parametrize("expression", ["0-3999999", ",".join(["0-9"] * 100_001), "0-1000000"])
+def test_an_expression_of_too_many_tasks_is_not_expanded(expression: str) -> None:
+    with pytest.raises(ValueError, match="more than 1000000 tasks"):
+        array_tasks.expand(expression)
+
+
+@pytest.mark.parametrize(
+    ("bitmap", "expression"),
+    [
+        ("0x" + "f" * 1_000_000, "..."),
+        ("0x" + "5" * 1_000_000, ",".join(str(2 * task) for task in range(1000)) + ",..."),
+    ],
+)
+def test_a_large_bitmap_is_truncated(bitmap: str, expression: str) -> None:
+    assert array_tasks.from_bitmap(bitmap) == expression
+
+
 def test_text_that_is_not_a_bitmap_is_unchanged() -> None:
     assert array_tasks.from_bitmap("0-2,4") == "0-2,4"
     assert array_tasks.from_bitmap("0x") == "0x"

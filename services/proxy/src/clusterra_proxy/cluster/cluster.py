@@ -25,6 +25,7 @@ from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.cluster.recent_list import RecentList
 from clusterra_proxy.cluster.submitting import Submitting
+from clusterra_proxy.cluster.task_bound import UnreadableListener
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
@@ -87,6 +88,7 @@ class Cluster:
     """The node records of the last list that were left out, because their names cannot be read."""
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
+    on_unreadable: UnreadableListener = lambda _kind, _records: None
     recent_list: RecentList = field(init=False)
     lists_alone_until: datetime | None = None
     """Until when this replica asks no other one for lists, because none answered."""
@@ -248,6 +250,7 @@ async def open_cluster(
             ),
             mint,
             condition,
+            on_unreadable=unreadable.note,
         )
         try:
             yield cluster

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from clusterra_contracts.identity import JobId, now
 
+from clusterra_proxy.cluster.task_bound import TASKS_FIELD, TaskBound, UnreadableListener, state_rows
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.answers import StateRow
 from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord
@@ -47,7 +48,8 @@ class JobTable:
     poll.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_unreadable: UnreadableListener = lambda _kind, _records: None) -> None:
+        self._task_bound = TaskBound(on_unreadable)
         self._entries: dict[int, Entry] = {}
         self._waiting: dict[int, tuple[int, ...]] = {}
         self._last_poll: _Poll | None = None
@@ -110,7 +112,10 @@ class JobTable:
         known = self._entries.get(record.job_id)
         if known is not None and known.requested_at > requested_at:
             return
-        if known is not None and known.record.is_waiting_array and record.is_waiting_array:
+        record = self._task_bound.admit(record, known.record if known is not None else None)
+        # A field that cannot be read is no news: its tasks may wait as before.
+        tasks_known = record.is_waiting_array and TASKS_FIELD not in record.unreadable
+        if known is not None and known.record.is_waiting_array and tasks_known:
             self._follow_waiting_tasks(known.record, record.array_task_string)
         self._entries[record.job_id] = Entry(record, requested_at)
         self._note_read(record)
@@ -121,7 +126,7 @@ class JobTable:
         if record.array:
             self._arrays[record.array].add(record.job_id)
         if record.is_waiting_array:
-            self._array_rows[record.job_id] = array_tasks.count(record.array_task_string)
+            self._array_rows[record.job_id] = state_rows(record)
         else:
             self._waiting.pop(record.job_id, None)
             self._array_rows.pop(record.job_id, None)
@@ -248,6 +253,7 @@ class JobTable:
             self._last_poll = None
         for number in removed:
             record = self._entries.pop(number).record
+            self._task_bound.release(record)
             self._unreadable.discard(number)
             self._array_rows.pop(number, None)
             self._waiting.pop(number, None)

@@ -140,7 +140,7 @@ def _select(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, .
     task = int(job_id.partition("_")[2])
     exact = tuple(record for record in records if record.id == job_id)
     return exact or tuple(
-        record for record in records if record.is_waiting_array and task in array_tasks.expand(record.array_task_string)
+        record for record in records if record.is_waiting_array and array_tasks.contains(record.array_task_string, task)
     )
 
 

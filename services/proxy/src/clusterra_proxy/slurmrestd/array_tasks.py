@@ -1,40 +1,52 @@
 """Slurm's notation for array tasks: `0-2,4` or `0-98:2%5`."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 MAX_TASK = 4_000_000
 """The highest task id of any array: the bound of Slurm's MaxArraySize."""
+MAX_TASKS = 1_000_000
+"""Maximum number of tasks of one expression. Slurm's MaxJobCount, 10,000 by default, bounds those of all arrays."""
+MAX_RANGES = 1000
+"""The number of ranges after which an expression made from a bitmap is truncated, as Slurm truncates long ones."""
 
 _ITEM = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([0-9]{1,7}))?)?")
+_ONES = re.compile("1+")
 _BITMAP = re.compile(rf"0x[0-9A-Fa-f]{{1,{MAX_TASK // 4 + 1}}}")
 
 
 def expand(expression: str) -> tuple[int, ...]:
     """Return the task ids of an expression. Slurm truncates a long expression with `...`; the rest is then missing.
 
-    Ids beyond `MAX_TASK` do not exist, and are missing too.
+    Ids beyond `MAX_TASK` do not exist, and are missing too. Raises ValueError for more than `MAX_TASKS` tasks.
     """
-    tasks: list[int] = []
-    for item in expression.partition("%")[0].split(","):
-        match = _ITEM.fullmatch(item)
-        if match:
-            first, last, step = match.groups()
-            tasks.extend(range(int(first), min(int(last or first), MAX_TASK) + 1, max(int(step or 1), 1)))
-            if len(tasks) > MAX_TASK:
-                break
-    return tuple(tasks)
+    check(expression)
+    return tuple(task for tasks in _items(expression) for task in tasks)
+
+
+def check(expression: str) -> None:
+    """Raise ValueError for an expression that names more than `MAX_TASKS` tasks: a few bytes can name millions."""
+    if count(expression) > MAX_TASKS:
+        raise ValueError(f"an array has more than {MAX_TASKS} tasks")
 
 
 def count(expression: str) -> int:
     """Return the number of task ids in an expression, without expanding it."""
-    total = 0
+    return sum(len(tasks) for tasks in _items(expression))
+
+
+def contains(expression: str, task: int) -> bool:
+    """Return whether an expression names a task, without expanding it."""
+    return any(task in tasks for tasks in _items(expression))
+
+
+def _items(expression: str) -> Iterator[range]:
     for item in expression.partition("%")[0].split(","):
         match = _ITEM.fullmatch(item)
         if match:
             first, last, step = match.groups()
-            total += len(range(int(first), min(int(last or first), MAX_TASK) + 1, max(int(step or 1), 1)))
-    return total
+            yield range(int(first), min(int(last or first), MAX_TASK) + 1, max(int(step or 1), 1))
 
 
 def truncated(expression: str) -> bool:
@@ -59,9 +71,21 @@ def format_tasks(tasks: Iterable[int]) -> str:
 
 
 def from_bitmap(bitmap: str) -> str:
-    """Convert slurmdbd's hexadecimal bitmap to Slurm's notation: `0x17` is `0-2,4`. Returns other text unchanged."""
+    """Convert slurmdbd's hexadecimal bitmap to Slurm's notation: `0x17` is `0-2,4`. Returns other text unchanged.
+
+    The text is truncated with `...` after `MAX_RANGES`, or before it would name more than `MAX_TASKS` tasks.
+    """
     if not _BITMAP.fullmatch(bitmap):
         return bitmap
-    bits = f"{int(bitmap, 16):b}"
     # Shifting the number once for each task would take time by the square of their number.
-    return format_tasks(task for task, bit in enumerate(reversed(bits)) if bit == "1")
+    bits = f"{int(bitmap, 16):b}"[::-1]
+    texts: list[str] = []
+    total = 0
+    for run in islice(_ONES.finditer(bits), MAX_RANGES + 1):
+        first, last = run.start(), run.end() - 1
+        total += run.end() - first
+        if len(texts) == MAX_RANGES or total > MAX_TASKS:
+            texts.append("...")
+            break
+        texts.append(f"{first}-{last}" if last > first else str(first))
+    return ",".join(texts)

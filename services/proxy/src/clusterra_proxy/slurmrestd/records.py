@@ -13,6 +13,7 @@ from clusterra_proxy.slurmrestd import hostlist
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.slurmrestd.reading.fields import (
     ArrayTask,
+    ArrayTasks,
     Count,
     Hosts,
     JobNumber,
@@ -65,7 +66,7 @@ class JobRecord(Readable):
     """Slurm's number of this record. Tasks of one array have different numbers."""
     array_job_id: OtherJob = None
     array_task_id: ArrayTask = None
-    array_task_string: Text = ""
+    array_task_string: ArrayTasks = ""
     array_max_tasks: Number = None
     name: Text = ""
     user_id: Uid | None = None

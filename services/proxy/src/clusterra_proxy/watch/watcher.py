@@ -45,7 +45,7 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch the cluster, forever."""
-        self._cluster.jobs = JobTable()
+        self._cluster.jobs = JobTable(self._cluster.on_unreadable)
         self._cluster.listener = self
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from clusterra_proxy.slurmrestd import hostlist
+from clusterra_proxy.slurmrestd import array_tasks, hostlist
 
 NO_VALUES = frozenset({0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF})
 """Slurm's NO_VAL and INFINITE in 32 and 64 bits: plain numbers that mean "not set"."""
@@ -48,6 +48,11 @@ def _expandable(expression: str) -> str:
     return expression
 
 
+def _bounded_tasks(expression: str) -> str:
+    array_tasks.check(expression)
+    return expression
+
+
 def _text(value: Any) -> Any:
     return "" if value is None else value
 
@@ -73,6 +78,8 @@ Text = Annotated[str, BeforeValidator(_text)]
 """A string; null becomes the empty string."""
 Hosts = Annotated[str, BeforeValidator(_text), AfterValidator(_expandable)]
 """A hostlist expression."""
+ArrayTasks = Annotated[str, BeforeValidator(_text), AfterValidator(_bounded_tasks)]
+"""The waiting tasks of an array, such as `0-2,4%2`: `array_tasks.MAX_TASKS` at most."""
 States = Annotated[tuple[str, ...], Field(min_length=1)]
 """A base state and its flags."""
 type NullableList[T] = Annotated[tuple[T, ...], BeforeValidator(_items)]
