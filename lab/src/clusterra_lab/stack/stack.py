@@ -144,6 +144,7 @@ async def stack(
                 one_host=edge.one_host,
                 max_nodes=options.policy.max_workers,
                 settings=options.settings,
+                private_tmp=edge.one_host,
             )
             slurm = await running.enter_async_context(slurm_cluster(home.state / "slurm", of_slurm, progress=progress))
             return edge, slurm

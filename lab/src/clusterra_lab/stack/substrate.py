@@ -9,23 +9,25 @@ from typing import Literal, Protocol
 from clusterra_lab.kube.edge import kubernetes_edge
 from clusterra_lab.machine.ports import reserved_ports
 from clusterra_lab.machine.progress import Progress
-from clusterra_lab.slurm.config import ETC
+from clusterra_lab.slurm.config import ETC, SCRIPTS
 from clusterra_lab.slurm.control_plane import SlurmCluster
 
 SubstrateName = Literal["process", "kubernetes"]
 
 WORKER_PORTS = 200
 """Number of ports for workers, and so the most workers that a lab can have."""
-_OWN_RUN = (
+_OWN_FOLDERS = (
     "unshare",
     "--mount",
     "sh",
-    "-c",
-    'mkdir -p /run/slurm && mount -t tmpfs slurm /run/slurm && exec "$@"',
+    "-euc",
+    f"mkdir -p /run/slurm; mount -t tmpfs slurm /run/slurm; mount -t tmpfs -o mode=1777 tmp /tmp;"
+    f' exec {SCRIPTS}/worker-namespace "$@"',
     "sh",
 )
-"""Gives each slurmd its own /run/slurm. On start, slurmd replaces the socket sack.socket there: if two slurmd started
-together in one folder, one of them would find the address in use and end."""
+"""Gives each slurmd its own /run/slurm and /tmp. On start, slurmd replaces the socket sack.socket in the first: if two
+slurmd started together in one folder, one of them would find the address in use and end. In the second are the private
+folders of its jobs."""
 
 
 class Substrate(Protocol):
@@ -55,7 +57,7 @@ class Processes:
     async def deploy(self, slurm: SlurmCluster) -> Mapping[str, str]:
         """See `Substrate.deploy`."""
         return {
-            "CLUSTERRA_WORKER_LAUNCHER": json.dumps((*slurm.launcher, *_OWN_RUN)),
+            "CLUSTERRA_WORKER_LAUNCHER": json.dumps((*slurm.launcher, *_OWN_FOLDERS)),
             "CLUSTERRA_SLURMD_CONF": f"{ETC}/slurm.conf",
             "CLUSTERRA_SLURMD_SPOOL": f"{slurm.spool_dir}/{{worker}}",
             "CLUSTERRA_SLURMD_FIRST_PORT": str(self._ports.start),
