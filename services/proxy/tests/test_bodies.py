@@ -7,7 +7,7 @@ from clusterra_proxy.slurmrestd import bodies
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs
 from clusterra_proxy.slurmrestd.answers import Jobs
 from clusterra_proxy.slurmrestd.client import Slurmrestd
-from clusterra_proxy.slurmrestd.errors import Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.errors import BadAnswer, Unavailable, Unreachable
 from clusterra_proxy.slurmrestd.versions import V42
 
 NUMBER = {"set": True, "infinite": False, "number": 1769860800}
@@ -106,3 +106,21 @@ async def test_an_abandoned_answer_frees_its_subprocess(monkeypatch: pytest.Monk
     for _ in range(2):
         async with bodies.BodyParser(Jobs) as parser, asyncio.timeout(20):
             await parser.feed(b"{")
+
+
+async def test_what_a_subprocess_writes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "WRITTEN_BYTES", 1024 * 1024)
+    monkeypatch.setattr(bodies, "SUBPROCESS_BYTES", 1)
+    record = orjson.dumps({**JOB, "name": "x" * 10_000})
+
+    async def parse() -> None:
+        async with bodies.BodyParser(Jobs) as parser:
+            await parser.feed(b'{"jobs": [' + record)
+            for _ in range(10_000):
+                await parser.feed(b"," + record)
+            await parser.feed(b"]}")
+            await parser.finish()
+
+    async with asyncio.timeout(60):
+        with pytest.raises(BadAnswer, match="too large"):
+            await parse()

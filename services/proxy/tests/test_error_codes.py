@@ -1,6 +1,7 @@
 import pytest
 from clusterra_proxy.slurmrestd.answers import ErrorEntry
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer, error_from_number
+from clusterra_proxy.slurmrestd.errors import BadAnswer, NotUnderstood
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,31 @@ def test_the_error_number_decides_before_the_status(status: int, number: int, ki
 def test_the_first_error_with_a_number_decides() -> None:
     entries = (ErrorEntry(description="general"), ErrorEntry(description="exact", error_number=2017))
     assert error_from_answer(500, entries, entity="job").error.kind == "not_found"
+
+
+def test_what_slurmrestd_could_not_read_is_a_bad_answer_with_its_reason() -> None:
+    entry = ErrorEntry(
+        description="Unknown format", error_number=9202, error="Unable to convert", source="#/job/nodes/"
+    )
+
+    failed = error_from_answer(500, (entry,), entity="job")
+
+    assert isinstance(failed, NotUnderstood)
+    assert (failed.error.internal, failed.error.code) == (True, 9202)
+    assert failed.error.detail == "Unknown format: Unable to convert"
+
+
+@pytest.mark.parametrize(("number", "source"), [(9207, "#/job/shared[0]/"), (9202, "#/job_id/"), (9202, "#/jobs[3]/")])
+def test_another_error_of_the_data_parser_proves_nothing(number: int, source: str) -> None:
+    failed = error_from_answer(500, (ErrorEntry(error_number=number, source=source),), entity="job")
+
+    assert type(failed) is BadAnswer
+
+
+def test_slurmctlds_error_decides_before_that_of_the_data_parser() -> None:
+    entries = (ErrorEntry(error_number=9207, source="#/job/shared[0]/"), ErrorEntry(error_number=2005))
+
+    assert error_from_answer(500, entries, entity="job").error.kind == "rejected"
 
 
 def test_without_an_error_text_the_detail_is_the_status() -> None:

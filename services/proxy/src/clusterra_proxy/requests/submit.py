@@ -32,6 +32,7 @@ from clusterra_proxy.slurmrestd.errors import (
     Invalid,
     NotFound,
     NotSent,
+    NotUnderstood,
     OutcomeUnknown,
     Rejected,
     SlurmFailed,
@@ -103,7 +104,10 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
     accepted_at = now()
     job_id = str(answer.job_id)
     cluster.follow_own_change(refresh_job(cluster, job_id))
-    warnings = (warning.description for warning in answer.warnings)
+    # slurmrestd ignores what it does not know, and says so in an error beside the job.
+    warnings = itertools.chain(
+        (error.description for error in answer.errors), (warning.description for warning in answer.warnings)
+    )
     shown = (text for text in warnings if not any(known in text for known in _NO_WORKER_YET_WARNINGS))
     return Submitted(
         job_id=job_id,
@@ -122,13 +126,16 @@ async def _send(
             await turn.enter_async_context(cluster.submitting.turn(request.user.uid))
         check_begin(begin_by, now())
         try:
-            return await cluster.slurmctld.submit(token, request.script, description)
+            answer = await cluster.slurmctld.submit(token, request.script, description)
         except Unavailable as error:
-            if isinstance(error, NotSent) or error.error.code == CONNECTION_ERROR:
+            if isinstance(error, NotSent | NotUnderstood) or error.error.code == CONNECTION_ERROR:
                 raise
             raise OutcomeUnknown(
                 f"nobody knows yet whether Slurm accepted the job: {error.error.detail}", code=error.error.code
             ) from error
+        if not answer.job_id:
+            raise OutcomeUnknown("nobody knows yet whether Slurm accepted the job: its answer names none")
+        return answer
 
 
 def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class ErrorEntry(Record):
     description: Text = ""
     error_number: int = 0
     error: Text = ""
+    source: Text = ""
+    """Where in the request or the answer, such as `#/job/nodes/`, or which function of Slurm."""
 
 
 class WarningEntry(Record):
@@ -96,6 +98,11 @@ class Answer(Record):
     meta: Meta = Meta()
     unreadable: tuple[Unreadable, ...] = ()
     """The records of which something could not be read."""
+
+    @property
+    def carried_out(self) -> bool:
+        """Whether the answer proves that the request was carried out, whatever its status and errors say."""
+        return False
 
     @property
     def unidentified(self) -> int:
@@ -191,6 +198,11 @@ class SubmitAnswer(Answer):
     """Answer to `POST job/submit`."""
 
     job_id: int = 0
+
+    @property
+    def carried_out(self) -> bool:
+        """Whether there is a job: slurmrestd also answers 500 to a submit that it has carried out."""
+        return self.job_id > 0
 
 
 class KillAnswer(Answer):

@@ -14,11 +14,14 @@ from weakref import WeakKeyDictionary
 
 from clusterra_proxy.slurmrestd import body_reader
 from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
-from clusterra_proxy.slurmrestd.errors import Unavailable
+from clusterra_proxy.slurmrestd.errors import BadAnswer
 from clusterra_proxy.slurmrestd.known_records import KnownRecords
 
 SUBPROCESS_BYTES = 2 * 1024 * 1024
 """Bodies of at least this size are parsed in a subprocess."""
+WRITTEN_BYTES = 192 * 1024 * 1024
+"""Maximum size of what a subprocess writes. It is some 700 bytes for a job: 110 MB for 160,000."""
+_PIPE_BYTES = 256 * 1024
 SUBPROCESSES = 4
 """Maximum number of subprocesses at a time. Each takes some 25 MiB and a CPU; more answers wait for one to end."""
 _slots = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]()
@@ -42,7 +45,7 @@ async def parse[A: Answer](
 ) -> A:
     """Parse a body as `model`. A plain text of slurmrestd in a failed answer becomes the answer's error.
 
-    Raises Unavailable when the body of a successful answer cannot be parsed. `entity` names what was requested. With
+    Raises BadAnswer when the body of a successful answer cannot be parsed. `entity` names what was requested. With
     `known` only the records that have changed are parsed.
     """
     try:
@@ -60,8 +63,8 @@ async def parse[A: Answer](
         return model(errors=(ErrorEntry(description=text.decode() if text in _PLAIN_ERRORS else ""),))
 
 
-def _does_not_match(entity: str) -> Unavailable:
-    return Unavailable(
+def _does_not_match(entity: str) -> BadAnswer:
+    return BadAnswer(
         f"slurmrestd's answer about this {entity} does not match its API version",
         hint="check that the cluster's slurmrestd URL leads to a slurmrestd of a supported version",
     )
@@ -94,6 +97,7 @@ class BodyParser[A: Answer]:
         try:
             if self._written is not None:
                 self._written.cancel()
+                await asyncio.gather(self._written, return_exceptions=True)
             if self._process is not None and self._process.returncode is None:
                 self._process.kill()
                 await self._process.wait()
@@ -104,7 +108,7 @@ class BodyParser[A: Answer]:
     async def feed(self, chunk: bytes) -> None:
         """Pass on the next bytes. Waits until the subprocess has taken most of those before.
 
-        The first call waits until fewer than SUBPROCESSES run.
+        The first call waits until fewer than SUBPROCESSES run. Raises BadAnswer when the subprocess writes too much.
         """
         if self._process is None:
             slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(SUBPROCESSES))
@@ -119,9 +123,10 @@ class BodyParser[A: Answer]:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
-            assert self._process.stdout is not None  # noqa: S101 - it is a pipe
             # It writes while it reads.
-            self._written = asyncio.create_task(self._process.stdout.read())
+            self._written = asyncio.create_task(_read_written(self._process))
+        if self._written is not None and self._written.done():
+            self._written.result()
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         # If the subprocess has died, `finish` says so.
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -129,7 +134,7 @@ class BodyParser[A: Answer]:
             await self._process.stdin.drain()
 
     async def finish(self) -> A:
-        """Return the answer. Raises ValueError for a body that cannot be parsed."""
+        """Return the answer. Raises ValueError for a body that cannot be parsed, BadAnswer for a too large one."""
         if self._process is None or self._written is None:
             raise ValueError("the body is empty")
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
@@ -140,8 +145,27 @@ class BodyParser[A: Answer]:
         return await asyncio.to_thread(lambda: self._known.read_lines(self._model, written.split(b"\n")))
 
     async def finish_or_explain(self, entity: str) -> A:
-        """Return the answer. Raises Unavailable as `parse` does."""
+        """Return the answer. Raises BadAnswer as `parse` does."""
         try:
             return await self.finish()
         except ValueError as error:
             raise _does_not_match(entity) from error
+
+
+async def _read_written(process: asyncio.subprocess.Process) -> bytes:
+    """Return all that a subprocess writes. Ends it and raises BadAnswer when that is more than WRITTEN_BYTES."""
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await process.stdout.read(_PIPE_BYTES):
+        size += len(piece)
+        if size > WRITTEN_BYTES:
+            # It would wait for a reader for ever, and whoever feeds it for the subprocess.
+            with suppress(ProcessLookupError):
+                process.kill()
+            raise BadAnswer(
+                f"slurmrestd's answer is too large: its records have more than {WRITTEN_BYTES} bytes",
+                hint="check that the cluster's slurmrestd URL leads to a slurmrestd",
+            )
+        pieces.append(piece)
+    return b"".join(pieces)

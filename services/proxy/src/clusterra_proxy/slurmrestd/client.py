@@ -21,7 +21,7 @@ from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.bodies import SUBPROCESS_BYTES, BodyParser, parse
 from clusterra_proxy.slurmrestd.connector import SlurmrestdConnector
 from clusterra_proxy.slurmrestd.error_codes import error_from_answer
-from clusterra_proxy.slurmrestd.errors import Invalid, NotSent, Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.errors import BadAnswer, Invalid, NotSent, Unavailable, Unreachable
 from clusterra_proxy.slurmrestd.known_records import KnownRecords
 from clusterra_proxy.slurmrestd.reading.repair import Unreadable
 from clusterra_proxy.slurmrestd.versions import path_template
@@ -238,7 +238,7 @@ class Slurmrestd:
             parsed = await parser.finish_or_explain(request.entity)
         else:
             parsed = await parse(request.model, text, status, entity=request.entity, known=request.known)
-        if status != 200 or parsed.errors:
+        if (status != _OK or parsed.errors) and not parsed.carried_out:
             raise error_from_answer(status, parsed.errors, entity=request.entity)
         if parsed.unreadable and self._on_unreadable is not None:
             self._on_unreadable(parsed.KIND, parsed.unreadable)
@@ -254,26 +254,26 @@ def _encode(body: object) -> bytes:
 
 
 def _check_head(answer: aiohttp.ClientResponse) -> None:
-    """Raise Unreachable for a redirection, and Unavailable for an answer that is not sent as it is."""
+    """Raise Unreachable for a redirection, and BadAnswer for an answer that is not sent as it is."""
     if answer.status in _REDIRECTION and answer.status != _NOT_MODIFIED:
         raise Unreachable(
             f"slurmrestd does not respond: its address redirects to another one ({answer.status})",
             hint="correct the address of slurmrestd in the cluster's binding; redirections are not followed",
         )
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise Unavailable(
+        raise BadAnswer(
             "slurmrestd's answer is compressed, though the request was for an uncompressed one",
             hint="correct the address of slurmrestd in the cluster's binding, or what is between",
         )
 
 
 async def _chunks(answer: aiohttp.ClientResponse, most: int) -> AsyncIterator[bytes]:
-    """Read a body of at most `most` bytes as it arrives, whatever its length is said to be. Raises Unavailable."""
+    """Read a body of at most `most` bytes as it arrives, whatever its length is said to be. Raises BadAnswer."""
     received = 0
     async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
         received += len(chunk)
         if received > most:
-            raise Unavailable(
+            raise BadAnswer(
                 f"slurmrestd's answer is too large: it has more than {most} bytes",
                 hint="check that the cluster's slurmrestd URL leads to a slurmrestd",
             )

@@ -4,13 +4,16 @@ The HTTP status is ambiguous: a bad token gives 511, a rejected job 422, an unre
 cancel) even 403, and a missing node 200. So Slurm's own error number decides before the status.
 """
 
+import re
 from collections.abc import Iterable
 
 from clusterra_proxy.slurmrestd.answers import ErrorEntry
 from clusterra_proxy.slurmrestd.errors import (
+    BadAnswer,
     Conflict,
     Forbidden,
     NotFound,
+    NotUnderstood,
     Rejected,
     SlurmFailed,
     Unauthenticated,
@@ -68,17 +71,33 @@ _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     7000: (Unavailable, "slurmdbd does not respond; try again in a moment"),
 }
 _SLURMCTLD_UNREACHABLE = range(1800, 1900)
+_DATA_PARSER = range(9200, 9300)
+"""slurmrestd's errors in reading a request, or in writing an answer."""
+_GIVEN_UP = frozenset({9202, 9208, 9209})
+"""Those after which slurmrestd gives a request up. After others, such as an unknown flag (9207), it goes on: a job is
+submitted and the answer is an error all the same."""
+_REQUEST = re.compile(r"#/(?:job|jobs|script)/")
+"""The source of an error in the body of a submit. Fields of its answer have other names."""
+_PARSER_HINT = "slurmrestd and the proxy do not agree on this field: leave it out, or give the operators the text"
 
 
 def error_from_answer(status: int, errors: Iterable[ErrorEntry], *, entity: str) -> SlurmFailed:
-    """Return the error of an answer: its first error with a number, else the HTTP status.
+    """Return the error of an answer: its first error with a number of Slurm's own, else the HTTP status.
 
     `entity` names what was requested, such as a job.
     """
     entries = tuple(errors)
-    entry = next((entry for entry in entries if entry.error_number), entries[0] if entries else ErrorEntry())
+    numbered = [entry for entry in entries if entry.error_number]
+    # What slurmctld says counts more than what slurmrestd's parser says.
+    entry = next(
+        (entry for entry in numbered if entry.error_number not in _DATA_PARSER),
+        next(iter((*numbered, *entries)), ErrorEntry()),
+    )
     number = entry.error_number
     detail = ": ".join(word for word in (entry.description, entry.error) if word) or f"slurmrestd answered {status}"
+    if number in _DATA_PARSER:
+        given_up = number in _GIVEN_UP and _REQUEST.match(entry.source)
+        return (NotUnderstood if given_up else BadAnswer)(detail, hint=_PARSER_HINT, code=number)
     kind, hint = _kind(status, number, entity)
     return kind(detail, hint=hint, code=number or None)
 

@@ -65,6 +65,18 @@ class NotSent(Unreachable):
     """There was no connection to slurmrestd, so the request had no effect."""
 
 
+class BadAnswer(Unavailable):
+    """slurmrestd answered, and the answer cannot be used: trying again may not help."""
+
+    def __init__(self, detail: str, *, hint: str = "", code: int | None = None) -> None:
+        super().__init__(detail, hint=hint, code=code)
+        self.error = self.error.model_copy(update={"internal": True})
+
+
+class NotUnderstood(BadAnswer):
+    """slurmrestd could not read the request, so it passed nothing on to slurmctld."""
+
+
 class OutcomeUnknown(Unavailable):
     """A submit was sent and not confirmed: there may be a job."""
 
