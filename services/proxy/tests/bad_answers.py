@@ -14,7 +14,7 @@ type Record = dict[str, Any]
 
 
 class BadAnswers:
-    """Relays all requests. `spoil` changes each job and node record of an answer in place."""
+    """Relays all requests. `spoil` changes each job and node record of an answer, and statistics, in place."""
 
     def __init__(self, slurmrestd_url: str) -> None:
         self.spoil: Callable[[Record], None] = lambda record: None
@@ -53,4 +53,6 @@ class BadAnswers:
             for record in content.get(field) or ():
                 if isinstance(record, dict):
                     self.spoil(record)
+        if "statistics" in content:
+            self.spoil(content["statistics"])
         return json.dumps(content).encode()

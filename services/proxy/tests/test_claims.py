@@ -4,15 +4,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bad_answers import BadAnswers
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.budgets import BEGIN_SECONDS, CLOCK_SKEW_SECONDS
 from clusterra_contracts.rpc.slurm import Claim, Submit, Submitted
 from clusterra_lab.machine.process import until
 from clusterra_proxy.requests.claim import SUBMIT_TIME_MARGIN, find, hides_a_key
 from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 from clusterra_runtime.nats.rpc import RpcFailed
 from job_records import at, job, task
-from proxy_world import ProxyWorld, submission
+from proxy_world import ProxyWorld, proxy_world, submission
 from slurm_world import SlurmWorld
 
 KEY = "key-00001"
@@ -80,6 +82,40 @@ async def test_the_job_is_found_long_after_slurmctld_forgot_it(
     assert {look.job_id, again.job_id} == {submitted.job_id}
     assert look.repeated
     assert again.repeated
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
+async def test_slurmctld_tells_its_clock_in_every_version(slurm: SlurmWorld, version: Version) -> None:
+    async with slurm.slurmctld() as slurmctld:
+        slurmctld._version = version
+
+        ahead = await slurmctld.clock_ahead(slurm.token(slurm.operator))
+
+    # It runs on this machine, and a busy machine may answer late.
+    assert timedelta(minutes=-2) < ahead < timedelta(seconds=1)
+
+
+async def test_a_slurm_clock_a_day_behind_makes_no_second_job(
+    slurm: SlurmWorld, workers: None, alice: SlurmUser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    behind = timedelta(hours=20)
+
+    def set_back(record: dict[str, Any]) -> None:
+        for name in ("submit_time", "req_time"):
+            if name in record:
+                record[name]["number"] -= int(behind.total_seconds())
+
+    relay = BadAnswers(slurm.cluster.slurmrestd_url)
+    relay.spoil = set_back
+    directory = tmp_path_factory.mktemp("behind")
+    async with relay.serve(), proxy_world(slurm, directory, "behind", slurmrestd_url=relay.url) as proxy:
+        submitted = await proxy.call("submit", claimed(alice, first=True, hold=True), Submitted)
+
+        again = await proxy.call("submit", claimed(alice), Submitted)
+
+        assert (again.job_id, again.repeated) == (submitted.job_id, True)
+        assert (await proxy.jobs(alice)).total == 1
+        await proxy.cancel(alice, submitted.job_id)
 
 
 def test_a_key_is_found_by_its_owner() -> None:

@@ -11,7 +11,7 @@ from clusterra_contracts.rpc.budgets import BEGIN_SECONDS, CLOCK_SKEW_SECONDS
 from clusterra_contracts.rpc.slurm import Claim, Submitted
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.slurmrestd.errors import Unavailable
+from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 log = structlog.get_logger(__name__)
@@ -19,8 +19,8 @@ log = structlog.get_logger(__name__)
 UNCLAIMED_LOOKBACK = timedelta(hours=1)
 """How far back the job of a key is looked for when the gateway, of an earlier release, sent no claim."""
 SUBMIT_TIME_MARGIN = timedelta(hours=12)
-"""How much earlier than its claim a job may seem, because Slurm's clock is another one. Keys live for a day, so an
-earlier job of the same key is not mistaken for this one's."""
+"""How much earlier than its claim a job may seem, beyond what Slurm's clock is behind: it may have been set since. Keys
+live for a day, so an earlier job of the same key is not mistaken for this one's."""
 ACCOUNTING_MARGIN = timedelta(hours=1)
 """The same for the jobs that slurmdbd is asked for: a longer time would make it list many more jobs of the user."""
 SETTLE_PAUSE_SECONDS = 2.0
@@ -74,6 +74,7 @@ async def look(cluster: Cluster, user: SlurmUser, key: str, claimed_at: datetime
 
     Raises the errors of `clusterra_proxy.slurmrestd.errors`.
     """
+    claimed_at = await _by_slurms_clock(cluster, claimed_at)
     if cluster.jobs_fresh and (found := find(cluster.jobs, user.uid, key, claimed_at)):
         return found
     return find(await _accounting(cluster, user, claimed_at), user.uid, key, claimed_at)
@@ -84,6 +85,7 @@ async def look_thoroughly(cluster: Cluster, user: SlurmUser, key: str, claimed_a
 
     Raises the errors of `clusterra_proxy.slurmrestd.errors`.
     """
+    claimed_at = await _by_slurms_clock(cluster, claimed_at)
     # slurmctld first: it may purge a job while it is asked, and slurmdbd has the job by then.
     records = await _slurmctld(cluster)
     if found := find(records, user.uid, key, claimed_at):
@@ -126,6 +128,18 @@ def hides_a_key(record: JobRecord, uid: int) -> bool:
     """Whether this may be the job of any key of a user: the part of the record that tells is unreadable."""
     unreadable = {"comment", "user_id"}.intersection(record.unreadable)
     return bool(unreadable) and (record.user_id == uid or "user_id" in unreadable)
+
+
+async def _by_slurms_clock(cluster: Cluster, moment: datetime) -> datetime:
+    """Return a moment by Slurm's clock, by which jobs have their submit times, when that is behind this one."""
+    try:
+        ahead = await cluster.slurmctld.clock_ahead(cluster.mint.operator_token())
+    except Unavailable:
+        raise
+    except SlurmFailed as error:
+        # Any other kind would be the answer to the look itself, such as that there is no job.
+        raise Unavailable(f"slurmctld's clock cannot be read: {error.error.detail}") from error
+    return moment + min(ahead, timedelta())
 
 
 async def _slurmctld(cluster: Cluster) -> tuple[JobRecord, ...]:

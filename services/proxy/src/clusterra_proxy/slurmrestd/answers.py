@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from clusterra_proxy.slurmrestd.reading.fields import NullableList, Number, Text
+from clusterra_proxy.slurmrestd.reading.fields import NullableList, Number, Text, Time
 from clusterra_proxy.slurmrestd.reading.repair import Readable, Record, Unreadable, read_records
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 
@@ -221,6 +221,19 @@ class Pings(Answer):
     """Answer to `GET ping/`."""
 
     pings: NullableList[Ping] = ()
+
+
+class Statistics(Record):
+    """What slurmctld says about itself."""
+
+    req_time: Time = None
+    """When it answered, by its own clock."""
+
+
+class Diagnostics(Answer):
+    """Answer to `GET diag/`."""
+
+    statistics: Statistics = Statistics()
 
 
 class Users(Answer):

@@ -3,11 +3,22 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from clusterra_contracts.identity import JobId, Moment, now
 
-from clusterra_proxy.slurmrestd.answers import Answer, Jobs, KillAnswer, Nodes, Partitions, Pings, States, SubmitAnswer
+from clusterra_proxy.slurmrestd.answers import (
+    Answer,
+    Diagnostics,
+    Jobs,
+    KillAnswer,
+    Nodes,
+    Partitions,
+    Pings,
+    States,
+    SubmitAnswer,
+)
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, error_from_number
 from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
@@ -75,6 +86,17 @@ class Slurmctld:
         version = await self.version(token)
         answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="slurmctld")
         return any(ping.responding for ping in answer.pings)
+
+    async def clock_ahead(self, token: str) -> timedelta:
+        """Return how much slurmctld's clock is ahead of this one, to a second; negative when it is behind.
+
+        Raises Unavailable also when the answer has no time.
+        """
+        version = await self.version(token)
+        answer = await self._rest.read(version.slurm("diag/"), token, Diagnostics, entity="slurmctld")
+        if answer.statistics.req_time is None:
+            raise Unavailable("slurmctld does not tell its time")
+        return answer.statistics.req_time - now()
 
     async def states(self, token: str, *, many: bool = False) -> States:
         """Read the states of all jobs of all users. Cheap for some thousands; `many` are given the time of a list."""
