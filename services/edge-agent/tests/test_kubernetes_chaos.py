@@ -8,6 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -250,28 +251,41 @@ class Chaos:
         await asyncio.sleep(0)
 
 
-async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(plane: ControlPlane, tmp_path: Path) -> None:
-    counts: Counter[str] = Counter()
-    generation = 0
+@dataclass
+class Series:
+    """What the runs share: an agent with another folder would have to wait until the Lease expires."""
+
+    folder: Path
+    generation: int = 0
+    """That of the last desired state."""
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
+    return Series(tmp_path_factory.mktemp("chaos") / "agent")
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + SEEDS))
+async def test_no_busy_worker_is_deleted_and_the_desired_state_is_reached(
+    plane: ControlPlane, series: Series, seed: int
+) -> None:
     workers = Workers(plane, NAMESPACE)
     one_cpu = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
-    for seed in range(SEED, SEED + SEEDS):
-        await workers.deploy(containers=[one_cpu])
-        # An agent with another folder would have to wait until the Lease expires.
-        chaos = Chaos(plane, tmp_path / "agent", seed, generation)
-        counts += await play(chaos, seed)
-        generation = chaos.generation
-        await workers.kubectl("delete", "deployments", "--all", "--cascade=foreground")
-
-    print(f"{SEEDS} runs of {STEPS} steps: {dict(counts)}", file=sys.stderr)
+    await workers.deploy(containers=[one_cpu])
+    chaos = Chaos(plane, series.folder, seed, series.generation)
+    try:
+        await play(chaos, seed)
+    finally:
+        series.generation = chaos.generation
+    await workers.kubectl("delete", "deployments", "--all", "--cascade=foreground")
 
 
 async def is_empty(workers: Workers) -> bool:
     return not await workers.pods()
 
 
-async def play(chaos: Chaos, seed: int) -> Counter[str]:
-    """Plays one run. Returns the counts of all troubles and facts."""
+async def play(chaos: Chaos, seed: int) -> None:
+    """Plays one run and prints the counts of its troubles and facts."""
     async with connected(NAMESPACE, chaos.plane.kubeconfig) as api:
         chaos.observed = Reflector(api, Collection.pods(NAMESPACE, SHAPE_LABEL), chaos.pod_changed, lambda: None)
         observing = asyncio.create_task(chaos.observed.run())
@@ -302,7 +316,6 @@ async def play(chaos: Chaos, seed: int) -> Counter[str]:
     assert set(events.values()) == {1}, "an event was published twice"
     assert not kinds["worker.lost"], "a worker was lost that was no victim"
     assert not kinds["worker.failed"]
-    return chaos.counts + kinds
 
 
 async def reach_desired_state(chaos: Chaos) -> None:
