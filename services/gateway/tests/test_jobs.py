@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.http.parameters import MAX_BODY_BYTES
+from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.jobs.submission import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
 from clusterra_lab.machine.process import until
 from gateway_world import World

@@ -11,6 +11,7 @@ from clusterra_contracts.agent_http import KEY_HEADER, PATH, AgentHeartbeat, Age
 from clusterra_gateway.agents.exchange import AgentExchange
 from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Forbidden
+from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.parameters import body
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Route, SecurityScheme
@@ -37,6 +38,10 @@ class AgentRoute(Route):
             return await self.handler(request, owner)
 
 
+BOUNDS = BodyBounds(MAX_BODY_BYTES, 200_000)
+"""A worker has some ten values."""
+
+
 class Agents:
     """The handler of heartbeats."""
 
@@ -46,7 +51,7 @@ class Agents:
     async def heartbeat(self, request: web.Request, owner: AgentKeyOwner) -> web.StreamResponse:
         """Takes an edge's heartbeat and returns its desired state, for agents that cannot reach NATS."""
         self._exchange.admit(owner.ref)
-        heartbeat = await body(request, AgentHeartbeat)
+        heartbeat = await body(request, AgentHeartbeat, bounds=BOUNDS)
         if heartbeat.cluster_id != owner.cluster:
             raise Forbidden(
                 "this agent key belongs to another cluster",

@@ -18,7 +18,7 @@ from clusterra_runtime.tracing import SpanKind
 from prometheus_client import Counter, Histogram
 
 from clusterra_gateway.http.errors import RequestError, TooLarge, Unavailable
-from clusterra_gateway.http.parameters import MAX_BODY_BYTES
+from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
 
 REQUESTS = Counter(

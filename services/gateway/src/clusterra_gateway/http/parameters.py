@@ -9,10 +9,8 @@ from aiohttp import web
 from clusterra_contracts.identity import JobId
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from clusterra_gateway.http.errors import InvalidRequest, NotFound, UnsupportedMedia
-
-MAX_BODY_BYTES = 4 * 1024 * 1024
-"""The largest body of any request: the largest job script fits even if every character is escaped."""
+from clusterra_gateway.http.errors import InvalidRequest, NotFound
+from clusterra_gateway.http.json_body import SMALL, BodyBounds, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,13 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-async def body[B: BaseModel](request: web.Request, model: type[B], hints: Hints | None = None) -> B:
-    """Reads the JSON body. Raises InvalidRequest, UnsupportedMedia; aiohttp's own error for one that is too large."""
-    if request.content_type != "application/json":
-        raise UnsupportedMedia("the body must be JSON", hint="send it with `Content-Type: application/json`")
+async def body[B: BaseModel](
+    request: web.Request, model: type[B], hints: Hints | None = None, bounds: BodyBounds = SMALL
+) -> B:
+    """Reads the JSON body. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
+    content = await read_json(request, bounds)
     try:
-        return model.model_validate_json(await request.read())
+        return model.model_validate_json(content)
     except ValidationError as error:
         raise _invalid("body", error, hints or {}) from None
 

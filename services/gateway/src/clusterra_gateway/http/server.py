@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from clusterra_gateway.http.api_description import describe
+from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.http.middleware import LEAVING, STREAMS, add_headers, problems
-from clusterra_gateway.http.parameters import MAX_BODY_BYTES
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import STOPPING
 

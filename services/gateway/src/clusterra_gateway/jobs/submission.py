@@ -8,12 +8,16 @@ from clusterra_contracts.rpc.slurm import JobDescription
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.http.errors import InvalidRequest, TooLarge
+from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.parameters import Body, Hints, Parameter, body
 from clusterra_gateway.jobs.idempotency import KEEP_HOURS
 
 MAX_SCRIPT_BYTES = 512 * 1024
 MAX_SUBMISSION_BYTES = 768 * 1024
 """A submit and what the gateway adds to it must fit into NATS' payload limit of 1 MiB."""
+
+BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
+"""A job has a few lists of at most 1,000 items each."""
 
 IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
@@ -52,7 +56,7 @@ class Submission(Body):
 
 async def read_submission(request: web.Request) -> Submission:
     """Reads the submission in the body. Raises InvalidRequest, UnsupportedMedia, TooLarge."""
-    submission = await body(request, Submission, HINTS)
+    submission = await body(request, Submission, HINTS, BOUNDS)
     if len(submission.script.encode()) > MAX_SCRIPT_BYTES or len(submission.canonical()) > MAX_SUBMISSION_BYTES:
         raise TooLarge(
             f"the script is larger than {MAX_SCRIPT_BYTES // 1024} KiB, or the whole submission is larger than "

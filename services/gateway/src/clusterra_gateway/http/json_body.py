@@ -1,0 +1,75 @@
+"""Reads the JSON body of a request within the bounds of its route, before anything checks its values.
+
+A model that is given a few MiB of wrong values collects an error for each: 4 MiB took four seconds of the event loop.
+So a body is first parsed as plain JSON, which takes at most a tenth of a second, and refused when it has too many
+values.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from pydantic_core import from_json
+
+from clusterra_gateway.http.errors import InvalidRequest, TooLarge, UnsupportedMedia
+
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBounds:
+    """The largest body that a route reads: its bytes, and its values, those in lists and objects included."""
+
+    bytes: int
+    values: int
+
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""The largest body of any request: the largest job script fits even if every character is escaped."""
+SMALL = BodyBounds(64 * 1024, 1000)
+"""For a few fields."""
+
+
+async def read_json(request: web.Request, bounds: BodyBounds) -> bytes:
+    """Return a body within its bounds. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
+    if request.content_type != "application/json":
+        raise UnsupportedMedia("the body must be JSON", hint="send it with `Content-Type: application/json`")
+    content = await _read(request, bounds.bytes)
+    try:
+        values = from_json(content, cache_strings="none")
+    except ValueError:
+        # The model says where the JSON is wrong.
+        return content
+    if has_more_values(values, bounds.values):
+        raise InvalidRequest(f"the body has more than {bounds.values} values", hint="send shorter lists and objects")
+    return content
+
+
+def has_more_values(content: Any, most: int) -> bool:
+    """Return whether parsed JSON has more than `most` values. Looks at no more than these."""
+    values = 0
+    containers = [content]
+    while containers:
+        each = containers.pop()
+        if not isinstance(each, dict | list):
+            continue
+        values += len(each)
+        if values > most:
+            return True
+        containers.extend(each.values() if isinstance(each, dict) else each)
+    return False
+
+
+async def _read(request: web.Request, most: int) -> bytes:
+    if (request.content_length or 0) > most:
+        raise _too_large(most)
+    content = bytearray()
+    async for chunk in request.content.iter_chunked(_CHUNK_BYTES):
+        content += chunk
+        if len(content) > most:
+            raise _too_large(most)
+    return bytes(content)
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge("the body is larger than this request allows", hint=f"send a body of at most {most // 1024} KiB")
