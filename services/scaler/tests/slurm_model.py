@@ -133,7 +133,7 @@ class SlurmModel:
     def drain_at_removal(self, name: str) -> None:
         """The worker itself drains its node before its slurmd ends, whoever has undone the scaler's drain."""
         if name in self.nodes and not self.nodes[name].drain_reason:
-            self.nodes[name].drain_reason = "the worker is being removed"
+            self.nodes[name].drain_reason = "worker is being removed"
 
     def down(self, name: str) -> None:
         if name in self.nodes and not self.nodes[name].down:
