@@ -139,7 +139,7 @@ async def test_another_body_or_person_is_not_answered_with_the_job(replicas: Rep
     first = await replicas.answered(0, key)
 
     status, problem = await replicas.submit(1, key, SUBMISSION | {"script": "#!/bin/sh\nfalse\n"})
-    assert (status, problem["type"]) == (422, "urn:clusterra:problem:key-reused")
+    assert (status, problem["type"]) == (422, "/v1/problems/key-reused")
 
     async with replicas.lab.user("grace@acme.example") as grace:
         other = await grace.submit("#!/bin/sh\ntrue\n", {"hold": True}, key=key)
@@ -152,7 +152,7 @@ async def test_a_timeout_of_slurmrestd_that_did_submit(replicas: Replicas, key: 
     with stalled(replicas.lab):
         status, problem = await replicas.submit(0, key)
 
-    assert (status, problem["type"]) == (504, "urn:clusterra:problem:outcome-unknown")
+    assert (status, problem["type"]) == (504, "/v1/problems/outcome-unknown")
     assert "nobody knows yet" in problem["detail"]
     answer = await replicas.answered(1, key)
     assert answer["repeated"] is True
@@ -181,7 +181,7 @@ async def test_proxies_that_are_killed_between_slurms_acceptance_and_their_answe
         for proxy in replicas.proxies:
             proxy.kill()
         status, problem = await replicas.submit(1, key)
-        assert (status, problem["type"]) == (409, "urn:clusterra:problem:in-flight")
+        assert (status, problem["type"]) == (409, "/v1/problems/in-flight")
 
     await replicas.lab.restart("proxy")
     answer = await replicas.answered(1, key)

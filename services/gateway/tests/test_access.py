@@ -151,7 +151,7 @@ async def test_every_changing_route_rejects_pages_of_other_sites(world: World) -
         path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16, member_id="0" * 32)
         async with browser.request(route.method, path, json=SUBMISSION, headers=evil) as answer:
             assert answer.status == 403, route.name
-            assert (await answer.json())["type"] == "urn:clusterra:problem:forbidden"
+            assert (await answer.json())["type"] == "/v1/problems/forbidden"
 
     assert (world.acme.submits, world.acme.cancelled) == ([], [])
 

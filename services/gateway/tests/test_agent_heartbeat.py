@@ -318,7 +318,7 @@ async def test_a_second_heartbeat_within_a_second_is_rejected(agent: Agent, tmp_
     assert await agent.status(agent.key) == 200
     async with agent.http.post(PATH, json=DOCUMENTED, headers={KEY_HEADER: agent.key}) as answer:
         assert answer.status == 429
-        assert (await answer.json())["type"] == "urn:clusterra:problem:too-many-requests"
+        assert (await answer.json())["type"] == "/v1/problems/too-many-requests"
         assert answer.headers["Retry-After"] == "1"
 
     assert await agent.status(rival, cluster_id="secret") == 200, "each cluster has its own limit"

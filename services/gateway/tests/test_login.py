@@ -139,7 +139,7 @@ async def test_strangers_and_unverified_addresses_are_rejected_with_a_hint(world
     status, problem = await get(browser, await authorized(browser, "eve@elsewhere.example"))
 
     assert status == 403
-    assert problem["type"] == "urn:clusterra:problem:forbidden"
+    assert problem["type"] == "/v1/problems/forbidden"
     assert "admin" in problem["hint"]
 
     world.issuer.email_verified = False

@@ -80,7 +80,9 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
 
         gateway_bus = GatewayBus(client, registry, feed, edges)
         routes = gateway_routes(settings, session_keys, issuer, directory, gateway_bus, secrets)
-        async with serving(routes, settings.http_host, settings.http_port, leaving=service.stopping) as port:
+        async with serving(
+            routes, settings.http_host, settings.http_port, leaving=service.stopping, encrypted=settings.secure
+        ) as port:
             service.log.info("http_listening", host=settings.http_host, port=port, url=settings.public_url)
             yield port
 

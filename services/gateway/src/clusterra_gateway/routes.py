@@ -14,7 +14,7 @@ from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.events import routes as events
-from clusterra_gateway.http import api_description
+from clusterra_gateway.http import api_description, problem_types
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity import routes as identity
 from clusterra_gateway.identity.access import Access
@@ -24,6 +24,7 @@ from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.login import Login
 from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.profile import Profiles
+from clusterra_gateway.identity.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.revocations import KINDS as REVOCATIONS
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import SessionKeys
@@ -51,7 +52,8 @@ def gateway_routes(
     scaler = ScalerRequests(bus.client)
     archive = HistoryRequests(bus.client)
     authentication = Authentication(directory, session_keys, settings.origin)
-    access = Access(authentication, bus.registry)
+    limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
+    access = Access(authentication, bus.registry, limits)
     revocations = Revocations(authentication, access.streams)
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     cookies = Cookies(session_keys, secure=settings.secure, session_seconds=settings.session_seconds)
@@ -66,5 +68,6 @@ def gateway_routes(
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),
+        *problem_types.ROUTES,
         *api_description.ROUTES,
     )

@@ -46,6 +46,11 @@ class Settings(RecordSettings):
     session_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 12 * 3600.0
     """How long a browser stays signed in."""
 
+    reads_per_minute: Annotated[int, Field(gt=0)] = 6000
+    """How many GET and HEAD requests a person may send to a replica in a minute."""
+    changes_per_minute: Annotated[int, Field(gt=0)] = 3000
+    """How many POST and PATCH requests a person may send to a replica in a minute, and how many DELETE requests."""
+
     edge_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
     """Timeout of a request to a cluster's edge."""
 

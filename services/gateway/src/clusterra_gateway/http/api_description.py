@@ -6,7 +6,7 @@ import orjson
 from aiohttp import web
 
 from clusterra_gateway.http.openapi import document
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.responses import ResponseBody, json_bytes, json_response
 from clusterra_gateway.http.route import PublicRoute, Route
 
 
@@ -60,7 +60,7 @@ async def api_routes(request: web.Request) -> web.StreamResponse:
 
 async def openapi(request: web.Request) -> web.StreamResponse:
     """Returns this document."""
-    return web.Response(body=request.app[DOCUMENT], content_type="application/json")
+    return json_bytes(request.app[DOCUMENT])
 
 
 ROUTES: tuple[Route, ...] = (

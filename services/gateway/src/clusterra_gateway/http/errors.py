@@ -1,24 +1,44 @@
 """Errors of a request: one type for each answer that a client can act on.
 
-`http.problems` gives each type its HTTP status; the type's name, in kebab case, is the problem's `type`.
+`http.problems` gives each type its HTTP status. The type's name, in kebab case, ends the URL of the problem's `type`,
+where its docstring is served.
 """
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field of a request: `place` is where it is, such as `#/job/nodes` or `limit`."""
+
+    where: str
+    """`body` or `query`."""
+    place: str
+    detail: str
 
 
 class RequestError(Exception):
     """A request that is not carried out. Its texts reach the caller: they hold no secret and no other tenant's data.
 
     `hint` says what the caller can do; `code` is Slurm's own error number where there is one; `retry_after_seconds`
-    says when the same request may succeed.
+    says when the same request may succeed; `errors` are the fields that are wrong.
     """
 
     def __init__(
-        self, detail: str, *, hint: str = "", code: int | None = None, retry_after_seconds: int | None = None
+        self,
+        detail: str,
+        *,
+        hint: str = "",
+        code: int | None = None,
+        retry_after_seconds: int | None = None,
+        errors: tuple[FieldError, ...] = (),
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.hint = hint
         self.code = code
         self.retry_after_seconds = retry_after_seconds
+        self.errors = errors
 
 
 class InvalidRequest(RequestError):

@@ -39,6 +39,20 @@ LEAVING = web.AppKey("leaving", asyncio.Event)
 STREAMS = web.AppKey("streams", frozenset[str])
 """The names of the routes whose responses have no end."""
 
+EXTRA_HEADERS = web.RequestKey("extra_headers", dict[str, str])
+"""Headers that the response to this request gets, whatever it becomes."""
+
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",  # a job's output must not become a page of our origin
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""No answer of the API is a page: a browser that is led to one loads and shows nothing from it."""
+
+ENCRYPTED = web.AppKey("encrypted", bool)
+"""Whether browsers reach the gateway over HTTPS only."""
+
 _REQUEST_ID = web.RequestKey("request_id", str)
 _CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -117,7 +131,10 @@ def _span_attributes(request: web.Request) -> tracing.Attributes:
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Completes the headers of every response, streams too, before they are sent (aiohttp's `on_response_prepare`)."""
     response.headers[REQUEST_ID] = request_id(request)
-    response.headers["X-Content-Type-Options"] = "nosniff"  # a job's output must not become a page of our origin
+    response.headers.update(SECURITY_HEADERS)
+    if request.app[ENCRYPTED]:
+        response.headers["Strict-Transport-Security"] = "max-age=31536000"
+    response.headers.update(request.get(EXTRA_HEADERS, {}))
     if request.app[LEAVING].is_set():
         # The client would send its next request on this connection, perhaps just when the process closes it.
         response.headers["Connection"] = "close"

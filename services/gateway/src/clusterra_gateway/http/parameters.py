@@ -4,13 +4,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import quote
 
 from aiohttp import web
 from clusterra_contracts.identity import JobId
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from clusterra_gateway.http.errors import InvalidRequest, NotFound
+from clusterra_gateway.http.errors import FieldError, InvalidRequest, NotFound
 from clusterra_gateway.http.json_body import SMALL, BodyBounds, read_json
+
+MAX_FIELD_ERRORS = 20
+"""The most wrong fields that a problem names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,17 @@ def job_id(request: web.Request) -> JobId:
         ) from None
 
 
-def _invalid(where: str, error: ValidationError, hints: Hints) -> InvalidRequest:
-    problems = error.errors(include_input=False, include_url=False, include_context=False)
+def _invalid(where: Literal["body", "query"], error: ValidationError, hints: Hints) -> InvalidRequest:
+    problems = error.errors(include_input=False, include_url=False, include_context=False)[:MAX_FIELD_ERRORS]
     details = [f"{'.'.join(str(part) for part in each['loc']) or where}: {each['msg']}" for each in problems[:5]]
     found = dict.fromkeys(hints[each["loc"]] for each in problems if each["loc"] in hints)
-    return InvalidRequest("; ".join(details), hint="; ".join(found))
+    errors = tuple(
+        FieldError(where, _pointer(each["loc"]) if where == "body" else str(each["loc"][0]), each["msg"])
+        for each in problems
+    )
+    return InvalidRequest("; ".join(details), hint="; ".join(found), errors=errors)
+
+
+def _pointer(location: Location) -> str:
+    """A JSON pointer (RFC 6901) in the form of a URI fragment, which RFC 9457 uses."""
+    return "#" + "".join(f"/{quote(str(part).replace('~', '~0').replace('/', '~1'))}" for part in location)

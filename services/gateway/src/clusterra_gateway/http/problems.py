@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from clusterra_gateway.http.errors import (
     BadUpstream,
     Conflict,
+    FieldError,
     Forbidden,
     InFlight,
     InvalidRequest,
@@ -60,20 +61,43 @@ RPC: dict[ErrorKind, type[RequestError]] = {
 RETRY_AFTER_SECONDS = 1
 
 
+TYPES = "/v1/problems"
+"""Below this path, the gateway describes each type of problem."""
+INTERNAL = "internal"
+"""The name of the type of an unexpected error."""
+
+
+class ProblemField(BaseModel):
+    """What is wrong with one field of the request."""
+
+    model_config = ConfigDict(frozen=True)
+
+    detail: str
+    pointer: str | None = None
+    """A JSON pointer into the body, such as `#/job/nodes`."""
+    parameter: str | None = None
+    """The name of a query parameter."""
+
+
 class Problem(BaseModel):
-    """The body of an error: the members of RFC 9457, and our own `hint`, `code` and `request_id`."""
+    """The body of an error: the members of RFC 9457, and our own `hint`, `code`, `errors` and `request_id`."""
 
     model_config = ConfigDict(frozen=True)
 
     type: str
-    """`urn:clusterra:problem:<name>`, for programs to decide by; `about:blank` where the status says everything."""
+    """`/v1/problems/<name>`, for programs to decide by, and a page that describes it; `about:blank` where the status
+    says everything."""
     title: str
     status: int
     detail: str
+    instance: str
+    """`urn:clusterra:request:<id>`: this occurrence, by the id of the request."""
     hint: str | None = None
     """What the caller can do about it."""
     code: int | None = None
     """Slurm's own error number."""
+    errors: tuple[ProblemField, ...] | None = None
+    """The fields of the request that are wrong, where these are known: at most 20."""
     request_id: str
 
     def response(self, retry_after_seconds: int | None = None) -> web.Response:
@@ -96,22 +120,43 @@ class Problem(BaseModel):
 def problem_of(error: RequestError, request_id: str) -> Problem:
     """The problem document of a request's error."""
     status = STATUS[type(error)]
-    name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
     return Problem(
-        type=f"urn:clusterra:problem:{name}",
+        type=f"{TYPES}/{type_name(type(error))}",
         title=status.phrase,
         status=status,
         detail=error.detail,
+        instance=_instance(request_id),
         hint=error.hint or None,
         code=error.code,
+        errors=tuple(map(_field, error.errors)) or None,
         request_id=request_id,
     )
+
+
+def type_name(error: type[RequestError]) -> str:
+    """The name of an error's type in URLs: `InvalidRequest` is `invalid-request`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", error.__name__).lower()
+
+
+def _field(error: FieldError) -> ProblemField:
+    if error.where == "body":
+        return ProblemField(detail=error.detail, pointer=error.place)
+    return ProblemField(detail=error.detail, parameter=error.place)
+
+
+def _instance(request_id: str) -> str:
+    return f"urn:clusterra:request:{request_id}"
 
 
 def bare_problem(status: int, detail: str, request_id: str) -> Problem:
     """The problem document of an error that its HTTP status describes completely."""
     return Problem(
-        type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail, request_id=request_id
+        type="about:blank",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        instance=_instance(request_id),
+        request_id=request_id,
     )
 
 
@@ -119,10 +164,11 @@ def internal_problem(request_id: str) -> Problem:
     """The problem document of an unexpected error. It reveals no internals."""
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     return Problem(
-        type="urn:clusterra:problem:internal",
+        type=f"{TYPES}/{INTERNAL}",
         title=status.phrase,
         status=status,
         detail="the gateway failed to handle this request",
+        instance=_instance(request_id),
         hint="try again; if it keeps failing, give the operators the request id",
         request_id=request_id,
     )

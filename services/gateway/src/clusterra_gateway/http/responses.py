@@ -1,11 +1,15 @@
 """Builds successful responses. No response of the API may be stored by a cache."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 NO_STORE = {"Cache-Control": "no-store"}
+COMPRESSED_ON_THREAD_FROM_BYTES = 64 * 1024
+"""The compression of a larger body would hold up other requests for more than a millisecond."""
 
 
 class ResponseBody(BaseModel):
@@ -19,8 +23,19 @@ def json_response(model: BaseModel, *, status: int = HTTPStatus.OK, location: st
     headers = dict(NO_STORE)
     if location is not None:
         headers["Location"] = location
+    return json_bytes(model.model_dump_json().encode(), status=status, headers=headers)
+
+
+def json_bytes(
+    body: bytes, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] = MappingProxyType(NO_STORE)
+) -> web.Response:
+    """JSON that is already written. A large one is compressed on a thread."""
     return web.Response(
-        body=model.model_dump_json().encode(), status=status, content_type="application/json", headers=headers
+        body=body,
+        status=status,
+        content_type="application/json",
+        headers=headers,
+        zlib_executor_size=COMPRESSED_ON_THREAD_FROM_BYTES,
     )
 
 

@@ -60,6 +60,11 @@ class Route(ABC):
         """The public description."""
         return inspect.getdoc(self.handler) or ""
 
+    @property
+    def has_head(self) -> bool:
+        """Whether HEAD is answered like GET, without the body: not for streams, redirects and files."""
+        return self.method == "GET" and not self.stream and isinstance(self.result, type)
+
     @abstractmethod
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answers one request."""

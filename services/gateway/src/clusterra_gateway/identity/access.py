@@ -9,12 +9,14 @@ from pydantic import ValidationError
 from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.open_streams import OpenStreams, StreamPermission
+from clusterra_gateway.identity.rate_limits import RateLimits
 
 
 class Access:
     """Decides whether a request may go on to its handler."""
 
-    def __init__(self, authentication: Authentication, registry: Registry) -> None:
+    def __init__(self, authentication: Authentication, registry: Registry, limits: RateLimits) -> None:
+        self.limits = limits
         self._authentication = authentication
         self._registry = registry
         self.streams = OpenStreams()

@@ -46,6 +46,7 @@ class PrivateRoute(Route):
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
         caller = await self.access.caller(request)
+        await self.access.limits.admit(request, caller.member.id)
         caller.require(self.role, self.scope)
         if self.query is None:
             query(request, Query)

@@ -1,0 +1,84 @@
+"""How answers are sent: unchanged ones, compressed ones, HEAD, headers for browsers, and problems by field."""
+
+import gzip
+
+import aiohttp
+from clusterra_gateway.http.errors import RequestError
+from clusterra_gateway.http.problems import TYPES
+from gateway_world import World
+
+SUBMIT = "/v1/clusters/main/jobs/submit"
+
+
+async def test_an_unchanged_answer_is_not_sent_again(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    async with browser.get("/v1/users/me") as answer:
+        etag, body = answer.headers["ETag"], await answer.read()
+    async with browser.get("/v1/users/me", headers={"If-None-Match": etag}) as answer:
+        assert (answer.status, await answer.read()) == (304, b"")
+        assert answer.headers["ETag"] == etag
+    async with browser.get("/v1/users/me", headers={"If-None-Match": 'W/"of another answer"'}) as answer:
+        assert (answer.status, await answer.read()) == (200, body)
+
+
+async def test_head_has_the_headers_of_get_and_no_body(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    async with browser.get("/v1/users/me") as answer:
+        etag = answer.headers["ETag"]
+    async with browser.head("/v1/users/me") as answer:
+        assert (answer.status, answer.headers["ETag"], await answer.read()) == (200, etag, b"")
+    async with browser.head("/v1/auth/callback", allow_redirects=False) as answer:
+        assert answer.status == 405, "it has an effect"
+
+
+async def test_a_long_answer_is_compressed_for_those_who_read_that(world: World) -> None:
+    async with aiohttp.ClientSession(world.url, auto_decompress=False) as http:
+        async with http.get("/v1/openapi.json", headers={"Accept-Encoding": "identity"}) as answer:
+            plain = await answer.read()
+            assert "Content-Encoding" not in answer.headers
+        async with http.get("/v1/openapi.json", headers={"Accept-Encoding": "gzip"}) as answer:
+            assert (answer.headers["Content-Encoding"], answer.headers["Vary"]) == ("gzip", "Accept-Encoding")
+            short = await answer.read()
+
+    assert gzip.decompress(short) == plain
+    assert len(short) < len(plain) / 4
+
+
+async def test_no_answer_can_become_a_page(world: World) -> None:
+    async with aiohttp.ClientSession(world.url) as http:
+        for path in ("/v1/openapi.json", "/v1/users/me", "/nowhere"):
+            async with http.get(path) as answer:
+                assert answer.headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                assert answer.headers["Referrer-Policy"] == "no-referrer"
+                assert "Strict-Transport-Security" not in answer.headers, "this gateway is reached over HTTP"
+
+
+async def test_a_problem_names_each_wrong_field(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    body = {"script": "x", "job": {"environment": ["a/b~c"], "nodes": 1, "of/f~ice": True}}
+    async with browser.post(SUBMIT, json=body) as answer:
+        problem = await answer.json()
+    assert {each["pointer"] for each in problem["errors"]} == {"#/job/nodes", "#/job/of~1f~0ice"}
+    assert problem["instance"] == f"urn:clusterra:request:{answer.headers['X-Request-Id']}"
+
+    async with browser.get("/v1/clusters/main/jobs?limit=many") as answer:
+        problem = await answer.json()
+    assert [each["parameter"] for each in problem["errors"]] == ["limit"]
+
+
+async def test_each_type_of_problem_is_described_at_its_address(world: World) -> None:
+    async with aiohttp.ClientSession(world.url) as http:
+        async with http.get(TYPES) as answer:
+            types = (await answer.json())["types"]
+        for each in types:
+            async with http.get(each["type"]) as answer:
+                assert await answer.json() == each
+                assert each["description"]
+        async with http.get("/v1/users/me") as answer:
+            problem = await answer.json()
+        async with http.get(f"{TYPES}/none") as answer:
+            assert answer.status == 404
+
+    assert len(types) == len(RequestError.__subclasses__()) + 1
+    assert problem["type"] in {each["type"] for each in types}
