@@ -109,7 +109,7 @@ def tenant_overlay(folder: Path, keys: Keys, mariadb: tuple[int, int]) -> Path:
     return overlay(
         folder,
         resources=[CENTRAL / "tenant"],
-        components=[CENTRAL / "tenant" / "mariadb"],
+        components=[CENTRAL / "tenant" / "mariadb", CENTRAL / "tenant" / "private-tmp"],
         namespace=NAMESPACE,
         generatorOptions={"disableNameSuffixHash": True},
         configMapGenerator=[{"name": "slurm", "behavior": "merge", "files": ["cluster.conf"]}],
@@ -136,7 +136,9 @@ def volume(claim: str, folder: Path, uid: int, gid: int) -> Manifest:
 
 def worker(kubectl: Path, keys: Keys) -> list[Manifest]:
     """One worker of k8s/edge in its own namespace, with the site's changes for the test's node."""
-    built = build(kubectl, EDGE)
+    folder = keys.folder.parent / "edge"
+    folder.mkdir()
+    built = build(kubectl, overlay(folder, resources=[EDGE], components=[EDGE / "private-tmp"]))
     deployment = next(each for each in built if each["metadata"]["name"] == "slurmd-compute-xs")
     settings = next(
         each for each in built if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slurmd")
@@ -144,6 +146,7 @@ def worker(kubectl: Path, keys: Keys) -> list[Manifest]:
     settings["data"] = {
         "CLUSTERRA_SLURMD_CONF_SERVER": f"slurmctld.{NAMESPACE}:6817",
         "CLUSTERRA_CONFIG_OVERRIDES": "yes",
+        "CLUSTERRA_PRIVATE_TMP": settings["data"]["CLUSTERRA_PRIVATE_TMP"],
     }
     deployment["spec"]["replicas"] = 1
     pod = deployment["spec"]["template"]["spec"]

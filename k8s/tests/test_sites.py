@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from central_manifests import CENTRAL, Manifest, build, kubectl_path, named, pod_spec
+from central_manifests import CENTRAL, Manifest, build, kubectl_path, named, overlay, pod_spec
 
 ROOT = CENTRAL.parents[1]
 PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
@@ -177,3 +177,40 @@ def test_slurm_is_configured_as_in_the_lab(tmp_path: Path) -> None:
         "CommunicationParameters",
         "SlurmdParameters",
     }
+
+
+def test_the_components_for_a_private_tmp_are_the_lab_s() -> None:
+    from clusterra_lab.slurm.isolation import files, settings
+
+    component = CENTRAL / "tenant" / "private-tmp"
+
+    assert (component / "isolation.conf").read_text() == settings("polled", private_tmp=True)
+    conf = files("polled", private_tmp=True)["job_container.conf"]
+    assert (component / "job_container.conf").read_text() == conf
+
+
+async def test_workers_with_a_private_tmp_get_the_rights_and_the_setting_for_it(tmp_path: Path) -> None:
+    edge = CENTRAL.parent / "edge"
+    site = overlay(tmp_path, resources=[edge], components=[edge / "private-tmp"])
+
+    built = build(await kubectl_path(), site)
+
+    workers = [each for each in built if each["kind"] == "Deployment" and "slurmd-" in each["metadata"]["name"]]
+    rights = {"CHOWN", "KILL", "SETGID", "SETUID", "SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE", "FOWNER"}
+    for each in workers:
+        context = each["spec"]["template"]["spec"]["containers"][0]["securityContext"]
+        assert set(context["capabilities"]["add"]) == rights
+        assert context["appArmorProfile"] == {"type": "Unconfined"}
+    others = [
+        container
+        for each in built
+        if each["kind"] == "Deployment" and each not in workers
+        for container in each["spec"]["template"]["spec"]["containers"]
+    ]
+    assert workers
+    assert others
+    assert not any(container["securityContext"]["capabilities"].get("add") for container in others)
+    (settings,) = (
+        each["data"] for each in built if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slurmd")
+    )
+    assert settings["CLUSTERRA_PRIVATE_TMP"] == "yes"

@@ -37,7 +37,7 @@ pytestmark = [
 
 SECONDS = 240
 JOB = {
-    "script": "#!/bin/sh\nid -u\n",
+    "script": "#!/bin/sh\nid -u\n[ $TMPDIR = /tmp ] && [ -O /tmp ] && mkdir -m 0 /tmp/closed\n",
     "job": {
         "name": "first",
         "current_working_directory": "/tmp",

@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.process import until
+from worker_pod import PRIVATE_TMP
 from worker_site import ALICE, SCRIPTS, SECONDS, Site, worker_site
 
 pytestmark = pytest.mark.containers
@@ -154,6 +155,30 @@ async def test_a_worker_in_a_container_runs_a_job_and_stops_when_idle(site: Site
         ended = await docker("inspect", "--format={{.State.ExitCode}}", container)
 
         assert ended.stdout.strip() in ("0", "143")
+
+
+async def test_a_worker_in_a_container_gives_each_job_its_own_tmp(
+    images: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's namespaces can only be made by root")
+    folder = tmp_path_factory.mktemp("private-tmp")
+    async with worker_site(folder / "slurm", private_tmp=True) as site:
+        volumes = [
+            f"--volume={key(site, folder / 'key', 0)}:/etc/slurm:ro",
+            f"--volume={site.cluster.shared_dir}:/mnt/efs",
+        ]
+        rights = [f"--cap-add={each.upper()}" for each in PRIVATE_TMP.split()]
+        unconfined = ["--security-opt=apparmor=unconfined", "--env=CLUSTERRA_PRIVATE_TMP=yes"]
+        async with running("slurmd", *WORKER, *rights, *unconfined, *volumes, *worker("own-tmp", site)) as container:
+            await site.registered("own-tmp")
+            job_id = await site.submit(ALICE, 'echo "$TMPDIR"; mkdir -m 0 /tmp/a /var/tmp/b; ls /tmp /var/tmp')
+
+            await site.in_state(job_id, "COMPLETED")
+            await site.idle("own-tmp")
+
+            assert site.output(job_id) == "/tmp\n/tmp:\na\n\n/var/tmp:\nb\n"
+            assert (await docker("exec", container, "find", "/tmp", "-mindepth", "3")).stdout == ""
 
 
 async def test_a_container_with_less_memory_than_its_shape_does_not_register(site: Site) -> None:

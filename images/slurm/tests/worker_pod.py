@@ -15,7 +15,9 @@ from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.slurm.namespace import PATH
 from worker_site import INSIDE, SECONDS, Site
 
-CAPABILITIES = ("--bounding-set=-all,+chown,+kill,+setgid,+setuid", "--inh-caps=-all", "--no-new-privs")
+CAPABILITIES = "chown kill setgid setuid"
+PRIVATE_TMP = f"{CAPABILITIES} sys_admin sys_chroot dac_override fowner"
+"""The capabilities of a worker with CLUSTERRA_PRIVATE_TMP."""
 
 _CONTAINER = f"""\
 set -eu
@@ -29,7 +31,7 @@ chmod 0400 /etc/slurm/slurm.key
 mount -o remount,ro /etc/slurm
 for image in /var/log/slurm /var/tmp; do mount -t tmpfs -o ro image $image; done
 eval "$MACHINE"
-exec setpriv {" ".join(CAPABILITIES)} {INSIDE}/slurmd-entrypoint
+exec $RIGHTS {INSIDE}/slurmd-entrypoint
 """
 
 
@@ -53,10 +55,17 @@ mount --move /media /dev
 """
 
 
+def rights(capabilities: str) -> list[str]:
+    """A command that runs another with only these capabilities."""
+    added = "".join(f",+{each}" for each in capabilities.split())
+    return ["/usr/bin/setpriv", f"--bounding-set=-all{added}", "--inh-caps=-all", "--no-new-privs"]
+
+
 class Pod:
     """A worker's container."""
 
-    def __init__(self, name: str, site: Site, process: Process) -> None:
+    def __init__(self, name: str, site: Site, process: Process, capabilities: str) -> None:
+        self._rights = rights(capabilities)
         self.name = name
         self.process = process
         self._site = site
@@ -73,7 +82,7 @@ class Pod:
         """Run a command like kubelet runs a hook."""
         process = await asyncio.create_subprocess_exec(
             *(shutil.which("nsenter") or "nsenter", f"--target={self.init.pid}", "--mount", "--pid", "--root", "--wd"),
-            *("/usr/bin/setpriv", *CAPABILITIES, *argv),
+            *(*self._rights, *argv),
             env={"PATH": PATH, "POD_NAME": self.name, **environment},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -102,6 +111,7 @@ async def pod(
     environment: Mapping[str, str] | None = None,
     *,
     machine: str = "",
+    capabilities: str = CAPABILITIES,
     registers: bool = True,
 ) -> AsyncIterator[Pod]:
     """Run a worker until the block ends, then kill it like a pod whose grace time is over.
@@ -117,6 +127,7 @@ async def pod(
         "CLUSTERRA_SLURMD_CONF_SERVER": f"127.0.0.1:{site.cluster.slurmctld_port}",
         "CLUSTERRA_TERMINATION_LOG": f"{site.cluster.shared_path}/{name}.termination",
         "MACHINE": machine,
+        "RIGHTS": " ".join(rights(capabilities)),
         **(environment or {}),
     }
     namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
@@ -125,7 +136,7 @@ async def pod(
     try:
         if registers:
             await site.registered(name)
-        yield Pod(name, site, process)
+        yield Pod(name, site, process, capabilities)
     finally:
         process.kill()
         await process.wait()
