@@ -74,7 +74,8 @@ async def test_every_published_port_is_on_loopback(composed: Composition) -> Non
 
 async def test_a_person_runs_sbatch_on_the_login_node(composed: Composition) -> None:
     token = await composed.compose("--progress=quiet", "run", "--rm", "--no-deps", "--no-TTY", "token", "lin", "20077")
-    submit = f"SLURM_JWT={token.strip()} sbatch --parsable --output=/mnt/efs/lin.out --wrap='id -u; echo done'"
+    script = "id -u; ls -A /tmp; echo $TMPDIR; echo done"
+    submit = f"SLURM_JWT={token.strip()} sbatch --parsable --output=/mnt/efs/lin.out --wrap='{script}'"
     await composed.exec("login", "sh", "-c", submit, user="20077:20077")
 
     async def output() -> str:
@@ -84,7 +85,8 @@ async def test_a_person_runs_sbatch_on_the_login_node(composed: Composition) -> 
         return "done" in await output()
 
     await until(complete, seconds=90, what="the job's output", every=1.0)
-    assert (await output()).split() == ["20077", "done"]
+    # Each job has a /tmp of its own.
+    assert (await output()).split() == ["20077", "/tmp", "done"]
 
 
 async def test_a_second_edge_waits_and_takes_over_when_the_first_one_dies(composed: Composition) -> None:

@@ -27,6 +27,11 @@ WORKER = [
 ]
 
 
+WORKER_CGROUP = "/usr/lib/clusterra/worker-cgroup"
+NOT_HERE = 78
+"""Exit code of worker-cgroup where there are no cgroups that it may divide."""
+
+
 async def docker(*argv: str) -> CompletedProcess[str]:
     process = await asyncio.create_subprocess_exec(
         "docker", *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -157,20 +162,24 @@ async def test_a_worker_in_a_container_runs_a_job_and_stops_when_idle(site: Site
         assert ended.stdout.strip() in ("0", "143")
 
 
-async def test_a_worker_in_a_container_gives_each_job_its_own_tmp(
+async def test_a_worker_in_a_container_gives_each_job_its_own_tmp_and_memory(
     images: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("Slurm's namespaces can only be made by root")
     folder = tmp_path_factory.mktemp("private-tmp")
-    async with worker_site(folder / "slurm", private_tmp=True) as site:
+    async with worker_site(folder / "slurm", isolation="cgroups", private_tmp=True) as site:
         volumes = [
             f"--volume={key(site, folder / 'key', 0)}:/etc/slurm:ro",
             f"--volume={site.cluster.shared_dir}:/mnt/efs",
         ]
         rights = [f"--cap-add={each.upper()}" for each in PRIVATE_TMP.split()]
-        unconfined = ["--security-opt=apparmor=unconfined", "--env=CLUSTERRA_PRIVATE_TMP=yes"]
-        async with running("slurmd", *WORKER, *rights, *unconfined, *volumes, *worker("own-tmp", site)) as container:
+        options = [*WORKER, *rights, "--security-opt=apparmor=unconfined"]
+        settings = ["--env=CLUSTERRA_PRIVATE_TMP=yes", "--env=CLUSTERRA_CGROUPS=yes"]
+        probe = ["run", "--rm", *options, f"--entrypoint={WORKER_CGROUP}", image("slurmd")]
+        if (await docker(*probe, "probe", "true")).returncode == NOT_HERE:
+            pytest.skip("containers here have no cgroups that slurmd may divide")
+        async with running("slurmd", *options, *settings, *volumes, *worker("own-tmp", site)) as container:
             await site.registered("own-tmp")
             job_id = await site.submit(ALICE, 'echo "$TMPDIR"; mkdir -m 0 /tmp/a /var/tmp/b; ls /tmp /var/tmp')
 
@@ -179,6 +188,11 @@ async def test_a_worker_in_a_container_gives_each_job_its_own_tmp(
 
             assert site.output(job_id) == "/tmp\n/tmp:\na\n\n/var/tmp:\nb\n"
             assert (await docker("exec", container, "find", "/tmp", "-mindepth", "3")).stdout == ""
+
+            large = await site.submit(ALICE, "taken=$(head --bytes=300000000 /dev/zero | tr '\\0' x); echo survived")
+
+            await site.in_state(large, "OUT_OF_MEMORY")
+            assert "survived" not in site.output(large)
 
 
 async def test_a_container_with_less_memory_than_its_shape_does_not_register(site: Site) -> None:

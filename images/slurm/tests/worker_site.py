@@ -10,6 +10,7 @@ from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.slurm.config import ClusterOptions
 from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
+from clusterra_lab.slurm.isolation import Isolation
 
 SCRIPTS = Path(__file__).parent.parent
 INSIDE = "/mnt/efs/clusterra"
@@ -114,9 +115,11 @@ class Site:
 
 
 @asynccontextmanager
-async def worker_site(folder: Path, *, private_tmp: bool = False) -> AsyncIterator[Site]:
+async def worker_site(
+    folder: Path, *, isolation: Isolation = "polled", private_tmp: bool = False
+) -> AsyncIterator[Site]:
     """Run a cluster without workers until the block ends. Raises LabProblem."""
-    async with slurm_cluster(folder, ClusterOptions(private_tmp=private_tmp)) as cluster:
+    async with slurm_cluster(folder, ClusterOptions(isolation=isolation, private_tmp=private_tmp)) as cluster:
         site = Site(cluster)
         await site.configure()
         yield site

@@ -16,7 +16,7 @@ SLURMDBD_PORT = 6819
 
 def compose_files() -> dict[str, str]:
     """Name -> content of each file. slurmdbd.conf lacks the password of the database, which the init step adds."""
-    options = ClusterOptions(name="main", max_nodes=ScalingPolicy().max_workers, own_hosts=True)
+    options = ClusterOptions(name="main", max_nodes=ScalingPolicy().max_workers, own_hosts=True, private_tmp=True)
     return SlurmConfig(options, SLURMCTLD_PORT, SLURMDBD_PORT).files()
 
 
