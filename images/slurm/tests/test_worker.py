@@ -254,14 +254,25 @@ async def test_an_idle_worker_stops_without_waiting(site: Site) -> None:
         stopped = await worker.pre_stop()
         assert time.monotonic() - started < PROMPT_SECONDS
         assert (stopped.returncode, stopped.stdout) == (0, "")
-        assert await site.node("w8") == ("drained", "pod is being deleted")
+        # A record that stayed could be resumed, and Slurm would start a job on it.
+        assert await site.node("w8") == ("", "")
 
 
-async def test_a_drained_worker_keeps_its_reason(site: Site) -> None:
+async def test_a_drained_worker_keeps_its_reason_until_its_end(site: Site) -> None:
     async with pod("w9", site) as worker:
+        job_id = await site.submit(ALICE, f"echo began; {wait_for(site, 'end-9')}")
+        await site.has_written(job_id, "began")
         await site.ask("update", "nodename=w9", "state=drain", "reason=clusterra:idle")
-        assert (await worker.pre_stop()).returncode == 0
-        assert await site.node("w9") == ("drained", "clusterra:idle")
+        hook = asyncio.create_task(worker.pre_stop())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(hook), 1.0)
+
+        assert await site.node("w9") == ("draining", "clusterra:idle")
+
+        (site.cluster.shared_dir / "end-9").touch()
+        assert (await hook).returncode == 0
+        assert await site.node("w9") == ("", "")
+        assert await site.state(job_id) == "COMPLETED"
 
 
 async def test_a_worker_without_a_node_record_stops_without_waiting(site: Site) -> None:

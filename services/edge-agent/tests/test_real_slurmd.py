@@ -13,6 +13,7 @@ from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import SlurmUser, WorkerName
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.logs import job_output
+from clusterra_edge_agent.process.gentle_end import GentleEnd, Scontrol
 from clusterra_edge_agent.process.one_by_one import WorkerBusy
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import Slurmd
@@ -223,6 +224,45 @@ async def test_a_worker_that_is_removed_drains_its_node_and_waits_for_its_jobs(s
         await until_workers(substrate, lambda workers: not workers)
 
     assert (await site.squeue(job_id)).startswith("COMPLETED")
+
+
+async def test_a_removed_worker_leaves_no_node_that_somebody_could_resume(site: Site) -> None:
+    async with site.substrate() as substrate:
+        name = await substrate.start("memory-large", SPEC)
+        await site.until_registered(name)
+
+        await site.remove(substrate, name)
+        await until_workers(substrate, lambda workers: not workers)
+
+        resume = f"scontrol update nodename={name} state=resume; true"
+        assert "Invalid node name" in (await site.cluster.run("bash", "-c", f"({resume}) 2>&1")).stdout
+
+
+async def test_a_worker_whose_node_gets_a_job_right_before_its_deletion_waits_for_the_job(site: Site) -> None:
+    """Somebody resumes the node between the last look of the agent and the deletion of the node."""
+    started: list[str] = []
+
+    class ResumedBefore(Scontrol):
+        async def delete(self, worker: WorkerName) -> None:
+            if not started:
+                await site.cluster.run("scontrol", "update", f"nodename={worker}", "state=resume")
+                started.append(
+                    await site.cluster.sbatch(ALICE, "#!/bin/bash\necho up; sleep 1\n", "--output=job_%j.out")
+                )
+                assert await site.until_running(started[0]) == worker
+            await super().delete(worker)
+
+    async with site.substrate() as substrate:
+        name = await substrate.start("memory-large", SPEC)
+        await site.until_registered(name)
+        scontrol = substrate._slurmd.scontrol
+        assert scontrol is not None
+        substrate._gentle_end = GentleEnd(ResumedBefore(scontrol.argv, scontrol.conf), JOB_SECONDS)
+
+        await site.remove(substrate, name)
+        await until_workers(substrate, lambda workers: not workers)
+
+    assert (await site.squeue(started[0])).startswith("COMPLETED")
 
 
 @pytest.mark.parametrize("victim", ["launcher", "slurmd"])

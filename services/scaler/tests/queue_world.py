@@ -261,7 +261,7 @@ class World:
             running = self.slurm.jobs_on(pod.name)
             assert not running, f"{pod.name} is removed under the running jobs {running}"
             assert pod.name in self.stored.victims, f"{pod.name} is removed although it is no victim any more"
-            self.slurm.drain_at_removal(pod.name)
+            self.slurm.end_at_removal(pod.name, answers=not self._happens(0.2))
             self.removed += 1
         self._assert_limits()
         self._measure_idle()

@@ -130,9 +130,11 @@ class SlurmModel:
             self.undone += bool(self.nodes[name].drain_reason)
             self.nodes[name].drain_reason = ""
 
-    def drain_at_removal(self, name: str) -> None:
-        """The worker itself drains its node before its slurmd ends, whoever has undone the scaler's drain."""
-        if name in self.nodes and not self.nodes[name].drain_reason:
+    def end_at_removal(self, name: str, *, answers: bool) -> None:
+        """The worker itself drains and deletes its node before its slurmd ends. The deletion may get no answer."""
+        if answers:
+            self.delete(name)
+        elif name in self.nodes and not self.nodes[name].drain_reason:
             self.nodes[name].drain_reason = "worker is being removed"
 
     def down(self, name: str) -> None:

@@ -3,6 +3,9 @@
 A victim was drained and idle. But somebody may have resumed its node, and Slurm may start a job there at any moment
 before the drain here. So slurmd is signalled only once nothing runs on the worker, by its own steps and by slurmctld:
 slurmctld may count a job that has not begun here yet, or whose end has not been reported yet.
+
+Last, the node's record is deleted. slurmctld refuses that while it counts a job on the node, so the last look and the
+end of the node are one step. A record that outlived its slurmd could be resumed, and Slurm would start jobs on it.
 """
 
 import asyncio
@@ -41,6 +44,10 @@ class Scontrol:
     async def drain(self, worker: WorkerName) -> None:
         """Drains a node."""
         await self._run("update", f"nodename={worker}", "state=drain", "reason=worker is being removed")
+
+    async def delete(self, worker: WorkerName) -> None:
+        """Deletes a node's record. slurmctld refuses that while a job runs or completes on the node."""
+        await self._run("delete", f"nodename={worker}")
 
     async def set_down(self, worker: WorkerName) -> None:
         """Sets a node down, so that Slurm requeues its jobs at once."""
@@ -87,14 +94,21 @@ class GentleEnd:
         self._calls = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def until_nothing_runs(self, worker: WorkerName, steps: Callable[[], Sequence[str]]) -> None:
-        """Drains the worker's node and waits for its jobs. Returns at the end of the grace time at the latest.
+        """Drains the worker's node, waits for its jobs, and deletes the node's record.
 
+        Returns at the end of the grace time at the latest. The record stays while slurmctld does not answer, and when
+        slurmctld refuses for other reasons than a job, such as a reservation: the scaler deletes what is left.
         `steps` finds the job steps that run on the worker now.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._grace_seconds
         state = await self._drained_state(worker)
-        while (running := steps()) or any(busy in state for busy in _BUSY):
+        while True:
+            running = steps()
+            if not running and not _is_busy(state):
+                state = await self._deleted_state(worker)
+                if not _is_busy(state):
+                    return
             if loop.time() >= deadline:
                 log.warning("jobs_outlast_grace_time", worker=worker, steps=running, seconds=self._grace_seconds)
                 if self._scontrol is not None:
@@ -112,8 +126,19 @@ class GentleEnd:
             await self._scontrol.drain(worker)
         return await self._state(worker)
 
+    async def _deleted_state(self, worker: WorkerName) -> str:
+        if self._scontrol is None:
+            return ""
+        async with self._calls:
+            await self._scontrol.delete(worker)
+        return await self._state(worker)
+
     async def _state(self, worker: WorkerName) -> str:
         if self._scontrol is None:
             return ""
         async with self._calls:
             return await self._scontrol.state(worker)
+
+
+def _is_busy(state: str) -> bool:
+    return any(busy in state for busy in _BUSY)
