@@ -13,6 +13,7 @@ from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
+from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
@@ -256,6 +257,11 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.list-watched.v1": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
     "slurm.jobs.v1": slurm_rpc.JobPage(jobs=(JOB,), total=1),
     "slurm.cancel.v1": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
+    "slurm.change.v1": slurm_jobs_rpc.ChangeJob(
+        viewer=VIEWER,
+        jobs="42_[1-5,9]",
+        change=slurm_jobs_rpc.Update(changes=slurm_jobs_rpc.JobChanges(name="align", time_limit=30, nice=100)),
+    ),
     "slurm.nodes.v1": slurm_nodes_rpc.ListNodes(),
     "slurm.node-list.v1": slurm_nodes_rpc.NodePage(
         nodes=(

@@ -10,6 +10,7 @@ from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done, ErrorKind, RpcError
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
+from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import RpcFailed, serve
@@ -32,6 +33,9 @@ class ClusterStandIn:
     reads: list[ReadLog] = field(default_factory=list)
     explained: list[ExplainJob] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    changes: list[ChangeJob] = field(default_factory=list)
+    change_error: ErrorKind | None = None
+    """Answers every change with this error."""
     histories: list[ReadHistory] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     submit_error: ErrorKind | None = None
@@ -51,6 +55,7 @@ class ClusterStandIn:
             await serve(client, f"{slurm}.get", GetJob, self._get),
             await serve(client, f"{slurm}.list", ListJobs, self._list),
             await serve(client, f"{slurm}.cancel", Cancel, self._cancel),
+            await serve(client, f"{slurm}.change", ChangeJob, self._change),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.why", ExplainJob, self._why),
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
@@ -108,6 +113,13 @@ class ClusterStandIn:
     async def _cancel(self, _subject: Subject, request: Cancel) -> Done:
         job = self._visible(request.viewer, request.job_id)
         self.cancelled.append(job.job_id)
+        return Done()
+
+    async def _change(self, _subject: Subject, request: ChangeJob) -> Done:
+        self._visible(request.viewer, request.jobs.partition("_")[0])
+        if self.change_error is not None:
+            raise rpc_failure(self.change_error, "refused as the test wants it")
+        self.changes.append(request)
         return Done()
 
     async def _log(self, _subject: Subject, request: ReadLog) -> LogChunk:

@@ -153,7 +153,7 @@ async def test_every_changing_route_rejects_pages_of_other_sites(world: World) -
             assert answer.status == 403, route.name
             assert (await answer.json())["type"] == "/v1/problems/forbidden"
 
-    assert (world.acme.submits, world.acme.cancelled) == ([], [])
+    assert (world.acme.submits, world.acme.cancelled, world.acme.changes) == ([], [], [])
 
 
 async def test_a_bearer_token_needs_no_origin(world: World) -> None:
@@ -193,7 +193,7 @@ async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world
                 walked += 1
 
     assert walked >= 7 * 8
-    assert (world.rival.submits, world.rival.cancelled, world.rival.reads) == ([], [], [])
+    assert (world.rival.submits, world.rival.cancelled, world.rival.changes, world.rival.reads) == ([], [], [], [])
 
     async with admin.get("/v1/clusters") as answer:
         listed = await answer.json()
@@ -235,6 +235,10 @@ async def test_members_see_their_own_jobs_and_admins_see_all(world: World) -> No
     for method, path in (
         ("GET", "/v1/clusters/main/jobs/7"),
         ("DELETE", "/v1/clusters/main/jobs/7"),
+        ("DELETE", "/v1/clusters/main/jobs/7_[1-5]"),
+        ("POST", "/v1/clusters/main/jobs/7/hold"),
+        ("POST", "/v1/clusters/main/jobs/7/release"),
+        ("POST", "/v1/clusters/main/jobs/7/requeue"),
         ("GET", "/v1/clusters/main/jobs/7/output"),
         ("GET", "/v1/clusters/main/jobs/7/output/stream"),
     ):

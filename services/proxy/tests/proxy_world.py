@@ -107,8 +107,9 @@ class ProxyWorld:
         return events
 
     async def event_lines(self, *entities: str) -> list[str]:
-        """The published events of these entities, such as `42 job.running`."""
-        return [f"{event.subject} {event.kind}" for event in await self.events() if event.subject in entities]
+        """The published events of these entities, such as `42 job.running`, without those of people's actions."""
+        events = (event for event in await self.events() if not event.kind.startswith("action."))
+        return [f"{event.subject} {event.kind}" for event in events if event.subject in entities]
 
     async def start(self) -> None:
         """Start the proxy and wait until it watches the cluster."""

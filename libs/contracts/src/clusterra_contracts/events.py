@@ -20,6 +20,9 @@ JobKind = Literal[
     "job.cancelled",
     "job.timeout",
 ]
+ActionKind = Literal[
+    "action.hold", "action.release", "action.requeue", "action.signal", "action.update", "action.cancel"
+]
 NodeKind = Literal["node.registered", "node.drained", "node.undrained", "node.down", "node.removed"]
 MisclassifiedKind = Literal["node.misclassified"]
 WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worker.lost"]
@@ -52,6 +55,24 @@ class JobFact(Wire):
     submitted_at: Moment
     started_at: Moment | None = None
     ended_at: Moment | None = None
+
+
+class JobActionFact(Wire):
+    """Somebody acted on a job through Clusterra, and Slurm accepted it. What became of the job is in its own events."""
+
+    kind: ActionKind
+    job_id: JobId
+    """The job, the task or the array."""
+    tasks: str = ""
+    """Those of an array's tasks that the action was for, in Slurm's notation; empty for the whole job."""
+    name: str
+    user: str
+    """The job's owner; `uid` is theirs."""
+    uid: int
+    actor: str
+    """The user name of whoever acted."""
+    detail: str = ""
+    """The signal that was sent, or the changed fields, such as `nice=100, time_limit=30`."""
 
 
 class NodeFact(Wire):
@@ -146,7 +167,7 @@ class NewerFact(Wire):
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z]{1,32}\.[a-z_]{1,64}$")]
 
 
-_FACTS = (JobFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, ConditionFact, AdminFact)
+_FACTS = (JobFact, JobActionFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, ConditionFact, AdminFact)
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
 
 KINDS: tuple[str, ...] = tuple(_NAMES)
@@ -160,6 +181,7 @@ def _fact_of(given: Any) -> str:
 
 Fact = Annotated[
     Annotated[JobFact, Tag("JobFact")]
+    | Annotated[JobActionFact, Tag("JobActionFact")]
     | Annotated[NodeFact, Tag("NodeFact")]
     | Annotated[MisclassifiedFact, Tag("MisclassifiedFact")]
     | Annotated[WorkerFact, Tag("WorkerFact")]
@@ -199,7 +221,7 @@ class Event(Wire):
 def entity(fact: Fact) -> str:
     """The id of the entity that a fact is about. Raises ValueError for a fact of a newer release."""
     match fact:
-        case JobFact():
+        case JobFact() | JobActionFact():
             return fact.job_id
         case NodeFact() | MisclassifiedFact():
             return fact.node
@@ -219,7 +241,7 @@ def event_of(service: str, ref: ClusterRef, fact: Fact, *, version: str, time: M
     """Makes the event of a fact; its id is `<tenant>.<cluster>:<entity>:<version>:<kind>`.
 
     `version` distinguishes this occurrence from others of the same kind for the same entity: submit time and restart
-    count for jobs, the generation for decisions, the reason and its beginning for conditions.
+    count for jobs, a random id for actions, the generation for decisions, the reason and its beginning for conditions.
     """
     about = entity(fact)
     return Event(

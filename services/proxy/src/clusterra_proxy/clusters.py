@@ -16,6 +16,7 @@ from clusterra_proxy.cluster.cluster import Cluster, open_cluster
 from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.partitions import CLUSTERS, Partitions
 from clusterra_proxy.requests import handlers
+from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.settings import Settings
 from clusterra_proxy.supervision import Supervisor
 from clusterra_proxy.watch.condition_report import ConditionReport
@@ -91,7 +92,9 @@ class Clusters:
             tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
             tasks.create_task(self._partitions.while_leading(ref, watching))
             tasks.create_task(self._partitions.while_leading(ref, keeping))
-            async with handlers.serve(self._client, cluster):
+            actions = Actions(self._client, cluster)
+            tasks.create_task(supervisor.run("actions", actions.run))
+            async with handlers.serve(self._client, cluster, actions):
                 await asyncio.Event().wait()
 
     async def _report(self, ref: ClusterRef, condition: Condition, problem: str) -> None:

@@ -39,7 +39,7 @@ SUBMIT = Budget(WRITE_SECONDS, 30.0, 35.0)
 READ = Budget(READ_SECONDS, 26.0, 30.0)
 """A job may have to be read from slurmctld and then from slurmdbd, the queue from slurmctld as a long list."""
 CANCEL = Budget(WRITE_SECONDS, 30.0, 35.0)
-"""A cancel reads the job first."""
+"""A cancel, as every change of a job, reads the job first."""
 WATCHED = Budget(READ_SECONDS, 16.0, 18.0)
 """A read at the replica of the proxy that watches the cluster. Another replica that asks it has time left to read Slurm
 itself, should there be no answer."""
@@ -49,6 +49,7 @@ BUDGETS: Mapping[str, Budget] = {
     "get": READ,
     "list": READ,
     "cancel": CANCEL,
+    "change": CANCEL,
     "get-watched": WATCHED,
     "list-watched": WATCHED,
 }

@@ -15,6 +15,7 @@ Operation = Literal[
     "get",
     "list",
     "cancel",
+    "change",
     "nodes",
     "drain",
     "undrain",

@@ -1,6 +1,6 @@
 """Who may see what of a cluster. The gateway asks here, and so does each service that keeps the record."""
 
-from clusterra_contracts.events import Fact, JobFact
+from clusterra_contracts.events import Fact, JobActionFact, JobFact
 from clusterra_contracts.rpc.slurm import Viewer
 
 
@@ -9,4 +9,4 @@ def may_see(viewer: Viewer, fact: Fact) -> bool:
 
     Decisions, nodes and workers tell of other people's jobs, by their ids and reasons.
     """
-    return viewer.admin or (isinstance(fact, JobFact) and fact.uid == viewer.user.uid)
+    return viewer.admin or (isinstance(fact, JobFact | JobActionFact) and fact.uid == viewer.user.uid)

@@ -22,6 +22,7 @@ from clusterra_contracts.rpc.slurm import (
     Submitted,
     Viewer,
 )
+from clusterra_contracts.rpc.slurm_jobs import Action, ChangeJob
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.nats.bus import Client
@@ -61,6 +62,10 @@ class SlurmRequests:
         """Cancels a job."""
         request = Cancel(viewer=viewer, job_id=job_id)
         await self._call(ref, "cancel", request, Done)
+
+    async def change(self, ref: ClusterRef, viewer: Viewer, jobs: str, change: Action) -> None:
+        """Changes a job, an array or some of its tasks."""
+        await self._call(ref, "change", ChangeJob(viewer=viewer, jobs=jobs, change=change), Done)
 
     async def _call[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
         seconds = BUDGETS[operation].gateway

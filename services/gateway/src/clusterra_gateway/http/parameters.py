@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 from clusterra_contracts.identity import JobId
+from clusterra_contracts.rpc.slurm_jobs import JobSelection
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from clusterra_gateway.http.errors import FieldError, InvalidRequest, NotFound
@@ -29,11 +30,19 @@ class Parameter:
 
 JOB_ID = Parameter("job_id", "path", "^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")
 
+JOBS = Parameter(
+    "job_id",
+    "path",
+    r"^[1-9][0-9]{0,9}(_([0-9]{1,7}|\[[0-9,:-]{1,500}\]))?$",
+    "A job or a whole array (`42`), a task (`42_7`), or tasks in Slurm's notation (`42_[1-5,9]`).",
+)
+
 type Location = tuple[int | str, ...]
 type Hints = Mapping[Location, str]
 """The hint for an error at a location in the body, such as `("job", "nodes")`."""
 
 _JOB_ID: TypeAdapter[str] = TypeAdapter(JobId)
+_JOBS: TypeAdapter[str] = TypeAdapter(JobSelection)
 
 
 def _split(value: object) -> object:
@@ -97,6 +106,16 @@ def job_id(request: web.Request) -> JobId:
     except ValidationError:
         raise NotFound(
             "there is no such job", hint="a job id looks like 42, the id of an array task like 42_7"
+        ) from None
+
+
+def selected_jobs(request: web.Request) -> str:
+    """Reads the job, the array or the tasks in the path. Raises NotFound for a malformed selection."""
+    try:
+        return _JOBS.validate_python(request.match_info["job_id"])
+    except ValidationError:
+        raise NotFound(
+            "there is no such job", hint="a job id looks like 42, a task like 42_7, several tasks like 42_[1-5,9]"
         ) from None
 
 

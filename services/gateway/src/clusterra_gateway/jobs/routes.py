@@ -7,12 +7,13 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.job_states import JobState
 from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Submit, Submitted
+from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from clusterra_contracts.rpc.why import Explanation
 from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
-from clusterra_gateway.http.parameters import JOB_ID, CommaSeparated, Query, job_id, query
+from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
@@ -24,8 +25,8 @@ from clusterra_gateway.jobs.submit_once import SubmitOnce, unknown_outcome
 
 log = structlog.get_logger()
 
-JOBS = f"{CLUSTER}/jobs"
-JOB = f"{JOBS}/{{job_id}}"
+ALL_JOBS = f"{CLUSTER}/jobs"
+JOB = f"{ALL_JOBS}/{{job_id}}"
 
 State = Annotated[JobState, BeforeValidator(lambda state: str(state).upper())]
 
@@ -112,8 +113,12 @@ class Jobs:
         return json_response(await self._scaler.why(ref, caller.viewer, job_id(request)))
 
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Cancels a job, an array task or a whole array."""
-        await self._slurm.cancel(ref, caller.viewer, job_id(request))
+        """Cancels a job, an array task, some tasks or a whole array."""
+        jobs = selected_jobs(request)
+        if "[" in jobs:
+            await self._slurm.change(ref, caller.viewer, jobs, CancelTasks())
+        else:
+            await self._slurm.cancel(ref, caller.viewer, jobs)
         return no_content()
 
 
@@ -127,7 +132,7 @@ def routes(
         ClusterRoute(
             "jobs_submit",
             "POST",
-            f"{JOBS}/submit",
+            f"{ALL_JOBS}/submit",
             jobs.submit,
             access=access,
             scope="jobs:write",
@@ -140,7 +145,7 @@ def routes(
         ClusterRoute(
             "jobs_list",
             "GET",
-            JOBS,
+            ALL_JOBS,
             jobs.list,
             access=access,
             scope="jobs:read",
@@ -167,7 +172,7 @@ def routes(
             access=access,
             scope="jobs:write",
             role="member",
-            parameters=of_job,
+            parameters=(CLUSTER_ID, JOBS),
             status=204,
         ),
     )

@@ -6,6 +6,7 @@ from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.requests.query import find_records, may_see
 from clusterra_proxy.slurmrestd.error_codes import ALREADY_DONE
 from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, SlurmFailed
@@ -13,7 +14,7 @@ from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, Slu
 log = structlog.get_logger(__name__)
 
 
-async def cancel(cluster: Cluster, request: Cancel) -> Done:
+async def cancel(actions: Actions, cluster: Cluster, request: Cancel) -> Done:
     """Cancel a job, a task or an array. Succeeds for a job that has already ended.
 
     An owner's cancel uses the owner's token; an admin's cancel of another user's job uses the proxy's. Raises
@@ -36,7 +37,9 @@ async def cancel(cluster: Cluster, request: Cancel) -> Done:
     except Conflict as error:
         if error.error.code != ALREADY_DONE:
             raise
+        return Done()
     cluster.follow_own_change(refresh_job(cluster, job_id))
+    await actions.note("action.cancel", viewer, job_id, records[0])
     return Done()
 
 

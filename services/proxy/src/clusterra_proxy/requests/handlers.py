@@ -12,13 +12,16 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, Budget
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, ListJobs, ListWatched, Operation, Submit
+from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
 from nats.aio.subscription import Subscription
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.requests.cancel import cancel
+from clusterra_proxy.requests.change import change_job
 from clusterra_proxy.requests.diagnosis import diagnose
 from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
@@ -68,14 +71,15 @@ async def _within[T](budget: Budget | None, work: Awaitable[T]) -> T:
 
 
 @asynccontextmanager
-async def serve(client: Client, cluster: Cluster) -> AsyncIterator[None]:
+async def serve(client: Client, cluster: Cluster, actions: Actions) -> AsyncIterator[None]:
     """Answer all operations of a cluster within the block. At its end, requests in flight are finished."""
     in_flight = InFlight()
     subscriptions = (
         await Route("submit", Submit, submit).serve(client, cluster, in_flight),
         await Route("get", GetJob, get_job).serve(client, cluster, in_flight),
         await Route("list", ListJobs, partial(list_watched, client)).serve(client, cluster, in_flight),
-        await Route("cancel", Cancel, cancel).serve(client, cluster, in_flight),
+        await Route("cancel", Cancel, partial(cancel, actions)).serve(client, cluster, in_flight),
+        await Route("change", ChangeJob, partial(change_job, actions)).serve(client, cluster, in_flight),
         await Route("nodes", ListNodes, list_nodes).serve(client, cluster, in_flight),
         await Route("drain", Drain, drain).serve(client, cluster, in_flight),
         await Route("undrain", Undrain, undrain).serve(client, cluster, in_flight),

@@ -58,7 +58,7 @@ async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]
         return ()
     cluster.observe_jobs(records, requested_at)
     # slurmctld returns the whole array when one of its tasks is requested.
-    return _select(job_id, records)
+    return select_records(job_id, records)
 
 
 def may_see(viewer: Viewer, record: JobRecord) -> bool:
@@ -134,7 +134,8 @@ async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> 
     return tuple(run for run in latest.values() if run.array == newest.array)
 
 
-def _select(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
+def select_records(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
+    """Return the records of a job, a task or an array from an answer to `GET job/{id}`."""
     if "_" not in job_id:
         return records
     task = int(job_id.partition("_")[2])

@@ -211,6 +211,20 @@ class KillAnswer(Answer):
     status: NullableList[KillStatus] = ()
 
 
+class RequeueStatus(Record):
+    """The result for one job of a `POST jobs/requeue`; number 0 is no error."""
+
+    step_id: Text = ""
+    error: Text = ""
+    error_code: int = 0
+
+
+class RequeueAnswer(Answer):
+    """Answer to `POST jobs/requeue`: one list for each selection. A single failed selection is an error instead."""
+
+    status: NullableList[NullableList[RequeueStatus]] = ()
+
+
 class Ping(Record):
     """Whether one slurmctld responds."""
 

@@ -41,6 +41,17 @@ def contains(expression: str, task: int) -> bool:
     return any(task in tasks for tasks in _items(expression))
 
 
+def overlap(expression: str, other: str) -> bool:
+    """Return whether two expressions name a common task, without expanding them."""
+    others = tuple(_items(other))
+    return any(_common(tasks, each) for tasks in _items(expression) for each in others)
+
+
+def _common(one: range, other: range) -> bool:
+    first, stop = max(one.start, other.start), min(one.stop, other.stop)
+    return any(task in one and task in other for task in range(first, stop))
+
+
 def _items(expression: str) -> Iterator[range]:
     for item in expression.partition("%")[0].split(","):
         match = _ITEM.fullmatch(item)

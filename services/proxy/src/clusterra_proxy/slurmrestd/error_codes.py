@@ -23,6 +23,7 @@ from clusterra_proxy.slurmrestd.errors import (
 CONNECTION_ERROR = 1800
 """slurmrestd could not connect to slurmctld, so it sent nothing."""
 INVALID_JOB = 2017
+NOT_ALTERABLE = 2020
 INVALID_NODE = 2018
 ACCESS_DENIED = 2002
 ALREADY_DONE = 2021
@@ -61,7 +62,13 @@ _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     NODES_BUSY: (Conflict, "drain the node and wait until it is idle"),
     INVALID_JOB: (NotFound, ""),
     INVALID_NODE: (NotFound, ""),
+    NOT_ALTERABLE: (Conflict, "only a running job can be signalled"),
     ALREADY_DONE: (Conflict, "the job has already ended"),
+    2024: (Conflict, "the job waits already"),
+    2026: (Conflict, "the job was submitted as one that cannot be requeued"),
+    2038: (Rejected, "a dependency names existing jobs, and not the job itself, in sbatch's notation"),
+    2073: (Conflict, "only a pending job can be changed so"),
+    2084: (Conflict, "the job has already ended"),
     INVALID_NODE_STATE: (Conflict, "slurm.conf defines the node, or the node's state does not allow this"),
     INVALID_FEATURE: (Rejected, "request a feature of one of the cluster's shapes"),
     2063: (Rejected, "set current_working_directory"),

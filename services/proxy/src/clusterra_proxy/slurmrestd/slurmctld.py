@@ -16,6 +16,7 @@ from clusterra_proxy.slurmrestd.answers import (
     Nodes,
     Partitions,
     Pings,
+    RequeueAnswer,
     States,
     SubmitAnswer,
 )
@@ -24,7 +25,7 @@ from clusterra_proxy.slurmrestd.error_codes import INVALID_NODE, error_from_numb
 from clusterra_proxy.slurmrestd.errors import Conflict, Invalid, NotFound, Rejected, Unavailable
 from clusterra_proxy.slurmrestd.known_records import KnownRecords
 from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord, NodeRecord
-from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
+from clusterra_proxy.slurmrestd.versions import V45, VERSIONS, Version
 
 type JobList = tuple[Moment, tuple[JobRecord, ...], int | None, int]
 """The time of the request, the records, the `changed_after` of the next call, and the number of records that were
@@ -179,19 +180,54 @@ class Slurmctld:
         except (NotFound, Conflict) as error:
             raise Rejected(error.error.detail, code=error.error.code) from error
 
-    async def kill(self, token: str, job_id: JobId) -> None:
-        """Cancel a job, a task or a whole array.
+    async def kill(self, token: str, job_id: str) -> None:
+        """Cancel a job, a task, some tasks or a whole array.
 
         Raises NotFound, Forbidden for another user's job, and Conflict when the job has ended. `DELETE job/{id}` is
         not used because it answers 200 to everything.
         """
+        await self._signal(token, {"jobs": [job_id]})
+
+    async def update_job(self, token: str, number: int, changes: Mapping[str, Any]) -> None:
+        """Change a job, or all tasks of an array, with fields of a `job_desc_msg`.
+
+        Slurm takes no task's id here, only the number of a record. Raises NotFound, Forbidden and Conflict.
+        """
         version = await self.version(token)
-        answer = await self._rest.write(
-            "DELETE", version.slurm("jobs/"), token, KillAnswer, entity="job", body={"jobs": [job_id]}
-        )
+        await self._rest.write("POST", version.slurm(f"job/{number}"), token, Answer, entity="job", body=changes)
+
+    async def signal(self, token: str, jobs: str, signal: str, *, batch_only: bool = False) -> None:
+        """Send a signal to jobs, tasks or an array. Raises as `kill`, and Conflict when none of it runs."""
+        await self._signal(token, {"jobs": [jobs], "signal": signal} | ({"flags": ["BATCH_JOB"]} if batch_only else {}))
+
+    async def _signal(self, token: str, body: Mapping[str, Any]) -> None:
+        version = await self.version(token)
+        answer = await self._rest.write("DELETE", version.slurm("jobs/"), token, KillAnswer, entity="job", body=body)
         for status in answer.status:
             if status.error.code:
-                raise error_from_number(status.error.code, f"job {job_id}: {status.error.message}")
+                raise error_from_number(status.error.code, f"job {body['jobs'][0]}: {status.error.message}")
+
+    async def requeue(self, token: str, jobs: Sequence[JobId], *, hold: bool = False) -> None:
+        """Requeue jobs, tasks or arrays, and hold them if asked to. Slurm takes no range of tasks here.
+
+        Raises NotFound, Forbidden, Conflict for pending jobs, and Rejected by a Slurm before 26.05, whose slurmrestd
+        cannot requeue.
+        """
+        body = {"jobs": list(jobs)} | ({"flags": ["Hold"]} if hold else {})
+        try:
+            answer = await self._rest.write(
+                "POST", V45.slurm("jobs/requeue"), token, RequeueAnswer, entity="job", body=body
+            )
+        except NotFound as error:
+            if error.error.code:
+                raise
+            raise Rejected(
+                "this cluster's Slurm cannot requeue jobs through its API",
+                hint="that needs Slurm 26.05; until then use scontrol requeue",
+            ) from error
+        failed = [status for statuses in answer.status for status in statuses if status.error_code]
+        if failed:
+            raise error_from_number(failed[0].error_code, f"job {failed[0].step_id}: {failed[0].error}")
 
     async def update_node(self, token: str, name: str, states: Sequence[str], reason: str = "") -> None:
         """Set a node's states. Raises NotFound."""

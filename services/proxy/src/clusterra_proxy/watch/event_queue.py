@@ -7,7 +7,7 @@ from datetime import datetime
 
 import structlog
 from clusterra_contracts.bus.envelope import TRACEPARENT
-from clusterra_contracts.events import JobFact, NodeFact
+from clusterra_contracts.events import JobActionFact, JobFact, NodeFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import trace
 from clusterra_runtime.backoff import Backoff
@@ -23,7 +23,7 @@ MAX_EVENTS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class PendingEvent[F: JobFact | NodeFact]:
+class PendingEvent[F: JobFact | JobActionFact | NodeFact]:
     """A fact with the version and time of its event, and the trace that it belongs to."""
 
     fact: F
@@ -38,7 +38,7 @@ class EventQueue:
     def __init__(self, publisher: EventPublisher, ref: ClusterRef) -> None:
         self._publisher = publisher
         self._ref = ref
-        self._queue: asyncio.Queue[PendingEvent[JobFact | NodeFact]] = asyncio.Queue()
+        self._queue: asyncio.Queue[PendingEvent[JobFact | JobActionFact | NodeFact]] = asyncio.Queue()
         self._behind = False
 
     @property
@@ -62,7 +62,7 @@ class EventQueue:
         """Take events again: the caller finds those that were not taken."""
         self._behind = False
 
-    def put(self, *events: PendingEvent[JobFact | NodeFact]) -> None:
+    def put(self, *events: PendingEvent[JobFact | JobActionFact | NodeFact]) -> None:
         """Append events to the queue."""
         for event in events:
             self._queue.put_nowait(event)
@@ -73,11 +73,11 @@ class EventQueue:
             await self._publish(await self._queue.get())
             self._queue.task_done()
 
-    async def _publish(self, event: PendingEvent[JobFact | NodeFact]) -> None:
+    async def _publish(self, event: PendingEvent[JobFact | JobActionFact | NodeFact]) -> None:
         with trace.extract({TRACEPARENT: event.traceparent}):
             await self._publish_in_trace(event)
 
-    async def _publish_in_trace(self, event: PendingEvent[JobFact | NodeFact]) -> None:
+    async def _publish_in_trace(self, event: PendingEvent[JobFact | JobActionFact | NodeFact]) -> None:
         fact = event.fact
         backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         for attempt in itertools.count(1):

@@ -1,0 +1,110 @@
+"""The routes that change a job after its submit: hold, release, requeue, signal, update.
+
+Each takes a job, an array, a task or some tasks. Who acted stands in the job's history, as an event `action.<name>`.
+"""
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.slurm_jobs import Hold, JobChanges, Release, Requeue, SendSignal, Signal, Update
+
+from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_jobs
+from clusterra_gateway.http.responses import no_content
+from clusterra_gateway.http.route import Method, Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterHandler, ClusterRoute
+
+_JOB = f"{CLUSTER}/jobs/{{job_id}}"
+_SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, and it cannot be changed"
+_HINTS: Hints = {(name,): _SET_BY_CLUSTERRA for name in ("user_id", "group_id", "comment", "admin_comment", "extra")}
+
+
+class RequeueOptions(Body):
+    """How a job is queued again."""
+
+    hold: bool = False
+    """Whether the job is then held until it is released."""
+
+
+class SignalToSend(Body):
+    """The signal for the processes of a running job."""
+
+    signal: Signal
+    batch_only: bool = False
+    """Whether only the batch script gets it, and not the job's steps."""
+
+
+class JobChangeHandlers:
+    """The handlers of changes."""
+
+    def __init__(self, slurm: SlurmRequests) -> None:
+        self._slurm = slurm
+
+    async def hold(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Keeps a pending job from starting until it is released. What an admin holds, only an admin releases.
+
+        409 for a job that is not pending. Slurm holds a whole array, or tasks that were started before.
+        """
+        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Hold())
+        return no_content()
+
+    async def release(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lets a held job start. Does nothing to a pending job that is not held; 409 for one that is not pending."""
+        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Release())
+        return no_content()
+
+    async def requeue(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Ends a running job and queues it again, or queues a job again that has ended and that Slurm still knows.
+
+        409 for a pending job and for one that cannot be requeued. Needs Slurm 26.05; 422 with an earlier one.
+        """
+        options = await body(request, RequeueOptions) if request.can_read_body else RequeueOptions()
+        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Requeue(hold=options.hold))
+        return no_content()
+
+    async def signal(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Sends a signal to the processes of a running job; 409 for one that does not run."""
+        given = await body(request, SignalToSend)
+        change = SendSignal(signal=given.signal, batch_only=given.batch_only)
+        await self._slurm.change(ref, caller.viewer, selected_jobs(request), change)
+        return no_content()
+
+    async def update(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Changes a job's description. Fields that are not given, or null, stay as they are.
+
+        `time_limit` is in minutes, `begin_time` in seconds since 1970. What Slurm refuses is 422, and 409 where only
+        the job's state does not allow it.
+        """
+        changes = await body(request, JobChanges, _HINTS)
+        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Update(changes=changes))
+        return no_content()
+
+
+def routes(access: Access, slurm: SlurmRequests) -> tuple[Route, ...]:
+    """All routes of this module."""
+    handlers = JobChangeHandlers(slurm)
+
+    def route(
+        name: str, method: Method, path: str, handler: ClusterHandler, body: type[Body | JobChanges] | None = None
+    ) -> ClusterRoute:
+        return ClusterRoute(
+            f"jobs_{name}",
+            method,
+            path,
+            handler,
+            access=access,
+            scope="jobs:write",
+            role="member",
+            parameters=(CLUSTER_ID, JOBS),
+            status=204,
+            body=body,
+        )
+
+    return (
+        route("hold", "POST", f"{_JOB}/hold", handlers.hold),
+        route("release", "POST", f"{_JOB}/release", handlers.release),
+        route("requeue", "POST", f"{_JOB}/requeue", handlers.requeue, RequeueOptions),
+        route("signal", "POST", f"{_JOB}/signal", handlers.signal, SignalToSend),
+        route("update", "PATCH", _JOB, handlers.update, JobChanges),
+    )

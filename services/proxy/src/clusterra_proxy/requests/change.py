@@ -1,0 +1,175 @@
+"""Changes jobs after their submit: hold, release, requeue, signal, update, and cancel of selected tasks."""
+
+from typing import Any, Never, assert_never
+
+from clusterra_contracts.events import ActionKind
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.slurm_jobs import (
+    Action,
+    CancelTasks,
+    ChangeJob,
+    Hold,
+    JobChanges,
+    Release,
+    Requeue,
+    SendSignal,
+    Update,
+)
+
+from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.actions import Actions
+from clusterra_proxy.requests.cancel import refresh_job
+from clusterra_proxy.requests.query import may_see, select_records
+from clusterra_proxy.slurmrestd import array_tasks
+from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, Rejected
+from clusterra_proxy.slurmrestd.records import JobRecord
+
+KINDS: dict[str, ActionKind] = {
+    "hold": "action.hold",
+    "release": "action.release",
+    "requeue": "action.requeue",
+    "signal": "action.signal",
+    "cancel": "action.cancel",
+    "update": "action.update",
+}
+"""The event of each action."""
+MAX_DETAIL_CHARACTERS = 500
+
+
+async def change_job(actions: Actions, cluster: Cluster, request: ChangeJob) -> Done:
+    """Change a job, an array or some of its tasks, and note who did it.
+
+    Raises NotFound, Forbidden for another user's job, Conflict where the job's state does not allow it, and Rejected
+    with Slurm's reason.
+    """
+    records = await _read(cluster, request)
+    viewer, jobs, change = request.viewer, request.jobs, request.change
+    if isinstance(change, Update) and not _described(change.changes):
+        return Done()
+    is_owner = records[0].user_id == viewer.user.uid
+    token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
+    await _apply(cluster, token, jobs, records, change)
+    cluster.follow_own_change(refresh_job(cluster, _whole(jobs)))
+    await actions.note(KINDS[change.action], viewer, jobs, records[0], _detail(change))
+    return Done()
+
+
+async def _apply(cluster: Cluster, token: str, jobs: str, records: tuple[JobRecord, ...], change: Action) -> None:
+    match change:
+        case Hold() | Release():
+            _require_pending(jobs, records, change.action)
+            await _update(cluster, token, jobs, records, {"hold": isinstance(change, Hold)})
+        case Update(changes=changes):
+            await _update(cluster, token, jobs, records, _described(changes))
+        case Requeue(hold=hold):
+            await cluster.slurmctld.requeue(token, _startable_again(jobs, records), hold=hold)
+        case SendSignal(signal=signal, batch_only=batch_only):
+            await cluster.slurmctld.signal(token, jobs, signal, batch_only=batch_only)
+        case CancelTasks():
+            await cluster.slurmctld.kill(token, jobs)
+        case _:
+            assert_never(change)
+
+
+async def _read(cluster: Cluster, request: ChangeJob) -> tuple[JobRecord, ...]:
+    """Read the selected records from Slurm: an observation of two seconds ago may show another state."""
+    jobs, viewer = request.jobs, request.viewer
+    await cluster.wait_for_own_changes()
+    requested_at = now()
+    try:
+        records = await cluster.slurmctld.job(cluster.mint.operator_token(), _whole(jobs))
+    except NotFound:
+        await _raise_ended_or_unknown(cluster, viewer, jobs)
+    cluster.observe_jobs(records, requested_at)
+    if not may_see(viewer, records[0]):
+        raise Forbidden(f"job {jobs} belongs to another user", hint="its owner or an admin can change it")
+    selected = _selected(jobs, records)
+    if not selected:
+        raise NotFound(f"job {jobs} does not exist")
+    return selected
+
+
+async def _raise_ended_or_unknown(cluster: Cluster, viewer: Viewer, jobs: str) -> Never:
+    """Raise Conflict for a job that only accounting knows, and NotFound for any other."""
+    uid = None if viewer.admin else viewer.user.uid
+    if await cluster.accounting.job(cluster.mint.operator_token(), _whole(jobs), uid=uid):
+        raise Conflict(f"job {jobs} has ended", hint="Slurm has put it away: submit it again")
+    raise NotFound(f"job {jobs} does not exist")
+
+
+def _whole(jobs: str) -> str:
+    """Return the number of the job or the array of a selection."""
+    return jobs.partition("_")[0]
+
+
+def _selected(jobs: str, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
+    tasks = jobs.partition("_")[2].strip("[]")
+    if "[" not in jobs:
+        return select_records(jobs, records)
+    return tuple(
+        record
+        for record in records
+        if (record.array_task_id is not None and array_tasks.contains(tasks, record.array_task_id))
+        or (record.is_waiting_array and array_tasks.overlap(tasks, record.array_task_string))
+    )
+
+
+def _startable_again(jobs: str, records: tuple[JobRecord, ...]) -> tuple[str, ...]:
+    """Return what to requeue: of several tasks those that have started. Raises Conflict when none has."""
+    if "[" not in jobs:
+        return (jobs,)
+    started = tuple(record.id for record in records if record.state != "PENDING")
+    if not started:
+        raise Conflict(f"job {jobs}: none of these tasks has started", hint="the tasks wait already")
+    return started
+
+
+def _require_pending(jobs: str, records: tuple[JobRecord, ...], action: str) -> None:
+    """Raise Conflict when nothing selected is pending: Slurm would accept the change and do nothing now."""
+    if any(record.state == "PENDING" for record in records):
+        return
+    if all(record.ended for record in records):
+        raise Conflict(f"job {jobs} has ended")
+    raise Conflict(
+        f"job {jobs} is {records[0].state.lower()}: Slurm can only {action} a pending job",
+        hint="requeue it with `hold` to keep it from running",
+    )
+
+
+async def _update(
+    cluster: Cluster, token: str, jobs: str, records: tuple[JobRecord, ...], fields: dict[str, Any]
+) -> None:
+    if "_" not in jobs:
+        await cluster.slurmctld.update_job(token, int(jobs), fields)
+        return
+    for record in records:
+        # The last task of an array has the array's number, and Slurm would change all tasks.
+        if record.is_waiting_array or record.job_id == record.array:
+            raise Rejected(
+                "slurmrestd cannot change single tasks of an array that have not started",
+                hint=f"change the whole array, {_whole(jobs)}",
+            )
+    for record in records:
+        await cluster.slurmctld.update_job(token, record.job_id, fields)
+
+
+def _described(changes: JobChanges) -> dict[str, Any]:
+    """Return the changes as slurmrestd takes them."""
+    fields = changes.model_dump(exclude_none=True)
+    for name in ("time_limit", "begin_time"):
+        if name in fields:
+            fields[name] = {"set": True, "number": fields[name]}
+    return fields
+
+
+def _detail(change: Action) -> str:
+    match change:
+        case SendSignal(signal=signal):
+            return signal
+        case Update(changes=changes):
+            fields = changes.model_dump(exclude_none=True)
+            return ", ".join(f"{name}={fields[name]}" for name in sorted(fields))[:MAX_DETAIL_CHARACTERS]
+        case _:
+            return ""

@@ -1,0 +1,207 @@
+"""Jobs are changed after their submit: hold, release, requeue, signal, update; and the job's history names who did."""
+
+from typing import Any
+
+import pytest
+from clusterra_contracts.events import JobActionFact
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.rpc.reply import Done, RpcError
+from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_contracts.rpc.slurm_jobs import (
+    Action,
+    CancelTasks,
+    ChangeJob,
+    Hold,
+    JobChanges,
+    Release,
+    Requeue,
+    SendSignal,
+    Update,
+)
+from clusterra_lab.machine.process import until
+from proxy_world import ProxyWorld
+from slurm_world import SlurmWorld
+
+WAIT = "#!/bin/sh\nwhile :; do sleep 0.2; done\n"
+NEVER = 4_000_000_000
+"""A job that begins then is pending and not held."""
+
+
+async def change(proxy: ProxyWorld, user: SlurmUser, jobs: str, action: Action, *, admin: bool = False) -> None:
+    await proxy.call("change", ChangeJob(viewer=Viewer(user=user, admin=admin), jobs=jobs, change=action), Done)
+
+
+async def error_of(proxy: ProxyWorld, user: SlurmUser, jobs: str, action: Action, *, admin: bool = False) -> RpcError:
+    request = ChangeJob(viewer=Viewer(user=user, admin=admin), jobs=jobs, change=action)
+    return await proxy.error_of("change", request)
+
+
+async def until_job(proxy: ProxyWorld, user: SlurmUser, job_id: str, **wanted: Any) -> Job:
+    async def as_wanted() -> Job | None:
+        job = await proxy.job(user, job_id)
+        return job if all(getattr(job, name) == value for name, value in wanted.items()) else None
+
+    return await until(as_wanted, seconds=60, what=f"{job_id} with {wanted}", every=0.1)
+
+
+async def actions(proxy: ProxyWorld, job_id: str) -> list[JobActionFact]:
+    return [event.data for event in await proxy.events("action.*") if event.subject == job_id]  # type: ignore[misc]
+
+
+async def test_a_pending_job_is_held_and_released(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, begin_time=NEVER, name="waits")).job_id
+
+    await change(proxy, alice, job_id, Hold())
+    assert (await proxy.job(alice, job_id)).reason == "JobHeldUser"
+    await change(proxy, alice, job_id, Hold())
+
+    await change(proxy, alice, job_id, Release())
+    assert (await proxy.job(alice, job_id)).reason != "JobHeldUser"
+    await change(proxy, alice, job_id, Release())
+
+    await proxy.cancel(alice, job_id)
+    told = await actions(proxy, job_id)
+    assert [fact.kind.partition(".")[2] for fact in told] == ["hold", "hold", "release", "release", "cancel"]
+    assert {(fact.actor, fact.user, fact.uid, fact.name) for fact in told} == {
+        (alice.name, alice.name, alice.uid, "waits")
+    }
+
+
+async def test_an_admin_holds_what_only_an_admin_releases(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, begin_time=NEVER)).job_id
+    assert (await error_of(proxy, bob, job_id, Hold())).kind == "forbidden"
+
+    await change(proxy, bob, job_id, Hold(), admin=True)
+    assert (await proxy.job(alice, job_id)).reason == "JobHeldAdmin"
+    refused = await error_of(proxy, alice, job_id, Release())
+    assert (refused.kind, refused.code) == ("forbidden", 2002)
+    assert "permission" in refused.detail
+
+    await change(proxy, bob, job_id, Release(), admin=True)
+    assert (await proxy.job(alice, job_id)).reason != "JobHeldAdmin"
+    assert [(fact.kind, fact.actor, fact.user) for fact in await actions(proxy, job_id)] == [
+        ("action.hold", bob.name, alice.name),
+        ("action.release", bob.name, alice.name),
+    ]
+    await proxy.cancel(alice, job_id)
+
+
+async def test_what_a_state_does_not_allow_is_a_conflict(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    waiting = (await proxy.submit(alice, begin_time=NEVER)).job_id
+    running = (await proxy.submit(alice, WAIT)).job_id
+    await until_job(proxy, alice, running, state="RUNNING")
+
+    wrong: tuple[tuple[str, Action], ...] = (
+        (waiting, Requeue()),
+        (waiting, SendSignal(signal="USR1")),
+        (running, Hold()),
+        (running, Release()),
+        (running, Update(changes=JobChanges(dependency="singleton"))),
+    )
+    for jobs, action in wrong:
+        refused = await error_of(proxy, alice, jobs, action)
+        assert (refused.kind, bool(refused.hint)) == ("conflict", True), (action, refused)
+
+    await proxy.cancel(alice, running)
+    await proxy.wait_for_end(alice, running)
+    for action in (Hold(), Release(), SendSignal(signal="USR1"), Update(changes=JobChanges(nice=1))):
+        assert (await error_of(proxy, alice, running, action)).kind == "conflict", action
+    for unknown in (Hold(), Requeue(), SendSignal(signal="USR1"), CancelTasks()):
+        assert (await error_of(proxy, alice, "999999", unknown)).kind == "not_found", unknown
+    assert await actions(proxy, waiting) == []
+    await proxy.cancel(alice, waiting)
+
+
+async def test_a_running_job_is_signalled_and_requeued(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    script = "#!/bin/sh\ntrap 'echo caught' USR1\n" + WAIT.partition("\n")[2]
+    job_id = (await proxy.submit(alice, script)).job_id
+    await until_job(proxy, alice, job_id, state="RUNNING")
+    output = slurm.shared / f"job_{job_id}.out"
+
+    async def caught() -> bool:
+        # A signal that arrives before the shell sets its trap ends the job.
+        if (await proxy.job(alice, job_id)).state == "RUNNING":
+            await change(proxy, alice, job_id, SendSignal(signal="USR1", batch_only=True))
+        return output.exists() and "caught" in output.read_text()
+
+    await until(output.exists, seconds=30, what="the output", every=0.1)
+    await until(caught, seconds=30, what="the trap", every=0.5)
+
+    await change(proxy, alice, job_id, Requeue(hold=True))
+    held = await until_job(proxy, alice, job_id, state="PENDING", reason="JobHeldUser")
+    assert held.job_id == job_id
+    await change(proxy, alice, job_id, Release())
+    await until_job(proxy, alice, job_id, state="RUNNING")
+    await proxy.cancel(alice, job_id)
+    await proxy.wait_for_end(alice, job_id)
+
+    told = [(fact.kind, fact.detail) for fact in await actions(proxy, job_id)]
+    assert told[0] == ("action.signal", "USR1")
+    assert told[-3:] == [("action.requeue", ""), ("action.release", ""), ("action.cancel", "")]
+
+
+async def test_a_description_is_updated_and_what_slurm_refuses_is_told(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, begin_time=NEVER, name="before")).job_id
+
+    await change(proxy, alice, job_id, Update(changes=JobChanges(name="after", time_limit=30, nice=100)))
+    job = await proxy.job(alice, job_id)
+    assert (job.name, job.time_limit_seconds) == ("after", 1800)
+    assert (await actions(proxy, job_id))[0].detail == "name=after, nice=100, time_limit=30"
+
+    await change(proxy, alice, job_id, Update(changes=JobChanges()))
+    assert len(await actions(proxy, job_id)) == 1
+
+    for changes, words in (
+        (JobChanges(dependency=f"afterany:{job_id}"), "dependency"),
+        (JobChanges(partition="nowhere"), "partition"),
+    ):
+        refused = await error_of(proxy, alice, job_id, Update(changes=changes))
+        assert (refused.kind, words in refused.detail, bool(refused.hint)) == ("rejected", True, True), refused
+    await proxy.cancel(alice, job_id)
+
+
+async def test_an_array_is_changed_as_one_and_by_its_tasks(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    array = (await proxy.submit(alice, WAIT, array="0-9", begin_time=NEVER)).job_id
+
+    await change(proxy, alice, array, Hold())
+    assert (await proxy.job(alice, array)).reason == "JobHeldUser"
+    await change(proxy, alice, f"{array}_[6-7,9]", CancelTasks())
+    await until_job(proxy, alice, array, array_tasks="0-5,8")
+    assert [(fact.kind, fact.tasks) for fact in await actions(proxy, array)] == [
+        ("action.hold", ""),
+        ("action.cancel", "6-7,9"),
+    ]
+
+    refused = await error_of(proxy, alice, f"{array}_3", Release())
+    assert (refused.kind, array in refused.hint) == ("rejected", True)
+    for jobs in (f"{array}_77", f"{array}_[20-30]"):
+        assert (await error_of(proxy, alice, jobs, Hold())).kind == "not_found"
+    await proxy.cancel(alice, array)
+
+
+async def test_tasks_that_have_started_are_requeued_held_and_released(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    array = (await proxy.submit(alice, WAIT, array="0-2")).job_id
+    for task in range(3):
+        await until_job(proxy, alice, f"{array}_{task}", state="RUNNING")
+
+    await change(proxy, alice, f"{array}_[0-1]", Requeue(hold=True))
+    for task in range(2):
+        await until_job(proxy, alice, f"{array}_{task}", state="PENDING", reason="JobHeldUser")
+    assert (await proxy.job(alice, f"{array}_2")).state == "RUNNING"
+
+    await change(proxy, alice, f"{array}_1", Release())
+    await until_job(proxy, alice, f"{array}_1", state="RUNNING")
+    assert (await proxy.job(alice, f"{array}_0")).reason == "JobHeldUser"
+    await proxy.cancel(alice, array)
+    await proxy.wait_for_end(alice, array)
+
+
+@pytest.mark.parametrize(
+    "jobs", ["0", "42_", "42_[", "42_[]", "42_[1-]", "42_[1%2]", "42;43", "../1", "4_[" + "1," * 300 + "1]"]
+)
+def test_no_other_text_selects_jobs(
+    jobs: str,
+) -> None:
+    viewer = Viewer(user=SlurmUser(name="alice", uid=5001, gid=5001))
+    with pytest.raises(ValueError, match="jobs"):
+        ChangeJob(viewer=viewer, jobs=jobs, change=Hold())
