@@ -30,7 +30,7 @@ from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
-from clusterra_gateway.jobs import changes
+from clusterra_gateway.jobs import cancel_many, changes
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.members import routes as members
@@ -67,6 +67,7 @@ def gateway_routes(
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client)),
         *jobs.routes(access, slurm, scaler, IdempotencyKeys(directory.store)),
         *changes.routes(access, slurm),
+        *cancel_many.routes(access, slurm),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),

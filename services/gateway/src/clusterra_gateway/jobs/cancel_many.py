@@ -1,0 +1,165 @@
+"""The route that cancels the jobs of a filter."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, JobId
+from clusterra_contracts.job_states import LIVE
+from clusterra_contracts.rpc.slurm import Job, ListJobs
+from clusterra_contracts.rpc.slurm_jobs import CancelTasks, JobSelection
+from clusterra_runtime.nats.rpc import RpcFailed
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+
+from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.http.errors import Rejected
+from clusterra_gateway.http.parameters import Body, body
+from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+
+MAX_JOBS = 1000
+"""The most jobs of one person among which a filter looks."""
+MAX_CANCELS = 200
+AT_A_TIME = 4
+"""So many cancels of one request are in flight, so that others' are not delayed."""
+CANCEL_SECONDS = 40.0
+"""After this time no further job is cancelled: HTTP clients wait 60 s for the answer."""
+
+_SELECTION: TypeAdapter[str] = TypeAdapter(JobSelection)
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Outcome = Literal["cancelled", "would_cancel", "failed", "not_tried"]
+
+
+class JobFilter(Body):
+    """The jobs to cancel: those that match every filter. Jobs that have ended never match."""
+
+    state: tuple[Literal["PENDING", "RUNNING", "SUSPENDED"], ...] | None = None
+    name: _Text | None = None
+    partition: _Text | None = None
+    array: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}$")] | None = None
+    """The tasks of this array."""
+    user: _Text | None = None
+    """Whose jobs; the caller's own without it. Only admins see those of others."""
+    limit: Annotated[int, Field(ge=1, le=MAX_CANCELS)] = 100
+    dry_run: bool = False
+    """Whether to tell only which jobs would be cancelled."""
+
+
+class CancelledJob(ResponseBody):
+    """What became of one job. An array's waiting tasks are one job here."""
+
+    job_id: JobId
+    name: str
+    state: str
+    """Its state before."""
+    array_tasks: str
+    """Of an array, the waiting tasks that are meant."""
+    outcome: Outcome
+    detail: str = ""
+    """Why it failed."""
+
+
+class CancelledJobs(ResponseBody):
+    """The jobs of the filter, the latest submitted first, at most `limit` of `total`."""
+
+    jobs: tuple[CancelledJob, ...]
+    total: int
+
+
+class CancelMany:
+    """The handler."""
+
+    def __init__(self, slurm: SlurmRequests) -> None:
+        self._slurm = slurm
+
+    async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Cancels the jobs of a filter, and names each with its outcome; with `dry_run` it cancels none.
+
+        At most `limit` jobs are cancelled: send it again while `total` is larger. A job that cannot be cancelled
+        hinders no other. The waiting tasks of an array are cancelled without those that run, unless these match too.
+        """
+        wanted = await body(request, JobFilter)
+        found = await self._find(caller, ref, wanted)
+        chosen = found[: wanted.limit]
+        if wanted.dry_run:
+            outcomes = [_told(job, "would_cancel") for job in chosen]
+        else:
+            turns = asyncio.Semaphore(AT_A_TIME)
+            deadline = asyncio.get_running_loop().time() + CANCEL_SECONDS
+            outcomes = await asyncio.gather(*(self._cancel(caller, ref, job, turns, deadline) for job in chosen))
+        return json_response(CancelledJobs(jobs=tuple(outcomes), total=len(found)))
+
+    async def _find(self, caller: Caller, ref: ClusterRef, wanted: JobFilter) -> list[Job]:
+        page = await self._slurm.jobs(
+            ref,
+            ListJobs(
+                viewer=caller.viewer,
+                user=wanted.user or caller.viewer.user.name,
+                states=wanted.state or tuple(sorted(LIVE)),
+                name=wanted.name,
+                limit=MAX_JOBS,
+            ),
+        )
+        if page.total > MAX_JOBS:
+            raise Rejected(f"{page.total} jobs match, which is more than {MAX_JOBS}", hint="narrow it by name or state")
+        return [
+            job
+            for job in page.jobs
+            if (wanted.partition is None or job.partition == wanted.partition)
+            and (wanted.array is None or job.job_id.partition("_")[0] == wanted.array)
+            and (wanted.array is None or "_" in job.job_id or job.array_tasks)
+        ]
+
+    async def _cancel(
+        self, caller: Caller, ref: ClusterRef, job: Job, turns: asyncio.Semaphore, deadline: float
+    ) -> CancelledJob:
+        async with turns:
+            if asyncio.get_running_loop().time() > deadline:
+                return _told(job, "not_tried")
+            try:
+                if job.array_tasks:
+                    await self._slurm.change(ref, caller.viewer, _waiting_tasks(job), CancelTasks())
+                else:
+                    await self._slurm.cancel(ref, caller.viewer, job.job_id)
+            except RpcFailed as failed:
+                return _told(job, "failed", failed.error.detail)
+            except ValidationError:
+                return _told(job, "failed", f"Slurm does not name all its waiting tasks: cancel {job.job_id} itself")
+        return _told(job, "cancelled")
+
+
+def _waiting_tasks(job: Job) -> str:
+    """Return the selection of an array's waiting tasks. Raises ValidationError for a list that Slurm shortened."""
+    return _SELECTION.validate_python(f"{job.job_id}_[{job.array_tasks.partition('%')[0]}]")
+
+
+def _told(job: Job, outcome: Outcome, detail: str = "") -> CancelledJob:
+    return CancelledJob(
+        job_id=job.job_id,
+        name=job.name,
+        state=job.state,
+        array_tasks=job.array_tasks,
+        outcome=outcome,
+        detail=detail,
+    )
+
+
+def routes(access: Access, slurm: SlurmRequests) -> tuple[Route, ...]:
+    """The route of this module."""
+    return (
+        ClusterRoute(
+            "jobs_cancel_many",
+            "POST",
+            f"{CLUSTER}/jobs/cancel",
+            CancelMany(slurm).cancel,
+            access=access,
+            scope="jobs:write",
+            role="member",
+            parameters=(CLUSTER_ID,),
+            body=JobFilter,
+            result=CancelledJobs,
+        ),
+    )
