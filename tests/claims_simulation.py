@@ -118,6 +118,10 @@ class Slurm:
         await asyncio.sleep(0.01)
         return tuple(self.jobs)
 
+    async def clock_ahead(self, _token: str) -> timedelta:
+        await self._within(SLURM_MESSAGE_SECONDS, asyncio.create_task(self._awake()), lost=False)
+        return now_at(elapsed()) - self.proxy_now()
+
     async def version(self, _token: str) -> None:
         await asyncio.sleep(0.001)
 
@@ -206,9 +210,15 @@ class World:
             mint=SimpleNamespace(operator_token=lambda: "operator"),
             user_token=user_token,
             submitting=Submitting(),
-            slurmctld=SimpleNamespace(submit=self.slurm.submit, jobs=self.slurm.jobs_list, version=self.slurm.version),
+            slurmctld=SimpleNamespace(
+                submit=self.slurm.submit,
+                jobs=self.slurm.jobs_list,
+                clock_ahead=self.slurm.clock_ahead,
+                version=self.slurm.version,
+            ),
             accounting=SimpleNamespace(submitted=self.slurm.accounted),
             run_in_background=run_in_background,
+            follow_own_change=run_in_background,
         )
 
     async def _send(self, _ref: ClusterRef, message: Submit) -> Submitted:
