@@ -195,7 +195,7 @@ class World:
         return now_at(elapsed() + self.skews[2])
 
     def _proxy(self) -> Any:
-        def run_in_background(work: Coroutine[Any, Any, None]) -> None:
+        def follow_own_change(work: Coroutine[Any, Any, None]) -> None:
             work.close()
 
         async def user_token(_user: SlurmUser) -> str:
@@ -217,8 +217,8 @@ class World:
                 version=self.slurm.version,
             ),
             accounting=SimpleNamespace(submitted=self.slurm.accounted),
-            run_in_background=run_in_background,
-            follow_own_change=run_in_background,
+            follow_own_change=follow_own_change,
+            find_watched=None,
         )
 
     async def _send(self, _ref: ClusterRef, message: Submit) -> Submitted:

@@ -254,6 +254,8 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.get.v1": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
     "slurm.job.v1": JOB,
     "slurm.list.v1": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), limit=10),
+    "slurm.find-key.v1": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
+    "slurm.found-key.v1": slurm_rpc.FoundKey(job=slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT)),
     "slurm.list-watched.v1": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
     "slurm.jobs.v1": slurm_rpc.JobPage(jobs=(JOB,), total=1),
     "slurm.cancel.v1": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),

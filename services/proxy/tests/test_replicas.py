@@ -8,11 +8,11 @@ from collections import Counter
 import aiohttp
 import pytest
 from clusterra_contracts.identity import now
-from clusterra_contracts.rpc.slurm import Job
+from clusterra_contracts.rpc.slurm import Job, Submitted
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_runtime.nats.rpc import RpcFailed
 from prometheus_client.parser import text_string_to_metric_families
-from proxy_world import proxy_world
+from proxy_world import proxy_world, submission
 from slurm_world import SlurmWorld
 
 
@@ -123,6 +123,16 @@ async def test_only_the_replica_that_watches_lists_the_jobs_of_slurmctld(
             # The new replica first gets its share of the leases, and until then nobody may watch.
             await until(shielded, seconds=90, what="lists from the replica that watches alone", every=0.5)
 
-            await slurm.cluster.run("scancel", *submitted)
+            first = submission(user, key="key-00002", hold=True)
+            keyed = await proxy.call("submit", first, Submitted)
+
+            async def looked() -> bool:
+                again = await proxy.call("submit", first, Submitted)
+                assert (again.job_id, again.repeated) == (keyed.job_id, True)
+                return (await lists())["clusterra_proxy_keys_asked_total"] > 0
+
+            await until(looked, seconds=60, what="a look for the key at the replica that watches", every=0.1)
+
+            await slurm.cluster.run("scancel", *submitted, keyed.job_id)
         finally:
             assert await second.stop(20) == 0

@@ -77,6 +77,7 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("diag", slurm_nodes_rpc.Diagnose, slurm_nodes_rpc.Diagnosis, "gateway"),
     _slurm("get-watched", slurm_rpc.GetJob, slurm_rpc.Job, "gateway"),
     _slurm("list-watched", slurm_rpc.ListWatched, slurm_rpc.JobPage, "gateway", "proxy"),
+    _slurm("find-key", slurm_rpc.FindKey, slurm_rpc.FoundKey, "proxy"),
     Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "scaler", ("gateway",)),

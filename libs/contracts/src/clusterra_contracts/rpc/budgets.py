@@ -52,9 +52,10 @@ BUDGETS: Mapping[str, Budget] = {
     "change": CANCEL,
     "get-watched": WATCHED,
     "list-watched": WATCHED,
+    "find-key": WATCHED,
 }
-"""The budget of each operation that the gateway asks for, by its name. `list-watched` is also asked for by a replica of
-the proxy, which then is the gateway of the table."""
+"""The budget of each operation that the gateway asks for, by its name. A replica of the proxy that asks the watching
+one, for `list-watched` or `find-key`, is the gateway of the table."""
 
 REPEAT_READ_SECONDS = (3.0, 10.0)
 """How long a read is without an answer when the gateway asks the replica that watches the cluster as well. The first

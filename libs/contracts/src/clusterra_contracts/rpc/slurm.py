@@ -25,9 +25,10 @@ Operation = Literal[
     "diag",
     "get-watched",
     "list-watched",
+    "find-key",
 ]
 """Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
-`get-watched` and `list-watched`."""
+`get-watched`, `list-watched` and `find-key`."""
 
 
 def _plain_number(value: Any) -> Any:
@@ -139,6 +140,25 @@ class Submitted(Wire):
     repeated: bool = False
     """Whether the job already existed, from an earlier request with the same key."""
     warnings: tuple[str, ...] = ()
+
+
+class FindKey(Wire):
+    """Look for the job of a user's idempotency key among all jobs of slurmctld, as it has them after this request."""
+
+    schema_name: ClassVar[str] = "slurm.find-key.v1"
+
+    user: SlurmUser
+    idempotency_key: str
+    claimed_at: Moment
+    """That of the claim."""
+
+
+class FoundKey(Wire):
+    """The job of a key, if slurmctld has one."""
+
+    schema_name: ClassVar[str] = "slurm.found-key.v1"
+
+    job: Submitted | None
 
 
 class Viewer(Wire):

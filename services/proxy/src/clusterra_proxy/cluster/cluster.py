@@ -6,7 +6,7 @@ observation current, and the handlers answer from it while it is fresh.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc.slurm import FindKey, FoundKey
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
@@ -90,8 +91,10 @@ class Cluster:
     """The watcher, while this replica watches the cluster."""
     on_unreadable: UnreadableListener = lambda _kind, _records: None
     recent_list: RecentList = field(init=False)
-    lists_alone_until: datetime | None = None
-    """Until when this replica asks no other one for lists, because none answered."""
+    alone_until: datetime | None = None
+    """Until when this replica does not ask the watching one, because none answered."""
+    find_watched: Callable[[FindKey], Awaitable[FoundKey | None]] | None = None
+    """Asks the watching replica for the job of a key; None while no requests are served."""
     changed_at: datetime | None = None
     """When a job was last changed through this replica."""
     _poll_took: timedelta = timedelta()

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 import structlog
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.budgets import BEGIN_SECONDS, CLOCK_SKEW_SECONDS
-from clusterra_contracts.rpc.slurm import Claim, Submitted
+from clusterra_contracts.rpc.slurm import Claim, FindKey, FoundKey, Submitted
+from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
@@ -85,14 +86,34 @@ async def look_thoroughly(cluster: Cluster, user: SlurmUser, key: str, claimed_a
 
     Raises the errors of `clusterra_proxy.slurmrestd.errors`.
     """
-    claimed_at = await _by_slurms_clock(cluster, claimed_at)
     # slurmctld first: it may purge a job while it is asked, and slurmdbd has the job by then.
-    records = await _slurmctld(cluster)
-    if found := find(records, user.uid, key, claimed_at):
+    if found := (await _find_in_slurmctld(cluster, FindKey(user=user, idempotency_key=key, claimed_at=claimed_at))).job:
         return found
-    if any(hides_a_key(record, user.uid) for record in records):
-        raise Unavailable("a job's record in Slurm cannot be read, and it may be the job of this key")
+    claimed_at = await _by_slurms_clock(cluster, claimed_at)
     return find(await _accounting(cluster, user, claimed_at), user.uid, key, claimed_at)
+
+
+async def _find_in_slurmctld(cluster: Cluster, request: FindKey) -> FoundKey:
+    """Ask the replica that watches, which has all jobs after its next poll; without one, list them."""
+    try:
+        found = await cluster.find_watched(request) if cluster.find_watched is not None else None
+    except RpcFailed as failed:
+        raise Unavailable(failed.error.detail, hint=failed.error.hint) from failed
+    return found if found is not None else await find_here(cluster, request)
+
+
+async def find_here(cluster: Cluster, request: FindKey) -> FoundKey:
+    """Find the job of a key among all of slurmctld's jobs, as it has them at some time after this call.
+
+    Raises the errors of `clusterra_proxy.slurmrestd.errors`; then nobody knows.
+    """
+    claimed_at = await _by_slurms_clock(cluster, request.claimed_at)
+    uid = request.user.uid
+    records = await _slurmctld(cluster)
+    found = find(records, uid, request.idempotency_key, claimed_at)
+    if found is None and any(hides_a_key(record, uid) for record in records):
+        raise Unavailable("a job's record in Slurm cannot be read, and it may be the job of this key")
+    return FoundKey(job=found)
 
 
 async def settle(cluster: Cluster, user: SlurmUser, key: str, claimed_at: datetime) -> Submitted | None:

@@ -11,7 +11,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, Budget
-from clusterra_contracts.rpc.slurm import Cancel, GetJob, ListJobs, ListWatched, Operation, Submit
+from clusterra_contracts.rpc.slurm import Cancel, FindKey, GetJob, ListJobs, ListWatched, Operation, Submit
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
 from clusterra_runtime.nats import rpc
@@ -22,12 +22,13 @@ from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.requests.cancel import cancel
 from clusterra_proxy.requests.change import change_job
+from clusterra_proxy.requests.claim import find_here
 from clusterra_proxy.requests.diagnosis import diagnose
 from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
 from clusterra_proxy.requests.query import get_job
 from clusterra_proxy.requests.submit import submit
-from clusterra_proxy.requests.watched import list_here, list_watched
+from clusterra_proxy.requests.watched import find_watched, list_here, list_watched
 from clusterra_proxy.slurmrestd.errors import Unavailable
 
 QUEUE = "proxy"
@@ -74,6 +75,7 @@ async def _within[T](budget: Budget | None, work: Awaitable[T]) -> T:
 async def serve(client: Client, cluster: Cluster, actions: Actions) -> AsyncIterator[None]:
     """Answer all operations of a cluster within the block. At its end, requests in flight are finished."""
     in_flight = InFlight()
+    cluster.find_watched = partial(find_watched, client, cluster)
     subscriptions = (
         await Route("submit", Submit, submit).serve(client, cluster, in_flight),
         await Route("get", GetJob, get_job).serve(client, cluster, in_flight),
@@ -102,6 +104,7 @@ async def serve_watched(client: Client, cluster: Cluster) -> AsyncIterator[None]
     in_flight = InFlight()
     subscriptions = (
         await Route("get-watched", GetJob, get_job).serve(client, cluster, in_flight, queue=""),
+        await Route("find-key", FindKey, find_here).serve(client, cluster, in_flight, queue=""),
         await Route("list-watched", ListWatched, list_here).serve(client, cluster, in_flight, queue=""),
     )
     async with _draining(subscriptions, in_flight, HANDOVER_SECONDS):

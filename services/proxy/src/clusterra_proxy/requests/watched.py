@@ -1,4 +1,4 @@
-"""Lists jobs where the cluster is watched: the replica that watches it answers from its observation.
+"""Reads jobs where the cluster is watched: the replica that watches it answers from its observation.
 
 Any other replica would have to read all jobs from slurmctld for each request.
 """
@@ -7,10 +7,11 @@ import asyncio
 from datetime import timedelta
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.identity import now
+from clusterra_contracts.bus.envelope import Message
+from clusterra_contracts.identity import Wire, now
 from clusterra_contracts.rpc.budgets import WATCHED
 from clusterra_contracts.rpc.reply import RpcError
-from clusterra_contracts.rpc.slurm import JobPage, ListJobs, ListWatched
+from clusterra_contracts.rpc.slurm import FindKey, FoundKey, JobPage, ListJobs, ListWatched, Operation
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
 from prometheus_client import Counter
@@ -30,31 +31,16 @@ LISTS = Counter(
     "Lists of jobs, by who answered: this replica, which watches; the one that watches; or this one without any",
     ("source",),
 )
+KEYS = Counter("clusterra_proxy_keys_asked_total", "Looks for an idempotency key that the watching replica answered")
 
 
 async def list_watched(client: Client, cluster: Cluster, request: ListJobs) -> JobPage:
     """Return one page of jobs, from the replica that watches the cluster if there is one. Raises RpcFailed."""
-    alone = cluster.lists_alone_until is not None and now() < cluster.lists_alone_until
-    if cluster.listener is None and not alone:
-        asking = asyncio.create_task(_ask(client, cluster, request))
-        watching = asyncio.create_task(_until_watching(cluster))
-        try:
-            await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                try:
-                    page = asking.result()
-                except rpc.RpcFailed as failed:
-                    if not _unanswered(failed.error):
-                        raise
-                    if failed.error.effect == "unknown":
-                        cluster.lists_alone_until = now() + ALONE
-                else:
-                    LISTS.labels("watching-replica").inc()
-                    return page
-        finally:
-            asking.cancel()
-            watching.cancel()
-            await asyncio.gather(asking, watching, return_exceptions=True)
+    recent = cluster.changed_at is not None and (now() - cluster.changed_at).total_seconds() < OWN_CHANGE_SECONDS
+    page = await _ask(client, cluster, "list-watched", ListWatched(request=request, fresh=recent), JobPage)
+    if page is not None:
+        LISTS.labels("watching-replica").inc()
+        return page
     LISTS.labels("slurmctld" if cluster.listener is None else "own-watch").inc()
     return await list_jobs(cluster, request)
 
@@ -64,11 +50,40 @@ async def list_here(cluster: Cluster, request: ListWatched) -> JobPage:
     return await list_jobs(cluster, request.request, fresh=request.fresh)
 
 
-async def _ask(client: Client, cluster: Cluster, request: ListJobs) -> JobPage:
-    recent = cluster.changed_at is not None and (now() - cluster.changed_at).total_seconds() < OWN_CHANGE_SECONDS
-    subject = subjects.slurm(cluster.ref, "list-watched")
-    asked = ListWatched(request=request, fresh=recent)
-    return await rpc.call(client, subject, asked, JobPage, timeout_seconds=WATCHED.gateway)
+async def find_watched(client: Client, cluster: Cluster, request: FindKey) -> FoundKey | None:
+    """Look for the job of a key where the cluster is watched; None when another replica cannot be asked.
+
+    Raises RpcFailed.
+    """
+    found = await _ask(client, cluster, "find-key", request, FoundKey)
+    if found is not None:
+        KEYS.inc()
+    return found
+
+
+async def _ask[T: Wire](
+    client: Client, cluster: Cluster, operation: Operation, request: Message, result: type[T]
+) -> T | None:
+    """Ask the replica that watches the cluster. None: this one watches it, or nobody answers. Raises RpcFailed."""
+    alone = cluster.alone_until is not None and now() < cluster.alone_until
+    if cluster.listener is not None or alone:
+        return None
+    subject = subjects.slurm(cluster.ref, operation)
+    asking = asyncio.create_task(rpc.call(client, subject, request, result, timeout_seconds=WATCHED.gateway))
+    watching = asyncio.create_task(_until_watching(cluster))
+    try:
+        await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+        return asking.result() if asking.done() else None
+    except rpc.RpcFailed as failed:
+        if not _unanswered(failed.error):
+            raise
+        if failed.error.effect == "unknown":
+            cluster.alone_until = now() + ALONE
+        return None
+    finally:
+        asking.cancel()
+        watching.cancel()
+        await asyncio.gather(asking, watching, return_exceptions=True)
 
 
 async def _until_watching(cluster: Cluster) -> None:
