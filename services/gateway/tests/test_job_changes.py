@@ -1,8 +1,16 @@
 """Jobs are changed through the API: what reaches the proxy, and what is refused before."""
 
+import time
 from typing import Any
 
 import pytest
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
+from clusterra_gateway.jobs.act_once import IN_FLIGHT_SECONDS, ActOnce
+from clusterra_gateway.jobs.idempotency import IDEMPOTENCY, ScopedKey
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.memory_store import MemoryStore
 from gateway_world import World
 
 MAIN = "/v1/clusters/main/jobs"
@@ -88,3 +96,62 @@ async def test_what_slurm_refuses_is_told_with_its_reason(world: World, kind: An
     async with browser.post(f"{MAIN}/42/hold") as answer:
         assert answer.status == status
         assert (await answer.json())["detail"] == "refused as the test wants it"
+
+
+async def test_a_key_makes_a_change_once(world: World) -> None:
+    world.acme.add_job("42")
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    key = {"Idempotency-Key": "0123456789"}
+
+    async def sent(path: str, body: Any = None, browser: Any = ada) -> int:
+        async with browser.post(f"{MAIN}/42{path}", json=body, headers=key) as answer:
+            return int(answer.status)
+
+    assert [await sent("/signal", {"signal": "USR1"}) for _ in range(3)] == [204] * 3
+    assert len(world.acme.changes) == 1
+    async with ada.post(f"{MAIN}/42/signal", json={"signal": "USR1"}, headers=key) as answer:
+        assert answer.headers["Idempotent-Replayed"] == "true"
+    assert await sent("/signal", {"signal": "USR2"}) == 422
+    assert await sent("/requeue") == 422
+    assert await sent("/signal", {"signal": "USR1"}, boss) == 204
+    assert len(world.acme.changes) == 2
+
+
+@pytest.mark.parametrize(("kind", "again"), [("conflict", 204), ("unavailable", 409)])
+async def test_a_failed_change_frees_its_key_unless_it_may_have_been_made(world: World, kind: Any, again: int) -> None:
+    world.acme.add_job("42")
+    browser = await world.login("ada@acme.example")
+
+    async def sent() -> int:
+        async with browser.post(f"{MAIN}/42/requeue", headers={"Idempotency-Key": "0123456789"}) as answer:
+            return int(answer.status)
+
+    world.acme.change_error = kind
+    assert await sent() in (409, 503)
+    world.acme.change_error = None
+
+    assert await sent() == again
+
+
+async def test_a_change_without_an_outcome_is_never_repeated() -> None:
+    now, made = time.time(), 0
+    store = MemoryStore()
+    await store.create_tables(IDEMPOTENCY)
+    keys = ActOnce(store, lambda: now)
+    key = ScopedKey(ClusterRef(tenant="acme", cluster="main"), "ada", "0123456789")
+
+    async def lost() -> None:
+        nonlocal made
+        made += 1
+        raise RpcFailed(RpcError(kind="unavailable", detail="no answer"))
+
+    with pytest.raises(RpcFailed):
+        await keys.run(key, "signal", lost)
+    with pytest.raises(InFlight):
+        await keys.run(key, "signal", lost)
+    now += IN_FLIGHT_SECONDS
+    with pytest.raises(OutcomeUnknown):
+        await keys.run(key, "signal", lost)
+    with pytest.raises(KeyReused):
+        await keys.run(key, "requeue", lost)
+    assert made == 1

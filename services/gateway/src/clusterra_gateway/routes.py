@@ -66,7 +66,7 @@ def gateway_routes(
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client)),
         *jobs.routes(access, slurm, scaler, IdempotencyKeys(directory.store)),
-        *changes.routes(access, slurm),
+        *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),

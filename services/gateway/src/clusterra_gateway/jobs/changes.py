@@ -3,9 +3,12 @@
 Each takes a job, an array, a task or some tasks. Who acted stands in the job's history, as an event `action.<name>`.
 """
 
+from functools import partial
+
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.slurm_jobs import Hold, JobChanges, Release, Requeue, SendSignal, Signal, Update
+from clusterra_contracts.rpc.slurm_jobs import Action, Hold, JobChanges, Release, Requeue, SendSignal, Signal, Update
+from clusterra_runtime.store.store import Store
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_jobs
@@ -14,8 +17,13 @@ from clusterra_gateway.http.route import Method, Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterHandler, ClusterRoute
+from clusterra_gateway.jobs.act_once import ActOnce
+from clusterra_gateway.jobs.idempotency import ScopedKey
+from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, idempotency_key
 
 _JOB = f"{CLUSTER}/jobs/{{job_id}}"
+REPLAYED = "Idempotent-Replayed"
+"""The header of an answer to a change that was made before, with the same key."""
 _SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, and it cannot be changed"
 _HINTS: Hints = {(name,): _SET_BY_CLUSTERRA for name in ("user_id", "group_id", "comment", "admin_comment", "extra")}
 
@@ -38,21 +46,20 @@ class SignalToSend(Body):
 class JobChangeHandlers:
     """The handlers of changes."""
 
-    def __init__(self, slurm: SlurmRequests) -> None:
+    def __init__(self, slurm: SlurmRequests, act_once: ActOnce) -> None:
         self._slurm = slurm
+        self._act_once = act_once
 
     async def hold(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Keeps a pending job from starting until it is released. What an admin holds, only an admin releases.
 
         409 for a job that is not pending. Slurm holds a whole array, or tasks that were started before.
         """
-        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Hold())
-        return no_content()
+        return await self._change(request, caller, ref, Hold())
 
     async def release(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lets a held job start. Does nothing to a pending job that is not held; 409 for one that is not pending."""
-        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Release())
-        return no_content()
+        return await self._change(request, caller, ref, Release())
 
     async def requeue(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Ends a running job and queues it again, or queues a job again that has ended and that Slurm still knows.
@@ -60,15 +67,13 @@ class JobChangeHandlers:
         409 for a pending job and for one that cannot be requeued. Needs Slurm 26.05; 422 with an earlier one.
         """
         options = await body(request, RequeueOptions) if request.can_read_body else RequeueOptions()
-        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Requeue(hold=options.hold))
-        return no_content()
+        return await self._change(request, caller, ref, Requeue(hold=options.hold))
 
     async def signal(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Sends a signal to the processes of a running job; 409 for one that does not run."""
         given = await body(request, SignalToSend)
         change = SendSignal(signal=given.signal, batch_only=given.batch_only)
-        await self._slurm.change(ref, caller.viewer, selected_jobs(request), change)
-        return no_content()
+        return await self._change(request, caller, ref, change)
 
     async def update(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Changes a job's description. Fields that are not given, or null, stay as they are.
@@ -77,13 +82,24 @@ class JobChangeHandlers:
         the job's state does not allow it.
         """
         changes = await body(request, JobChanges, _HINTS)
-        await self._slurm.change(ref, caller.viewer, selected_jobs(request), Update(changes=changes))
-        return no_content()
+        return await self._change(request, caller, ref, Update(changes=changes))
+
+    async def _change(
+        self, request: web.Request, caller: Caller, ref: ClusterRef, change: Action
+    ) -> web.StreamResponse:
+        jobs, key = selected_jobs(request), idempotency_key(request)
+        act = partial(self._slurm.change, ref, caller.viewer, jobs, change)
+        answer = no_content()
+        if key is None:
+            await act()
+        elif await self._act_once.run(ScopedKey(ref, caller.member.id, key), f"{jobs} {change.model_dump_json()}", act):
+            answer.headers[REPLAYED] = "true"
+        return answer
 
 
-def routes(access: Access, slurm: SlurmRequests) -> tuple[Route, ...]:
+def routes(access: Access, slurm: SlurmRequests, store: Store) -> tuple[Route, ...]:
     """All routes of this module."""
-    handlers = JobChangeHandlers(slurm)
+    handlers = JobChangeHandlers(slurm, ActOnce(store))
 
     def route(
         name: str, method: Method, path: str, handler: ClusterHandler, body: type[Body | JobChanges] | None = None
@@ -96,7 +112,7 @@ def routes(access: Access, slurm: SlurmRequests) -> tuple[Route, ...]:
             access=access,
             scope="jobs:write",
             role="member",
-            parameters=(CLUSTER_ID, JOBS),
+            parameters=(CLUSTER_ID, JOBS, IDEMPOTENCY_KEY),
             status=204,
             body=body,
         )

@@ -23,7 +23,7 @@ IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
     "header",
     "^[A-Za-z0-9_-]{8,64}$",
-    f"Makes it safe to send the submit again: one key, one job. It lives for {KEEP_HOURS} h after its last attempt.",
+    f"Makes it safe to send again: one key, one job or change. It lives for {KEEP_HOURS} h after its last attempt.",
 )
 _KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=IDEMPOTENCY_KEY.pattern)])
 
