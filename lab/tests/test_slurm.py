@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,8 @@ from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
+from clusterra_lab.slurm import site_factor
+from clusterra_lab.slurm.config import ETC
 from clusterra_lab.slurm.control_plane import (
     CommandFailed,
     OwnedSlurmCluster,
@@ -88,6 +90,30 @@ async def test_a_user_without_an_account_can_use_sbatch(cluster: SlurmCluster) -
     assert output(cluster, job_id).read_text().split() == ["5002", cluster.shared_path, "none"]
     with pytest.raises(CommandFailed, match="nvalid partition"):
         await cluster.sbatch(BOB, "#!/bin/bash\n", "--partition=nowhere")
+
+
+@asynccontextmanager
+async def schedulers_every_ten_minutes(cluster: SlurmCluster) -> AsyncIterator[None]:
+    """Slurm's schedulers look at the queue every ten minutes, and not once a second."""
+    conf = f"{ETC}/slurm.conf"
+    rarely = "s/(bf_interval|sched_interval|batch_sched_delay)=[01],/\\1=600,/g"
+    await cluster.run("sed", "--regexp-extended", "--in-place=.before", rarely, conf)
+    try:
+        await cluster.run("scontrol", "reconfigure")
+        shown = await cluster.run("scontrol", "show", "config")
+        assert "bf_interval=600,sched_interval=600,sched_min_interval=100000,batch_sched_delay=600," in shown.stdout
+        yield
+    finally:
+        await cluster.run("cp", f"{conf}.before", conf)
+        await cluster.run("scontrol", "reconfigure")
+
+
+@pytest.mark.skipif(not site_factor.can_build(), reason="the plugin needs a C compiler")
+async def test_a_job_starts_at_its_submit_when_a_worker_is_idle(cluster: SlurmCluster) -> None:
+    async with worker(cluster, "w9"), schedulers_every_ten_minutes(cluster):
+        for _ in range(3):
+            job_id = await cluster.sbatch(BOB, "#!/bin/sh\ntrue\n", "--output=/dev/null")
+            await in_state(cluster, job_id, "COMPLETED")
 
 
 async def test_srun_reaches_all_nodes_of_a_job(cluster: SlurmCluster) -> None:

@@ -74,3 +74,11 @@ def test_without_power_saving_there_is_no_resume_program() -> None:
     assert "ResumeProgram" not in files["slurm.conf"]
     assert "AccountingStorageType=accounting_storage/slurmdbd\n" in files["slurm.conf"]
     assert "DbdPort=17001\n" in files["slurmdbd.conf"]
+
+
+def test_without_a_compiler_slurmctld_starts_without_the_plugin() -> None:
+    files = SlurmConfig(ClusterOptions("acme"), 17000, 17001, plugin_folders="/a:/b", site_factor=False).files()
+
+    assert "PluginDir" not in files["slurm.conf"]
+    assert "PrioritySiteFactorPlugin" not in files["slurm.conf"]
+    assert "\nJobSubmitPlugins=lua\n" in files["slurm.conf"]

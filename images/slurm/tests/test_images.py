@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.process import until
+from clusterra_lab.slurm import config
 from worker_pod import PRIVATE_TMP
 from worker_site import ALICE, SCRIPTS, SECONDS, Site, worker_site
 
@@ -207,6 +208,8 @@ async def test_a_container_with_less_memory_than_its_shape_does_not_register(sit
 async def test_users_of_the_login_image_reach_slurm_without_reading_the_key(site: Site, tmp_path: Path) -> None:
     volume = f"--volume={key(site, tmp_path / 'key', SLURM_UID)}:/etc/slurm:ro"
     options = ["--read-only", "--cap-drop=ALL", "--network=host", f"--tmpfs=/run/slurm:uid={SLURM_UID}", volume]
+    # PluginDir of the lab's slurm.conf names this folder; Slurm's commands refuse a folder that is missing.
+    options += [f"--tmpfs={config.SCRIPTS}"]
     server = f"127.0.0.1:{site.cluster.slurmctld_port}"
     async with running("login", *options, command=("--conf-server", server)) as container:
         token = site.cluster.token(ALICE.name, ALICE.uid, ALICE.gid)

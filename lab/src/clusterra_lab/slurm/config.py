@@ -65,7 +65,10 @@ AuthType=auth/slurm
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={ETC}/{JWT_KEY},use_jwt_client_ids_only"""
 
-_SCHEDULER = "bf_interval=1,sched_interval=1,batch_sched_delay=0,max_sched_time=1,requeue_delay=1,extra_constraints"
+_SCHEDULER = (
+    "bf_interval=1,sched_interval=1,sched_min_interval=100000,batch_sched_delay=0,max_sched_time=1,requeue_delay=1,"
+    "extra_constraints"
+)
 
 _WORD = re.compile(r"[A-Za-z0-9_.:,-]+")
 
@@ -127,6 +130,10 @@ class SlurmConfig:
     options: ClusterOptions
     slurmctld_port: int
     slurmdbd_port: int
+    plugin_folders: str | None = None
+    """PluginDir, when the plugin `site_factor/clusterra` is not beside Slurm's own plugins, as it is in the images."""
+    site_factor: bool = True
+    """Whether slurmctld has that plugin."""
 
     def files(self) -> dict[str, str]:
         """Name -> content of each file in /etc/slurm, without the keys."""
@@ -147,8 +154,9 @@ def slurm_conf(config: SlurmConfig) -> str:
     """The content of slurm.conf(5).
 
     Slurm's main scheduler and its backfill thread each run once a second; the parameters let both start jobs every
-    time. Several slurmd share one address, each with its own port and spool folder. Slurm rejects a job at submit when
-    the partition's nodes could never run it. Placeholders count as nodes; before there are any, Slurm rejects all jobs.
+    time. The plugin `site_factor/clusterra` also starts the main scheduler at each submit, at most ten times a second.
+    Several slurmd share one address, each with its own port and spool folder. Slurm rejects a job at submit when the
+    partition's nodes could never run it. Placeholders count as nodes; before there are any, Slurm rejects all jobs.
     """
     options = config.options
     return f"""\
@@ -182,7 +190,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=1024
 SchedulerParameters={_SCHEDULER}
-{_job_submit(options)}
+{_plugins(config)}
 EnforcePartLimits=ANY
 MinJobAge=300
 MaxJobCount=20000
@@ -245,9 +253,16 @@ def _spool(options: ClusterOptions) -> str:
     return f"{SPOOL}/%n" if options.one_host and not options.own_hosts else SPOOL
 
 
-def _job_submit(options: ClusterOptions) -> str:
-    """The submit plugin, except with power saving: cloud nodes have no Extra, so they could run no job with a class."""
-    return "" if options.power_saving else "JobSubmitPlugins=lua"
+def _plugins(config: SlurmConfig) -> str:
+    """The plugins of images/slurm, except with power saving: it stands for Slurm as it is. Cloud nodes have no Extra
+    either, so they could run no job with a class."""
+    if config.options.power_saving:
+        return ""
+    lines = ["JobSubmitPlugins=lua"]
+    if config.site_factor:
+        lines += [f"PluginDir={config.plugin_folders}"] if config.plugin_folders else []
+        lines += ["PrioritySiteFactorPlugin=site_factor/clusterra"]
+    return "\n".join(lines)
 
 
 def _accounting(config: SlurmConfig) -> str:

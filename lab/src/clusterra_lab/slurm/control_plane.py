@@ -17,7 +17,8 @@ from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress, silent
-from clusterra_lab.slurm.config import JWT_KEY, RESUME_LOG, SHARED_PATH, SLURM_KEY, ClusterOptions, SlurmConfig
+from clusterra_lab.slurm import site_factor
+from clusterra_lab.slurm.config import JWT_KEY, RESUME_LOG, SCRIPTS, SHARED_PATH, SLURM_KEY, ClusterOptions, SlurmConfig
 from clusterra_lab.slurm.daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening
 from clusterra_lab.slurm.directory import SlurmDirectory
 from clusterra_lab.slurm.namespace import INIT, command_line
@@ -169,7 +170,8 @@ async def slurm_cluster(
     open_namespaces = await provider(progress)
     progress("starting Slurm")
     folders = SlurmDirectory(directory.resolve())
-    config = SlurmConfig(options, free_port(), free_port())
+    plugins = f"{site_factor.PLUGIN_FOLDERS}:{SCRIPTS}"
+    config = SlurmConfig(options, free_port(), free_port(), plugins, site_factor.can_build())
     folders.prepare(config)
     async with AsyncExitStack() as running:
         inside = await running.enter_async_context(open_namespaces(folders))
@@ -189,6 +191,10 @@ async def slurm_cluster(
             init_pid=inside.init_pid,
             resume_log=folders.logs / RESUME_LOG if options.power_saving else None,
         )
+        if config.site_factor:
+            await site_factor.build(
+                await _checked(cluster, "slurmctld", "-V"), folders.scripts, folders.logs / "cc.log"
+            )
         for daemon in _daemons(cluster, config, folders, slurmrestd_port):
             started = await launch(daemon, cluster.launcher, folders.logs)
             running.push_async_callback(started.stop if daemon.name == "slurmctld" else started.kill)

@@ -57,8 +57,8 @@ class SlurmDirectory:
         return self.path / "log"
 
     @property
-    def _scripts(self) -> Path:
-        """Prolog and epilog; a copy, because the cluster's root user may write there."""
+    def scripts(self) -> Path:
+        """Prolog, epilog and the compiled plugin; a copy, because the cluster's root user may write there."""
         return self.path / "scripts"
 
     @property
@@ -89,7 +89,7 @@ class SlurmDirectory:
             self.logs: slurm_config.LOG,
             self._database: "/var/lib/mysql",
             self.shared: SHARED_PATH,
-            self._scripts: SCRIPTS,
+            self.scripts: SCRIPTS,
             self._hosts: "/etc/hosts",
         }
 
@@ -104,7 +104,7 @@ class SlurmDirectory:
         self._hosts.write_text(f"127.0.0.1 localhost\n{config.options.address} {HOST}\n")
         self._write_keys()
         self._write_config(config)
-        shutil.copytree(IMAGES, self._scripts, ignore=shutil.ignore_patterns("tests"), dirs_exist_ok=True)
+        shutil.copytree(IMAGES, self.scripts, ignore=shutil.ignore_patterns("tests"), dirs_exist_ok=True)
         self.description.unlink(missing_ok=True)
 
     def repair_state(self) -> None:
