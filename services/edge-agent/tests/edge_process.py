@@ -132,7 +132,8 @@ class Edge:
             self.agent.kill()
             await self.agent.wait()
         for process in self.workers().values():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 @asynccontextmanager

@@ -270,6 +270,7 @@ def _check_head(answer: aiohttp.ClientResponse) -> None:
 async def _chunks(answer: aiohttp.ClientResponse, most: int) -> AsyncIterator[bytes]:
     """Read a body of at most `most` bytes as it arrives, whatever its length is said to be. Raises BadAnswer."""
     received = 0
+    length = None if "Content-Encoding" in answer.headers else answer.content_length
     async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
         received += len(chunk)
         if received > most:
@@ -278,3 +279,7 @@ async def _chunks(answer: aiohttp.ClientResponse, most: int) -> AsyncIterator[by
                 hint="check that the cluster's slurmrestd URL leads to a slurmrestd",
             )
         yield chunk
+        if received == length:
+            # aiohttp 3.14 may wait for ever for the end of a body of which it has all: it loses the end when the reader
+            # was slow. The connection is not used again.
+            return
