@@ -1,6 +1,7 @@
 """`make soak MINUTES=`: random submits on the lab, and troubles of every part one after another.
 
-At the end all troubles are over, all jobs must end, and the fleet must go to zero. Prints one JSON line last: keys that
+In the second half no service is killed, so that memory is measured over long lives; all other troubles go on. At the
+end all troubles are over, all jobs must end, and the fleet must go to zero. Prints one JSON line last: keys that
 were `lost` or `doubled`, `orphans` (workers, nodes and processes that stay), `mib_per_hour` of each service, and how
 often each trouble was caused. Needs root and a C compiler.
 """
@@ -60,7 +61,11 @@ class Soak:
         sampling = asyncio.create_task(self._sample())
         async with asyncio.TaskGroup() as work:
             work.create_task(self._load.run(stop, arguments.submit_seconds))
-            work.create_task(self._troubles.run(stop, (0.3 * arguments.pause, 1.7 * arguments.pause)))
+            pauses, last_kill = (
+                (0.3 * arguments.pause, 1.7 * arguments.pause),
+                time.monotonic() + 30 * arguments.minutes,
+            )
+            work.create_task(self._troubles.run(stop, pauses, last_kill))
             work.create_task(self._end(stop, arguments.minutes * 60, progress))
         try:
             return await self._audit(progress)

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WARM_UP_SECONDS = 60.0
-"""The first time of a process, in which it fills its caches, does not count."""
-SHORTEST_SECONDS = 60.0
+WARM_UP_SECONDS = 600.0
+"""The first time of a process, in which it loads code and fills its caches, does not count."""
+SHORTEST_SECONDS = 300.0
 """A process that was observed for less than this after its warm-up says nothing about its growth."""
 
 

@@ -44,12 +44,19 @@ class Troubles:
     log: list[str] = field(default_factory=list)
     """What went wrong in causing a trouble."""
 
-    async def run(self, stop: asyncio.Event, pause_seconds: tuple[float, float]) -> None:
-        """Cause one trouble after another until `stop`: all of them in a random order, then again."""
+    async def run(self, stop: asyncio.Event, pause_seconds: tuple[float, float], last_kill: float) -> None:
+        """Cause one trouble after another until `stop`: all of them in a random order, then again.
+
+        From `last_kill` on (in seconds of the monotonic clock) no service is killed, so that each lives long enough to
+        show whether its memory grows.
+        """
+        service_kills = {f"kill {name}" for name in self.lab.services}
         while not stop.is_set():
             kinds = [(kind, cause) for kind, cause in self._kinds().items() if kind not in self.without]
             self.rng.shuffle(kinds)
             for kind, cause in kinds:
+                if kind in service_kills and time.monotonic() >= last_kill:
+                    continue
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self.rng.uniform(*pause_seconds)):
                         await stop.wait()

@@ -10,7 +10,7 @@ def life(pid: int, level: float, per_hour: float, seconds: int) -> list[Sample]:
     return [Sample(pid, age, level + per_hour * age / 3600) for age in range(0, seconds, 5)]
 
 
-@given(st.floats(-50, 500), st.lists(st.integers(200, 900), min_size=1, max_size=5))
+@given(st.floats(-50, 500), st.lists(st.integers(1000, 2000), min_size=1, max_size=5))
 def test_the_slope_of_several_lives_with_different_levels(per_hour: float, lives: list[int]) -> None:
     samples = [each for pid, seconds in enumerate(lives) for each in life(pid, 100.0 * pid, per_hour, seconds)]
 
@@ -20,4 +20,4 @@ def test_the_slope_of_several_lives_with_different_levels(per_hour: float, lives
 def test_short_lives_and_warm_ups_say_nothing() -> None:
     assert mib_per_hour(life(1, 100, 3600, int(WARM_UP_SECONDS) + 50)) is None
     warming = [Sample(1, age, 1000.0 - age) for age in range(0, int(WARM_UP_SECONDS), 5)]
-    assert mib_per_hour([*warming, *(Sample(1, 60 + age, 100.0) for age in range(0, 300, 5))]) == 0.0
+    assert mib_per_hour([*warming, *(Sample(1, WARM_UP_SECONDS + age, 100.0) for age in range(0, 400, 5))]) == 0.0
