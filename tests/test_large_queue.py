@@ -23,6 +23,7 @@ from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.watch import snapshot_sender
 from clusterra_proxy.watch.intervals import Intervals
+from clusterra_proxy.watch.pace import Pace
 from clusterra_proxy.watch.snapshot_publisher import SnapshotPublisher
 from clusterra_proxy.watch.snapshot_sender import SnapshotSender
 from clusterra_runtime.nats import bus
@@ -214,7 +215,7 @@ async def test_a_queue_that_cannot_be_told_makes_the_cluster_degraded_until_it_c
     observed |= {"unreadable_jobs": 0, "unreadable_nodes": 0}
     cluster = cast(Cluster, SimpleNamespace(ref=REF, condition=condition, owner_name=lambda record: "ada", **observed))
     monkeypatch.setattr(split_module, "PART_BYTES", 1000)
-    publisher = SnapshotPublisher(cluster, client, Intervals(0.5, 5.0, 10.0))
+    publisher = SnapshotPublisher(cluster, client, Intervals(Pace(0.5), 5.0, 10.0))
     publishing = asyncio.create_task(publisher.run())
 
     publisher.wake()

@@ -21,6 +21,7 @@ from clusterra_proxy.settings import Settings
 from clusterra_proxy.supervision import Supervisor
 from clusterra_proxy.watch.condition_report import ConditionReport
 from clusterra_proxy.watch.intervals import Intervals
+from clusterra_proxy.watch.pace import Pace
 from clusterra_proxy.watch.watcher import Watcher
 
 log = structlog.get_logger(__name__)
@@ -41,6 +42,7 @@ class Clusters:
         self._settings = settings
         self._partitions = partitions
         self._secrets = secrets
+        self._pace = Pace(settings.poll_seconds)
         self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
 
     def follow(self, registry: Registry) -> None:
@@ -88,7 +90,8 @@ class Clusters:
         opened = open_cluster(ref, binding, self._secrets, condition, max_placeholders=self._settings.placeholders)
         async with opened as cluster, asyncio.TaskGroup() as tasks:
             watching = partial(supervisor.run, "watch", partial(self._watch, cluster))
-            keeping = partial(supervisor.run, "placeholders", cluster.placeholders.keep)
+            keep = partial(cluster.placeholders.keep, lambda: self._pace.placeholder_seconds)
+            keeping = partial(supervisor.run, "placeholders", keep)
             tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
             tasks.create_task(self._partitions.while_leading(ref, watching))
             tasks.create_task(self._partitions.while_leading(ref, keeping))
@@ -107,10 +110,10 @@ class Clusters:
 
     async def _watch(self, cluster: Cluster) -> None:
         settings = self._settings
-        intervals = Intervals(settings.poll_seconds, settings.snapshot_seconds, settings.snapshot_margin_seconds)
+        intervals = Intervals(self._pace, settings.snapshot_seconds, settings.snapshot_margin_seconds)
         watcher = Watcher(cluster, self._client, intervals)
         async with handlers.serve_watched(self._client, cluster):
-            with CLUSTERS.track_inprogress():
+            with CLUSTERS.track_inprogress(), self._pace.watched():
                 await watcher.run()
 
 

@@ -5,7 +5,7 @@ such jobs that already wait, and they lose their place in the queue.
 
 Detection of lost records: placeholders are `State=FUTURE`, which are listed only with `flags=FUTURE`. That list is
 long and changes with every worker. So it is read only at the start, every `FULL_CHECK_SECONDS`, and when a sentinel
-is missing or wrong. Sentinels are one or two records, read every `SENTINEL_SECONDS` (3 ms each). slurmctld loses
+is missing or wrong. Sentinels are one or two records, read every second at most (3 ms each). slurmctld loses
 either all records (a deleted state directory) or the newest ones (killed before it saved them), so the record created
 last is a sentinel. Each `scontrol reconfigure` or restart forgets the types of all GPUs, so a record with GPUs is
 another. A changed catalogue is a changed binding, which starts a new keeper.
@@ -33,7 +33,7 @@ MAX_PLACEHOLDERS = 640
 """Default limit of a cluster's placeholder records. Slurm's MaxNodeCount must allow them in addition to the workers;
 Kubernetes operators for Slurm set it to 1024."""
 SENTINEL_SECONDS = 1.0
-"""Pause between two checks of the sentinels."""
+"""Shortest pause between two checks of the sentinels."""
 WAIT_POLL_SECONDS = 0.1
 """Pause between two checks while a submit waits for missing placeholders."""
 FULL_CHECK_SECONDS = 300.0
@@ -58,13 +58,16 @@ class PlaceholderKeeper:
         self._groups = groups
         self._token = token
 
-    async def keep(self) -> None:
-        """Keep the placeholders, forever. A failure is retried with backoff; each new reason is logged."""
+    async def keep(self, check_seconds: Callable[[], float] = lambda: SENTINEL_SECONDS) -> None:
+        """Keep the placeholders, forever. A failure is retried with backoff; each new reason is logged.
+
+        `check_seconds` returns the pause until the next check, which is never below `SENTINEL_SECONDS`.
+        """
         full_check_at = 0.0
         retry_seconds = RETRY_SECONDS
         logged_reason = ""
         while True:
-            pause = SENTINEL_SECONDS
+            pause = max(SENTINEL_SECONDS, check_seconds())
             try:
                 if time.monotonic() >= full_check_at or not await self.intact():
                     await self._repair()

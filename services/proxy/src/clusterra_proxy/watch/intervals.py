@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from clusterra_proxy.watch.pace import Pace
+
 QUIET_POLLS_PER_NODE_POLL = 2
 """While no job is pending and no node drains, the nodes are polled only at every n-th poll of the jobs."""
 LONGEST_READ_SECONDS = 30.0
@@ -12,12 +14,17 @@ LONGEST_READ_SECONDS = 30.0
 class Intervals:
     """The intervals of one cluster."""
 
-    poll_seconds: float
-    """Between two polls."""
+    pace: Pace
+    """Of the polls."""
     quiet_seconds: float
     """Between two publications of an unchanged queue: the longest time without one."""
     margin_seconds: float
     """How much later than usual a snapshot may come."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Between two polls, now."""
+        return self.pace.poll_seconds
 
     def valid_seconds(self, read_seconds: float) -> float:
         """For how long a snapshot is valid that is published `read_seconds` after its first read of Slurm began.

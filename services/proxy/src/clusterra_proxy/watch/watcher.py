@@ -35,7 +35,7 @@ class Watcher:
     def __init__(self, cluster: Cluster, client: Client, intervals: Intervals) -> None:
         self._cluster = cluster
         self._client = client
-        self._poll_seconds = intervals.poll_seconds
+        self._intervals = intervals
         self._events = EventQueue(EventPublisher(client, "proxy"), cluster.ref)
         self._publisher = SnapshotPublisher(cluster, client, intervals)
         self._jobs = JobPoll(cluster, self._events)
@@ -55,7 +55,7 @@ class Watcher:
                 tasks.create_task(self._replay())
                 tasks.create_task(self._resolve_lost_jobs())
                 while True:
-                    await asyncio.sleep(self._poll_seconds)
+                    await asyncio.sleep(self._intervals.poll_seconds)
                     await self._poll()
         finally:
             self._cluster.listener = None

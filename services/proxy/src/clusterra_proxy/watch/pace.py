@@ -1,0 +1,40 @@
+"""How often the clusters of a replica are polled: the more clusters it watches, the more seldom.
+
+Polls are most of what a quiet cluster costs. Without a bound on all of them together, a replica that takes over the
+clusters of another has no CPU left for requests, and its polls become rare in no order.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SECONDS_PER_CLUSTER = 0.004
+"""Polls of 250 clusters a second take about half of a core: one of the jobs' states, each second time one of the nodes
+and of a placeholder (docs/operations/capacity.md)."""
+POLLS_PER_PLACEHOLDER_CHECK = 2
+
+
+class Pace:
+    """The interval between two polls of a cluster, the same for all that this replica watches."""
+
+    def __init__(self, poll_seconds: float) -> None:
+        self._shortest = poll_seconds
+        self._clusters = 0
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two polls of a cluster's jobs."""
+        return max(self._shortest, SECONDS_PER_CLUSTER * self._clusters)
+
+    @property
+    def placeholder_seconds(self) -> float:
+        """Seconds between two checks of a cluster's placeholders."""
+        return POLLS_PER_PLACEHOLDER_CHECK * self.poll_seconds
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Count one more cluster until the block ends."""
+        self._clusters += 1
+        try:
+            yield
+        finally:
+            self._clusters -= 1
