@@ -276,6 +276,7 @@ async def test_a_cluster_without_a_proxy_is_unavailable(world: World) -> None:
 async def test_filters_reach_slurm(world: World) -> None:
     browser = await world.login("boss@acme.example")
     query = "state=running,PENDING&user=ada&name=hello&submitted_after=2026-01-01T00:00:00%2B01:00&limit=7&cursor=abc"
+    query += "&sort=-name&partition=cloud&account=lab&qos=high"
 
     async with browser.get(f"/v1/clusters/main/jobs?{query}") as answer:
         assert answer.status == 200
@@ -284,13 +285,15 @@ async def test_filters_reach_slurm(world: World) -> None:
     (asked,) = world.acme.lists
     assert asked.states == ("RUNNING", "PENDING")
     assert (asked.user, asked.name, asked.limit, asked.cursor) == ("ada", "hello", 7, "abc")
+    assert (asked.sort, asked.partition, asked.account, asked.qos) == ("-name", "cloud", "lab", "high")
     assert asked.submitted_after is not None
     assert asked.submitted_after.isoformat() == "2025-12-31T23:00:00+00:00"
     assert asked.viewer.admin
 
 
 @pytest.mark.parametrize(
-    "query", ["state=EXPLODED", "limit=0", "limit=x", "submitted_after=noon", "sate=RUNNING", "user=a&user=b"]
+    "query",
+    ["state=EXPLODED", "limit=0", "limit=x", "submitted_after=noon", "sate=RUNNING", "sort=cost", "user=a&user=b"],
 )
 async def test_invalid_filters_are_rejected(world: World, query: str) -> None:
     browser = await world.login("ada@acme.example")

@@ -194,7 +194,7 @@ async def test_waiting_tasks_of_an_array(proxy: ProxyWorld, alice: SlurmUser) ->
 async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     began = now()
     names = [f"job{number}" for number in range(7)]
-    ids = [(await proxy.submit(alice, name=name, hold=True)).job_id for name in names]
+    ids = [(await proxy.submit(alice, name=name, hold=True, account="physics")).job_id for name in names]
     foreign = (await proxy.submit(bob, hold=True)).job_id
     await proxy.cancel(alice, ids[0])
     await proxy.wait_for_end(alice, ids[0])
@@ -216,6 +216,13 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
     assert [job.job_id for job in (await proxy.jobs(alice, states=("CANCELLED",))).jobs] == [ids[0]]
     assert (await proxy.jobs(alice, states=("PENDING",))).total == 6
     assert [job.job_id for job in (await proxy.jobs(alice, name="job4")).jobs] == [ids[4]]
+    assert [job.job_id for job in (await proxy.jobs(alice, sort="submitted")).jobs] == ids
+    assert [job.name for job in (await proxy.jobs(alice, sort="-name", limit=2)).jobs] == ["job6", "job5"]
+    mine = await proxy.job(alice, ids[1])
+    assert (mine.account, bool(mine.partition)) == ("physics", True)
+    for filters in ({"account": mine.account}, {"partition": mine.partition}, {"qos": mine.qos}):
+        assert (await proxy.jobs(alice, **filters)).total == 7
+        assert (await proxy.jobs(alice, **dict.fromkeys(filters, "other"))).total == 0
     assert (await proxy.jobs(alice, submitted_after=now() + timedelta(hours=1))).total == 0
     assert (await proxy.jobs(alice, submitted_before=began - timedelta(seconds=2))).total == 0
     assert (await proxy.jobs(alice, submitted_after=began - timedelta(seconds=2))).total == 7

@@ -180,7 +180,7 @@ class GetJob(Wire):
 class Job(Wire):
     """A job as its owner sees it. States and reasons are Slurm's."""
 
-    schema_name: ClassVar[str] = "slurm.job.v1"
+    schema_name: ClassVar[str] = "slurm.job.v2"
 
     job_id: JobId
     name: str
@@ -189,6 +189,8 @@ class Job(Wire):
     state: str
     reason: str = ""
     partition: str
+    account: str = ""
+    qos: str = ""
     nodes: tuple[str, ...] = ()
     node_count: int = 1
     cpus: int = 1
@@ -208,9 +210,9 @@ class Job(Wire):
 
 
 class ListJobs(Wire):
-    """Read jobs, the latest submitted first. A filter of None matches all."""
+    """Read jobs in an order. A filter of None matches all."""
 
-    schema_name: ClassVar[str] = "slurm.list.v1"
+    schema_name: ClassVar[str] = "slurm.list.v2"
 
     viewer: Viewer
     user: str | None = None
@@ -218,6 +220,11 @@ class ListJobs(Wire):
     name: str | None = None
     submitted_after: Moment | None = None
     submitted_before: Moment | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    sort: str = "-submitted"
+    """A field of `requests/job_order.py` of the proxy, with `-` before it for a descending order."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
 
@@ -225,7 +232,7 @@ class ListJobs(Wire):
 class ListWatched(Wire):
     """Read jobs at the replica of the proxy that watches the cluster."""
 
-    schema_name: ClassVar[str] = "slurm.list-watched.v1"
+    schema_name: ClassVar[str] = "slurm.list-watched.v2"
 
     request: ListJobs
     fresh: bool = False
@@ -236,7 +243,7 @@ class ListWatched(Wire):
 class JobPage(Wire):
     """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
 
-    schema_name: ClassVar[str] = "slurm.jobs.v1"
+    schema_name: ClassVar[str] = "slurm.jobs.v2"
 
     jobs: tuple[Job, ...]
     total: int

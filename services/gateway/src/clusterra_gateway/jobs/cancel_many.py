@@ -100,11 +100,13 @@ class CancelMany:
                 user=wanted.user or caller.viewer.user.name,
                 states=wanted.state or tuple(sorted(LIVE)),
                 name=wanted.name,
+                partition=wanted.partition,
                 limit=MAX_JOBS,
             ),
         )
         if page.total > MAX_JOBS:
             raise Rejected(f"{page.total} jobs match, which is more than {MAX_JOBS}", hint="narrow it by name or state")
+        # A proxy of the release before does not filter by partition.
         return [
             job
             for job in page.jobs

@@ -1,6 +1,6 @@
 """The routes of a cluster's jobs: submit, list, read, explain, cancel."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import structlog
 from aiohttp import web
@@ -31,14 +31,23 @@ JOB = f"{ALL_JOBS}/{{job_id}}"
 State = Annotated[JobState, BeforeValidator(lambda state: str(state).upper())]
 
 
+Ascending = Literal["submitted", "started", "ended", "name", "user", "state"]
+Descending = Literal["-submitted", "-started", "-ended", "-name", "-user", "-state"]
+
+
 class JobsQuery(Query):
     """Filters; one that is not given does not filter. Times are inclusive."""
 
     state: Annotated[tuple[State, ...] | None, CommaSeparated] = None
     user: str | None = None
     name: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
     submitted_after: Moment | None = None
     submitted_before: Moment | None = None
+    sort: Ascending | Descending = "-submitted"
+    """`-` before the field: descending. A cursor belongs to one order."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
 
@@ -86,7 +95,7 @@ class Jobs:
             raise
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Lists the caller's jobs, newest first. An admin sees the jobs of the whole tenant."""
+        """Lists the caller's jobs, by default the newest first. An admin sees the jobs of the whole tenant."""
         filters = query(request, JobsQuery)
         return json_response(
             await self._slurm.jobs(
@@ -96,6 +105,10 @@ class Jobs:
                     user=filters.user,
                     states=filters.state,
                     name=filters.name,
+                    partition=filters.partition,
+                    account=filters.account,
+                    qos=filters.qos,
+                    sort=filters.sort,
                     submitted_after=filters.submitted_after,
                     submitted_before=filters.submitted_before,
                     limit=filters.limit,

@@ -1,9 +1,6 @@
 """Reads jobs: from a fresh observation, else from slurmctld, and older jobs from slurmdbd."""
 
 import asyncio
-import base64
-import binascii
-import heapq
 from collections.abc import Iterable
 from functools import partial
 
@@ -12,11 +9,12 @@ from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs, Viewer
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.job_order import JobOrder
 from clusterra_proxy.requests.view import array_view, is_shown, job_view
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
-from clusterra_proxy.slurmrestd.errors import Invalid, NotFound
+from clusterra_proxy.slurmrestd.errors import NotFound
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 MANY_RECORDS = 5000
@@ -67,7 +65,7 @@ def may_see(viewer: Viewer, record: JobRecord) -> bool:
 
 
 async def list_jobs(cluster: Cluster, request: ListJobs, *, fresh: bool = False) -> JobPage:
-    """Return one page of jobs, newest submit first: slurmctld's jobs, and older ones if the request filters by time.
+    """Return one page of jobs: slurmctld's, and older ones if the request filters by time.
 
     `fresh` is that of `ListWatched`.
     """
@@ -75,29 +73,23 @@ async def list_jobs(cluster: Cluster, request: ListJobs, *, fresh: bool = False)
     known = await _list_slurmctld(cluster, fresh=fresh)
     records = {(record.id, record.submit_time): record for record in await _list_accounting(cluster, request)}
     records |= {(record.id, record.submit_time): record for record in known}
-    after = _read_cursor(request.cursor) if request.cursor else None
-    select = partial(_select_page, cluster, tuple(records.values()), request, after)
-    page, total, more = select() if len(records) < MANY_RECORDS else await asyncio.to_thread(select)
+    select = partial(_select_page, cluster, tuple(records.values()), request)
+    page, total, cursor = select() if len(records) < MANY_RECORDS else await asyncio.to_thread(select)
     jobs = (job_view(cluster, record) for record in page)
-    return JobPage(
-        jobs=tuple(job for job in jobs if job is not None),
-        total=total,
-        cursor=_write_cursor(page[-1]) if more else None,
-    )
+    return JobPage(jobs=tuple(job for job in jobs if job is not None), total=total, cursor=cursor)
 
 
 def _select_page(
-    cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs, after: "_SortKey | None"
-) -> tuple[list[JobRecord], int, bool]:
-    """Return the records of the page, the number of all that match, and whether a page follows."""
+    cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs
+) -> tuple[list[JobRecord], int, str | None]:
+    """Return the records of the page, the number of all that match, and the cursor of the next page."""
     matching = [
         record
         for record in records
         if may_see(request.viewer, record) and is_shown(record) and _matches(cluster, record, request)
     ]
-    rest = matching if after is None else [record for record in matching if _sort_key(record) < after]
-    page = heapq.nlargest(request.limit, rest, key=_sort_key)
-    return page, len(matching), len(rest) > len(page)
+    page, cursor = JobOrder(request.sort, cluster.owner_name).page(matching, request.cursor, request.limit)
+    return page, len(matching), cursor
 
 
 async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> Iterable[JobRecord]:
@@ -150,34 +142,10 @@ def _matches(cluster: Cluster, record: JobRecord, request: ListJobs) -> bool:
     return (
         (request.states is None or record.state in request.states)
         and (request.name is None or record.name == request.name)
+        and (request.partition is None or record.partition == request.partition)
+        and (request.account is None or record.account == request.account)
+        and (request.qos is None or record.qos == request.qos)
         and (request.submitted_after is None or submitted_at >= request.submitted_after)
         and (request.submitted_before is None or submitted_at <= request.submitted_before)
         and (request.user is None or cluster.owner_name(record) == request.user)
     )
-
-
-type _SortKey = tuple[int, int, int]
-"""Submit time, job id, task."""
-
-
-def _sort_key(record: JobRecord) -> _SortKey:
-    submitted_at = record.submit_time or OLDEST
-    task = record.array_task_id if record.array else None
-    return (
-        int(submitted_at.timestamp()),
-        record.job_id if task is None else record.array or 0,
-        -1 if task is None else task,
-    )
-
-
-def _write_cursor(record: JobRecord) -> str:
-    return base64.urlsafe_b64encode(".".join(map(str, _sort_key(record))).encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> _SortKey:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        submitted, whole, task = base64.urlsafe_b64decode(padded.encode()).decode().split(".")
-        return int(submitted), int(whole), int(task)
-    except (ValueError, binascii.Error) as error:
-        raise Invalid("the cursor is invalid", hint="start again without a cursor") from error

@@ -55,6 +55,8 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         state=record.state,
         reason=record.reason_to_show,
         partition=record.partition,
+        account=record.account,
+        qos=record.qos,
         nodes=record.hosts if record.started_at else (),
         node_count=record.node_count or 1,
         cpus=record.cpus or 1,

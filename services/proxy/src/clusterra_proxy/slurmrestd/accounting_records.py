@@ -73,7 +73,18 @@ class AccountingJob(Readable):
 
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
-        {"name", "user", "constraints", "exit_code", "stdout", "stderr", "stdout_expanded", "stderr_expanded"}
+        {
+            "name",
+            "user",
+            "constraints",
+            "exit_code",
+            "account",
+            "qos",
+            "stdout",
+            "stderr",
+            "stdout_expanded",
+            "stderr_expanded",
+        }
     )
     UNKNOWN: ClassVar = {"state": _State(), "time": _Times()}
 
@@ -84,6 +95,8 @@ class AccountingJob(Readable):
     comment: _Comments = _Comments()
     state: _State
     partition: Text = ""
+    account: Text = ""
+    qos: Text = ""
     nodes: Hosts = ""
     allocation_nodes: Count = 0
     constraints: Text = ""
@@ -123,7 +136,10 @@ class AccountingJob(Readable):
             "standard_error": self.stderr,
             "unreadable": self.unreadable,
         }
-        same = ("name", "partition", "nodes", "restart_cnt", "exit_code", "stdout_expanded", "stderr_expanded")
+        same = (
+            *("name", "partition", "account", "qos", "nodes", "restart_cnt"),
+            *("exit_code", "stdout_expanded", "stderr_expanded"),
+        )
         return JobRecord(**values, **{field: getattr(self, field) for field in same})
 
 

@@ -56,7 +56,7 @@ class JobRecord(Readable):
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
         {
-            *("name", "user_name", "exit_code", "admin_comment"),
+            *("name", "user_name", "exit_code", "admin_comment", "account", "qos"),
             *("standard_output", "standard_error", "stdout_expanded", "stderr_expanded"),
         }
     )
@@ -80,6 +80,8 @@ class JobRecord(Readable):
     priority: Number = None
     hold: bool = False
     partition: Text = ""
+    account: Text = ""
+    qos: Text = ""
     nodes: Hosts = ""
     node_count: Number = None
     """For a pending job only Slurm's guess: see `min_nodes`."""
