@@ -1,5 +1,7 @@
 """One example of every message. The golden files hold these, and newer code must read every golden file ever made."""
 
+import base64
+import zlib
 from datetime import UTC, datetime
 
 from clusterra_contracts import events
@@ -15,6 +17,7 @@ from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
+from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState, ShapeTarget
@@ -265,6 +268,19 @@ EXAMPLES: dict[str, Wire] = {
         viewer=VIEWER,
         jobs="42_[1-5,9]",
         change=slurm_jobs_rpc.Update(changes=slurm_jobs_rpc.JobChanges(name="align", time_limit=30, nice=100)),
+    ),
+    "slurm.rest.v1": slurm_rest_rpc.ReadRest(
+        viewer=VIEWER,
+        version="v0.0.45",
+        resource="slurm/jobs",
+        query={"update_time": "1772366400"},
+        after=slurm_rest_rpc.RestCursor(group=20001, key="0000000042"),
+    ),
+    "slurm.rest-part.v1": slurm_rest_rpc.RestPart(
+        answer='{"last_update":{"set":true,"infinite":false,"number":1772366400},"errors":[],"warnings":[]}',
+        listed="jobs",
+        blocks=(base64.b64encode(zlib.compress(b'{"job_id":43}')),),
+        after=slurm_rest_rpc.RestCursor(group=20001, key="0000000043"),
     ),
     "slurm.nodes.v1": slurm_nodes_rpc.ListNodes(),
     "slurm.node-list.v1": slurm_nodes_rpc.NodePage(

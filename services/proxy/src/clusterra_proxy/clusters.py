@@ -17,6 +17,8 @@ from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.partitions import CLUSTERS, Partitions
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.requests.actions import Actions
+from clusterra_proxy.requests.rest.reads import RestReads
+from clusterra_proxy.requests.rest.shared_lists import SharedLists
 from clusterra_proxy.settings import Settings
 from clusterra_proxy.supervision import Supervisor
 from clusterra_proxy.watch.condition_report import ConditionReport
@@ -89,7 +91,9 @@ class Clusters:
         log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
         opened = open_cluster(ref, binding, self._secrets, condition, max_placeholders=self._settings.placeholders)
         async with opened as cluster, asyncio.TaskGroup() as tasks:
-            watching = partial(supervisor.run, "watch", partial(self._watch, cluster))
+            lists = SharedLists(cluster)
+            rest = RestReads(lists)
+            watching = partial(supervisor.run, "watch", partial(self._watch, cluster, rest))
             keep = partial(cluster.placeholders.keep, lambda: self._pace.placeholder_seconds)
             keeping = partial(supervisor.run, "placeholders", keep)
             tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
@@ -97,8 +101,11 @@ class Clusters:
             tasks.create_task(self._partitions.while_leading(ref, keeping))
             actions = Actions(self._client, cluster)
             tasks.create_task(supervisor.run("actions", actions.run))
-            async with handlers.serve(self._client, cluster, actions):
-                await asyncio.Event().wait()
+            try:
+                async with handlers.serve(self._client, cluster, actions, rest):
+                    await asyncio.Event().wait()
+            finally:
+                await lists.close()
 
     async def _report(self, ref: ClusterRef, condition: Condition, problem: str) -> None:
         condition.keep()
@@ -108,11 +115,11 @@ class Clusters:
             condition.recover("binding_invalid")
         await ConditionReport(ref, condition, self._client).run()
 
-    async def _watch(self, cluster: Cluster) -> None:
+    async def _watch(self, cluster: Cluster, rest: RestReads) -> None:
         settings = self._settings
         intervals = Intervals(self._pace, settings.snapshot_seconds, settings.snapshot_margin_seconds)
         watcher = Watcher(cluster, self._client, intervals)
-        async with handlers.serve_watched(self._client, cluster):
+        async with handlers.serve_watched(self._client, cluster, rest):
             with CLUSTERS.track_inprogress(), self._pace.watched():
                 await watcher.run()
 

@@ -16,6 +16,7 @@ from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
+from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState
@@ -77,6 +78,8 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("diag", slurm_nodes_rpc.Diagnose, slurm_nodes_rpc.Diagnosis, "gateway"),
     _slurm("get-watched", slurm_rpc.GetJob, slurm_rpc.Job, "gateway"),
     _slurm("list-watched", slurm_rpc.ListWatched, slurm_rpc.JobPage, "gateway", "proxy"),
+    _slurm("rest", slurm_rest_rpc.ReadRest, slurm_rest_rpc.RestPart, "gateway"),
+    _slurm("rest-watched", slurm_rest_rpc.ReadRest, slurm_rest_rpc.RestPart, "gateway"),
     _slurm("find-key", slurm_rpc.FindKey, slurm_rpc.FoundKey, "proxy"),
     Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),

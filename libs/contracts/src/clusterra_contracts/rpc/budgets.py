@@ -53,6 +53,8 @@ BUDGETS: Mapping[str, Budget] = {
     "get-watched": WATCHED,
     "list-watched": WATCHED,
     "find-key": WATCHED,
+    "rest": READ,
+    "rest-watched": READ,
 }
 """The budget of each operation that the gateway asks for, by its name. A replica of the proxy that asks the watching
 one, for `list-watched` or `find-key`, is the gateway of the table."""

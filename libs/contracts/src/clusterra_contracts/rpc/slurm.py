@@ -26,9 +26,11 @@ Operation = Literal[
     "get-watched",
     "list-watched",
     "find-key",
+    "rest",
+    "rest-watched",
 ]
 """Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
-`get-watched`, `list-watched` and `find-key`."""
+`get-watched`, `list-watched`, `find-key` and `rest-watched`."""
 
 
 def _plain_number(value: Any) -> Any:

@@ -24,7 +24,7 @@ from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS, PlaceholderKeeper
 from clusterra_proxy.admission.placeholders import desired_placeholders
 from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
-from clusterra_proxy.cluster.recent_list import RecentList
+from clusterra_proxy.cluster.recent_list import RecentList, recent_jobs
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
 from clusterra_proxy.slurmrestd.accounting import Accounting
@@ -90,7 +90,7 @@ class Cluster:
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
     on_unreadable: UnreadableListener = lambda _kind, _records: None
-    recent_list: RecentList = field(init=False)
+    recent_list: RecentList[tuple[JobRecord, ...]] = field(init=False)
     alone_until: datetime | None = None
     """Until when this replica does not ask the watching one, because none answered."""
     find_watched: Callable[[FindKey], Awaitable[FoundKey | None]] | None = None
@@ -103,7 +103,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         """Prepare to list jobs while this replica does not watch."""
-        self.recent_list = RecentList(self.slurmctld)
+        self.recent_list = recent_jobs(self.slurmctld, self.mint.operator_token)
 
     @property
     def jobs_fresh(self) -> bool:

@@ -1,6 +1,7 @@
-"""The last whole list of a cluster's jobs, for requests that no observation of the watcher can answer."""
+"""The last whole list of something in a cluster, for requests that no observation of the watcher can answer."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from clusterra_contracts.identity import now
@@ -13,22 +14,25 @@ LONGEST = timedelta(seconds=30)
 _LISTS = 2
 
 
-class RecentList:
+class RecentList[T]:
     """Keeps a list for as long as Slurm took for it, so that lists for requests take half of Slurm's time at most.
+
+    `read` returns the list and when its read began.
 
     However many requests need it, one list is read at a time. It is read to its end even when all of them have given
     up, so that requests that are repeated get an answer in the end.
     """
 
-    def __init__(self, slurmctld: Slurmctld) -> None:
-        self._slurmctld = slurmctld
-        self._records: tuple[JobRecord, ...] = ()
+    def __init__(self, read: Callable[[], Awaitable[tuple[datetime, T]]], empty: T) -> None:
+        self._read_list = read
+        self._empty = empty
+        self._list = empty
         self._listed_at: datetime | None = None
         self._kept_until: datetime | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def records(self, token: str, changed_at: datetime | None = None) -> tuple[JobRecord, ...]:
-        """Return all records of slurmctld; a list from before `changed_at` is read again.
+    async def get(self, changed_at: datetime | None = None) -> T:
+        """Return the list; one from before `changed_at` is read again.
 
         Raises the errors of `clusterra_proxy.slurmrestd.errors`.
         """
@@ -36,10 +40,10 @@ class RecentList:
             if self._kept(changed_at):
                 break
             if self._reading is None:
-                self._reading = asyncio.create_task(self._read(token))
+                self._reading = asyncio.create_task(self._read())
                 self._reading.add_done_callback(self._on_read)
             await asyncio.shield(self._reading)
-        return self._records
+        return self._list
 
     async def close(self) -> None:
         """Give up a list that is being read."""
@@ -52,11 +56,8 @@ class RecentList:
             return False
         return changed_at is None or self._listed_at >= changed_at
 
-    async def _read(self, token: str) -> None:
-        listed = await self._slurmctld.jobs(token)
-        if listed is None:
-            return
-        self._listed_at, self._records = listed[0], listed[1]
+    async def _read(self) -> None:
+        self._listed_at, self._list = await self._read_list()
         kept = max(SHORTEST, min(now() - self._listed_at, LONGEST))
         self._kept_until = now() + kept
         asyncio.get_running_loop().call_later(kept.total_seconds(), self._forget, self._listed_at)
@@ -69,4 +70,15 @@ class RecentList:
 
     def _forget(self, listed_at: datetime) -> None:
         if self._listed_at == listed_at:
-            self._records, self._listed_at = (), None
+            self._list, self._listed_at = self._empty, None
+
+
+def recent_jobs(slurmctld: Slurmctld, token: Callable[[], str]) -> RecentList[tuple[JobRecord, ...]]:
+    """Return the recent list of all job records of slurmctld, which is read with a token of the operator."""
+
+    async def read() -> tuple[datetime, tuple[JobRecord, ...]]:
+        began = now()
+        listed = await slurmctld.jobs(token())
+        return listed[:2] if listed else (began, ())
+
+    return RecentList(read, ())

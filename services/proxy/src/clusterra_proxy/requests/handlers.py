@@ -14,6 +14,7 @@ from clusterra_contracts.rpc.budgets import BUDGETS, Budget
 from clusterra_contracts.rpc.slurm import Cancel, FindKey, GetJob, ListJobs, ListWatched, Operation, Submit
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
+from clusterra_contracts.rpc.slurm_rest import ReadRest
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
 from nats.aio.subscription import Subscription
@@ -27,6 +28,7 @@ from clusterra_proxy.requests.diagnosis import diagnose
 from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
 from clusterra_proxy.requests.query import get_job
+from clusterra_proxy.requests.rest.reads import RestReads
 from clusterra_proxy.requests.submit import submit
 from clusterra_proxy.requests.watched import find_watched, list_here, list_watched
 from clusterra_proxy.slurmrestd.errors import Unavailable
@@ -72,7 +74,7 @@ async def _within[T](budget: Budget | None, work: Awaitable[T]) -> T:
 
 
 @asynccontextmanager
-async def serve(client: Client, cluster: Cluster, actions: Actions) -> AsyncIterator[None]:
+async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestReads) -> AsyncIterator[None]:
     """Answer all operations of a cluster within the block. At its end, requests in flight are finished."""
     in_flight = InFlight()
     cluster.find_watched = partial(find_watched, client, cluster)
@@ -89,13 +91,14 @@ async def serve(client: Client, cluster: Cluster, actions: Actions) -> AsyncIter
         await Route("delete-node", DeleteNode, delete_node).serve(client, cluster, in_flight),
         await Route("set-extra", SetExtra, set_extra).serve(client, cluster, in_flight),
         await Route("diag", Diagnose, diagnose).serve(client, cluster, in_flight),
+        await Route("rest", ReadRest, rest.read).serve(client, cluster, in_flight),
     )
     async with _draining(subscriptions, in_flight, None):
         yield
 
 
 @asynccontextmanager
-async def serve_watched(client: Client, cluster: Cluster) -> AsyncIterator[None]:
+async def serve_watched(client: Client, cluster: Cluster, rest: RestReads) -> AsyncIterator[None]:
     """Answer the requests that are for the replica that watches a cluster, within the block.
 
     There is no queue group: for a moment two replicas may watch, of which one is held up and does not know that it has
@@ -106,6 +109,7 @@ async def serve_watched(client: Client, cluster: Cluster) -> AsyncIterator[None]
         await Route("get-watched", GetJob, get_job).serve(client, cluster, in_flight, queue=""),
         await Route("find-key", FindKey, find_here).serve(client, cluster, in_flight, queue=""),
         await Route("list-watched", ListWatched, list_here).serve(client, cluster, in_flight, queue=""),
+        await Route("rest-watched", ReadRest, rest.read).serve(client, cluster, in_flight, queue=""),
     )
     async with _draining(subscriptions, in_flight, HANDOVER_SECONDS):
         yield

@@ -99,7 +99,7 @@ async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> Iterable[JobRecor
         await cluster.wait_for_poll(now())
     if cluster.jobs_listable:
         return tuple(cluster.jobs)
-    return await cluster.recent_list.records(cluster.mint.operator_token(), cluster.changed_at)
+    return await cluster.recent_list.get(cluster.changed_at)
 
 
 async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:

@@ -92,6 +92,8 @@ class Answer(Record):
     """The model of these records."""
     KIND: ClassVar[str] = ""
     """What these records are, as metrics and logs name it."""
+    THREAD: ClassVar[bool] = False
+    """Whether reading takes so long that it is done in a thread."""
 
     errors: NullableList[ErrorEntry] = ()
     warnings: NullableList[WarningEntry] = ()

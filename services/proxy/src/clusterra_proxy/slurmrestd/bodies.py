@@ -37,7 +37,7 @@ _PLAIN_ERRORS = frozenset(
 )
 """slurmrestd's errors in plain text. Users see no other text: it may be that of another service at this address."""
 THREAD_BYTES = 128 * 1024
-"""Bodies of at least this size are compared with known records in a thread."""
+"""Bodies of at least this size are compared with known records, or packed, in a thread."""
 
 
 async def parse[A: Answer](
@@ -55,6 +55,8 @@ async def parse[A: Answer](
             async with BodyParser(model) as parser:
                 await parser.feed(body)
                 return await parser.finish()
+        if model.THREAD and len(body) >= THREAD_BYTES:
+            return await asyncio.to_thread(body_reader.read, model, body)
         return body_reader.read(model, body)
     except ValueError as error:
         if status == 200:

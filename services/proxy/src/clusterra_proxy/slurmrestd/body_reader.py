@@ -16,6 +16,7 @@ from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.reading.json_content import content_of
 from clusterra_proxy.slurmrestd.reading.record_stream import RecordStream
 from clusterra_proxy.slurmrestd.reading.repair import Unreadable, read_records
+from clusterra_proxy.slurmrestd.relay.lists import PackedList
 
 CHUNK_BYTES = 1024 * 1024
 NICENESS = 5
@@ -62,7 +63,10 @@ def main() -> None:
     module, name = sys.argv[1:]
     model: type[Answer] = getattr(importlib.import_module(module), name)
     os.nice(NICENESS)
-    copy(model, sys.stdin.buffer, sys.stdout.buffer)
+    if issubclass(model, PackedList):
+        model.transcribe(sys.stdin.buffer, sys.stdout.buffer)
+    else:
+        copy(model, sys.stdin.buffer, sys.stdout.buffer)
 
 
 if __name__ == "__main__":

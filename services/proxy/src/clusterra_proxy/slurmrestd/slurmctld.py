@@ -44,8 +44,9 @@ class Slurmctld:
     """
 
     def __init__(self, slurmrestd: Slurmrestd) -> None:
-        self._rest = slurmrestd
+        self.rest = slurmrestd
         self._version: Version | None = None
+        self._served: set[str] = set()
         self._known_states = KnownRecords[States]()
         self._known_nodes = KnownRecords[Nodes]()
         self._known_jobs = KnownRecords[Jobs]()
@@ -64,7 +65,7 @@ class Slurmctld:
         if self._version is None:
             for version in VERSIONS:
                 try:
-                    answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="API version")
+                    answer = await self.rest.read(version.slurm("ping/"), token, Pings, entity="API version")
                 except NotFound:
                     continue
                 self.slurm_version = answer.meta.slurm.release
@@ -77,15 +78,26 @@ class Slurmctld:
             )
         return self._version
 
+    async def serves(self, token: str, version: Version) -> bool:
+        """Return whether slurmrestd serves this version."""
+        if version.name not in self._served:
+            try:
+                await self.rest.read(version.slurm("ping/"), token, Pings, entity="API version")
+            except NotFound:
+                return False
+            self._served.add(version.name)
+        return True
+
     def forget_version(self) -> None:
         """Detect the served version again at the next call."""
         self._version = None
+        self._served.clear()
 
     async def ping(self, token: str) -> bool:
         """Return whether slurmctld responds. Also detects a changed API version."""
         self.forget_version()
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm("ping/"), token, Pings, entity="slurmctld")
+        answer = await self.rest.read(version.slurm("ping/"), token, Pings, entity="slurmctld")
         return any(ping.responding for ping in answer.pings)
 
     async def clock_ahead(self, token: str) -> timedelta:
@@ -94,7 +106,7 @@ class Slurmctld:
         Raises Unavailable also when the answer has no time.
         """
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm("diag/"), token, Diagnostics, entity="slurmctld")
+        answer = await self.rest.read(version.slurm("diag/"), token, Diagnostics, entity="slurmctld")
         if answer.statistics.req_time is None:
             raise Unavailable("slurmctld does not tell its time")
         return answer.statistics.req_time - now()
@@ -103,7 +115,7 @@ class Slurmctld:
         """Read the states of all jobs of all users. Cheap for some thousands; `many` are given the time of a list."""
         version = await self.version(token)
         path = version.slurm("jobs/state/")
-        read = self._rest.read_list if many else self._rest.read
+        read = self.rest.read_list if many else self.rest.read
         answer = await read(path, token, States, entity="job", known=self._known_states)
         if answer is None:
             raise Unavailable("slurmrestd says that the states have not changed, though it was not asked that")
@@ -115,7 +127,7 @@ class Slurmctld:
         Raises NotFound, also for a job that the token's user may not see.
         """
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm(f"job/{job_id}"), token, version.jobs, entity="job")
+        answer = await self.rest.read(version.slurm(f"job/{job_id}"), token, version.jobs, entity="job")
         if not answer.jobs and answer.unidentified:
             return (_unidentified(job_id),)
         if not answer.jobs:
@@ -138,7 +150,7 @@ class Slurmctld:
         began = now()
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
-        answer = await self._rest.read_list(
+        answer = await self.rest.read_list(
             version.slurm("jobs/"), token, version.jobs, entity="job", query=query, known_lines=self._known_jobs
         )
         self.last_listed_at = began
@@ -150,7 +162,7 @@ class Slurmctld:
         """List all nodes. Returns None when nothing has changed since `changed_after`."""
         version = await self.version(token)
         query = {"update_time": str(changed_after)} if changed_after else None
-        answer = await self._rest.read_list(
+        answer = await self.rest.read_list(
             version.slurm("nodes/"), token, Nodes, entity="node", query=query, known=self._known_nodes
         )
         return None if answer is None else (answer.nodes, answer.last_update, answer.unidentified)
@@ -158,7 +170,7 @@ class Slurmctld:
     async def node(self, token: str, name: str) -> NodeRecord:
         """Read one node. Raises NotFound."""
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm(_node_path(name)), token, Nodes, entity="node")
+        answer = await self.rest.read(version.slurm(node_path(name)), token, Nodes, entity="node")
         if not answer.nodes:
             raise NotFound(f"node {name} does not exist")
         return answer.nodes[0]
@@ -166,7 +178,7 @@ class Slurmctld:
     async def partitions(self, token: str) -> frozenset[str]:
         """Return the names of all partitions."""
         version = await self.version(token)
-        answer = await self._rest.read(version.slurm("partitions/"), token, Partitions, entity="partition")
+        answer = await self.rest.read(version.slurm("partitions/"), token, Partitions, entity="partition")
         return frozenset(partition.name for partition in answer.partitions)
 
     async def submit(self, token: str, script: str, job: Mapping[str, Any]) -> SubmitAnswer:
@@ -174,7 +186,7 @@ class Slurmctld:
         version = await self.version(token)
         body = {"script": script, "job": job}
         try:
-            return await self._rest.write(
+            return await self.rest.write(
                 "POST", version.slurm("job/submit"), token, SubmitAnswer, entity="job", body=body
             )
         except (NotFound, Conflict) as error:
@@ -194,7 +206,7 @@ class Slurmctld:
         Slurm takes no task's id here, only the number of a record. Raises NotFound, Forbidden and Conflict.
         """
         version = await self.version(token)
-        await self._rest.write("POST", version.slurm(f"job/{number}"), token, Answer, entity="job", body=changes)
+        await self.rest.write("POST", version.slurm(f"job/{number}"), token, Answer, entity="job", body=changes)
 
     async def signal(self, token: str, jobs: str, signal: str, *, batch_only: bool = False) -> None:
         """Send a signal to jobs, tasks or an array. Raises as `kill`, and Conflict when none of it runs."""
@@ -202,7 +214,7 @@ class Slurmctld:
 
     async def _signal(self, token: str, body: Mapping[str, Any]) -> None:
         version = await self.version(token)
-        answer = await self._rest.write("DELETE", version.slurm("jobs/"), token, KillAnswer, entity="job", body=body)
+        answer = await self.rest.write("DELETE", version.slurm("jobs/"), token, KillAnswer, entity="job", body=body)
         for status in answer.status:
             if status.error.code:
                 raise error_from_number(status.error.code, f"job {body['jobs'][0]}: {status.error.message}")
@@ -215,7 +227,7 @@ class Slurmctld:
         """
         body = {"jobs": list(jobs)} | ({"flags": ["Hold"]} if hold else {})
         try:
-            answer = await self._rest.write(
+            answer = await self.rest.write(
                 "POST", V45.slurm("jobs/requeue"), token, RequeueAnswer, entity="job", body=body
             )
         except NotFound as error:
@@ -233,7 +245,7 @@ class Slurmctld:
         """Set a node's states. Raises NotFound."""
         version = await self.version(token)
         body = {"state": list(states)} | ({"reason": reason} if reason else {})
-        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, entity="node", body=body)
+        await self.rest.write("POST", version.slurm(node_path(name)), token, Answer, entity="node", body=body)
 
     async def set_extra(self, token: str, name: str, extra: str) -> None:
         """Set a node's Extra, which jobs' `extra` expressions are matched with. It can be replaced but not removed.
@@ -242,13 +254,13 @@ class Slurmctld:
         """
         version = await self.version(token)
         body = {"extra": extra}
-        await self._rest.write("POST", version.slurm(_node_path(name)), token, Answer, entity="node", body=body)
+        await self.rest.write("POST", version.slurm(node_path(name)), token, Answer, entity="node", body=body)
 
     async def delete_node(self, token: str, name: str) -> bool:
         """Delete a dynamic node's record. Returns False when it does not exist. Raises Conflict while it is busy."""
         version = await self.version(token)
         try:
-            await self._rest.write("DELETE", version.slurm(_node_path(name)), token, Answer, entity="node")
+            await self.rest.write("DELETE", version.slurm(node_path(name)), token, Answer, entity="node")
         except NotFound as error:
             if error.error.code != INVALID_NODE:
                 raise
@@ -262,7 +274,8 @@ def _unidentified(job_id: JobId) -> JobRecord:
     return JobRecord(job_id=number, job_state=(UNKNOWN_STATE,), unreadable=(JobRecord.KEY,))
 
 
-def _node_path(name: str) -> str:
+def node_path(name: str) -> str:
+    """Return the path of one node. Raises Invalid for what is no name of a single node."""
     # Slurm would apply a hostlist expression to many nodes, and `/` or `?` would change the request.
     if not _NODE_NAME.fullmatch(name):
         raise Invalid(
