@@ -1,6 +1,8 @@
 """Stands in for a cluster's proxy, edge and scaler and for the archive: answers on a real NATS as the contracts say."""
 
 import asyncio
+import base64
+import zlib
 from dataclasses import dataclass, field
 
 from clusterra_contracts.bus.subjects import Subject
@@ -11,6 +13,7 @@ from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done, ErrorKind, RpcError
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
+from clusterra_contracts.rpc.slurm_rest import ReadRest, RestCursor, RestPart
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import RpcFailed, serve
@@ -36,6 +39,7 @@ class ClusterStandIn:
     changes: list[ChangeJob] = field(default_factory=list)
     change_error: ErrorKind | None = None
     """Answers every change with this error."""
+    rests: list[ReadRest] = field(default_factory=list)
     histories: list[ReadHistory] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     submit_error: ErrorKind | None = None
@@ -56,6 +60,7 @@ class ClusterStandIn:
             await serve(client, f"{slurm}.list", ListJobs, self._list),
             await serve(client, f"{slurm}.cancel", Cancel, self._cancel),
             await serve(client, f"{slurm}.change", ChangeJob, self._change),
+            await serve(client, f"{slurm}.rest", ReadRest, self._rest),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.why", ExplainJob, self._why),
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
@@ -121,6 +126,25 @@ class ClusterStandIn:
             raise rpc_failure(self.change_error, "refused as the test wants it")
         self.changes.append(request)
         return Done()
+
+    async def _rest(self, _subject: Subject, request: ReadRest) -> RestPart:
+        """Each part of a list has one record."""
+        self.rests.append(request)
+        if request.resource != "slurm/jobs":
+            if request.resource.endswith("/job"):
+                self._visible(request.viewer, request.name)
+            return RestPart(answer='{"pings":[],"errors":[],"warnings":[],"meta":{}}')
+        jobs = [job for job in self.jobs.values() if request.viewer.admin or job.uid == request.viewer.user.uid]
+        at = 0 if request.after is None else int(request.after.key)
+        if at > len(jobs):
+            raise rpc_failure("unavailable", "Slurm does not answer")
+        record = f'{{"job_id":{jobs[at].job_id}}}' if jobs else ""
+        return RestPart(
+            answer='{"last_update":{"set":true,"infinite":false,"number":7},"errors":[],"warnings":[],"meta":{}}',
+            listed="jobs",
+            blocks=(base64.b64encode(zlib.compress(record.encode())),) if jobs else (),
+            after=RestCursor(group=0, key=str(at + 1)) if at + 1 < len(jobs) else None,
+        )
 
     async def _log(self, _subject: Subject, request: ReadLog) -> LogChunk:
         self.reads.append(request)

@@ -16,7 +16,7 @@ from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_runtime.nats import bus
 from gateway_world import World
-from route_table import route_table
+from route_table import example_path, route_table
 
 SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
 OURS = "http://127.0.0.1:8080"
@@ -148,10 +148,12 @@ async def test_every_changing_route_rejects_pages_of_other_sites(world: World) -
     assert len(changing) >= 5
 
     for route in changing:
-        path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16, member_id="0" * 32)
+        path = example_path(route)
         async with browser.request(route.method, path, json=SUBMISSION, headers=evil) as answer:
             assert answer.status == 403, route.name
-            assert (await answer.json())["type"] == "/v1/problems/forbidden"
+            told = await answer.json()
+            kind = told["errors"][0]["error"] if route.error else told["type"].rpartition("/")[2]
+            assert kind == "forbidden"
 
     assert (world.acme.submits, world.acme.cancelled, world.acme.changes) == ([], [], [])
 
@@ -169,10 +171,10 @@ async def test_every_private_route_needs_a_credential(world: World) -> None:
     stranger = await world.browser()
     for route in route_table():
         if isinstance(route, PrivateRoute):
-            path = route.path.format(cluster_id="main", job_id="7", token_id="0" * 16, member_id="0" * 32)
+            path = example_path(route)
             async with stranger.request(route.method, path) as answer:
                 assert answer.status == 401, route.name
-                assert answer.content_type == "application/problem+json"
+                assert answer.content_type == ("application/json" if route.error else "application/problem+json")
 
 
 async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world: World) -> None:
@@ -185,11 +187,11 @@ async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world
         for route in route_table():
             if "{cluster_id}" not in route.path:
                 continue
-            path = route.path.format(cluster_id=cluster, job_id="7")
+            path = example_path(route, cluster)
             body = SUBMISSION if route.method == "POST" else None
             async with admin.request(route.method, path, json=body) as answer:
                 assert answer.status == 404, (route.name, cluster)
-                assert "secret" not in (await answer.json())["detail"]
+                assert "secret" not in await answer.text()
                 walked += 1
 
     assert walked >= 7 * 8

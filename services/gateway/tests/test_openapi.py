@@ -18,7 +18,9 @@ def routes_of_router() -> set[tuple[str, str]]:
 def test_the_router_has_exactly_the_routes_of_the_table() -> None:
     heads = {("HEAD", route.path) for route in route_table() if route.has_head}
 
-    assert routes_of_router() == heads | {(route.method, route.path) for route in route_table()}
+    aliases = {(route.method, alias) for route in route_table() for alias in route.aliases}
+
+    assert routes_of_router() == heads | aliases | {(route.method, route.path) for route in route_table()}
 
     names = [route.name for route in route_table()]
     assert len(set(names)) == len(names)
@@ -30,7 +32,8 @@ def test_the_document_has_exactly_the_routes_of_the_router() -> None:
 
     documented = {(method.upper(), path) for path, item in paths.items() for method in item}
 
-    assert documented == {(method, path) for method, path in routes_of_router() if method != "HEAD"}
+    aliases = {(route.method, alias) for route in route_table() for alias in route.aliases}
+    assert documented == {(method, path) for method, path in routes_of_router() if method != "HEAD"} - aliases
 
     for item in paths.values():
         for operation in item.values():

@@ -33,10 +33,12 @@ from clusterra_gateway.identity.tokens import ApiTokens
 from clusterra_gateway.jobs import cancel_many, changes
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
+from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.members import routes as members
 from clusterra_gateway.members.membership import Membership
 from clusterra_gateway.output import routes as output
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.slurmrestd import routes as slurmrestd
 
 
 def gateway_routes(
@@ -59,15 +61,17 @@ def gateway_routes(
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     cookies = Cookies(session_keys, secure=settings.secure, session_seconds=settings.session_seconds)
     login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication)
+    submits = Submits(slurm, IdempotencyKeys(directory.store))
     token_records = TokenRecords(directory, bus.registry)
     api_tokens = ApiTokens(token_records, revocations)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client)),
-        *jobs.routes(access, slurm, scaler, IdempotencyKeys(directory.store)),
+        *jobs.routes(access, slurm, scaler, submits),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm),
+        *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),

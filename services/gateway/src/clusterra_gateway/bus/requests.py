@@ -23,10 +23,11 @@ from clusterra_contracts.rpc.slurm import (
     Viewer,
 )
 from clusterra_contracts.rpc.slurm_jobs import Action, ChangeJob
+from clusterra_contracts.rpc.slurm_rest import ReadRest, RestPart
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.rpc import call
+from clusterra_runtime.nats.rpc import RpcFailed, call
 
 from clusterra_gateway.bus.repeated_reads import repeated
 
@@ -66,6 +67,22 @@ class SlurmRequests:
     async def change(self, ref: ClusterRef, viewer: Viewer, jobs: str, change: Action) -> None:
         """Changes a job, an array or some of its tasks."""
         await self._call(ref, "change", ChangeJob(viewer=viewer, jobs=jobs, change=change), Done)
+
+    async def rest(self, ref: ClusterRef, request: ReadRest) -> RestPart:
+        """An answer of slurmrestd that is passed on."""
+        return await self._call(ref, "rest", request, RestPart)
+
+    async def rest_list(self, ref: ClusterRef, request: ReadRest) -> RestPart:
+        """A part of a list of slurmrestd, from the replica that watches the cluster, so that Slurm lists once for all.
+
+        While none watches, any replica answers.
+        """
+        try:
+            return await self._call(ref, "rest-watched", request, RestPart)
+        except RpcFailed as failed:
+            if failed.error.kind != "unavailable" or failed.error.effect != "none":
+                raise
+        return await self.rest(ref, request)
 
     async def _call[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
         seconds = BUDGETS[operation].gateway

@@ -40,8 +40,7 @@ def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
     for route in routes:
         if route.body is not None:
             wanted.append((route.body, "validation"))
-        if isinstance(route.result, type):
-            wanted.append((route.result, "serialization"))
+        wanted += [(each, "serialization") for each in (route.result, route.error) if isinstance(each, type)]
     schemas, definitions = models_json_schema(list(dict.fromkeys(wanted)), ref_template=_SCHEMAS)
     return schemas, dict(definitions["$defs"])
 
@@ -53,10 +52,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": {
             str(route.status): _response(route, schemas),
-            "default": {
-                "description": "A problem (RFC 9457).",
-                "content": {MEDIA_TYPE: {"schema": schemas[Problem, "serialization"]}},
-            },
+            "default": _error(route, schemas),
         },
         "security": [{scheme.name: []} for scheme in route.security],
     }
@@ -66,6 +62,14 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         schema = schemas[route.body, "validation"]
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
+
+
+def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:
+    problem = {MEDIA_TYPE: {"schema": schemas[Problem, "serialization"]}}
+    if route.error is None:
+        return {"description": "A problem (RFC 9457).", "content": problem}
+    shaped = {"application/json": {"schema": schemas[route.error, "serialization"]}}
+    return {"description": "An error; a problem (RFC 9457) where no route is reached.", "content": shaped | problem}
 
 
 def _response(route: Route, schemas: _Schemas) -> dict[str, Any]:

@@ -78,6 +78,14 @@ async def body[B: BaseModel](
         raise _invalid("body", error, hints or {}) from None
 
 
+def checked[B: BaseModel](model: type[B], values: Mapping[str, Any], hints: Hints | None = None) -> B:
+    """Checks the values of a body that was read already. Raises InvalidRequest."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise _invalid("body", error, hints or {}) from None
+
+
 def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
     """Reads the query parameters. Raises InvalidRequest."""
     given: dict[str, Any] = {}

@@ -38,6 +38,8 @@ class Route(ABC):
 
     security: ClassVar[tuple[SecurityScheme, ...]] = ()
     """The schemes that callers choose from; empty for a route that is open to everyone."""
+    error: ClassVar[type[BaseModel] | None] = None
+    """The model of an error, for routes whose errors have another shape than that of a problem."""
 
     name: str
     method: Method
@@ -54,11 +56,18 @@ class Route(ABC):
     """The least role that may call the route; None for one that is open, or for other callers than people."""
     scope: str | None = None
     """What a limited token needs for it."""
+    aliases: tuple[str, ...] = ()
+    """Other spellings of the path, which the OpenAPI document leaves out."""
 
     @property
     def description(self) -> str:
         """The public description."""
         return inspect.getdoc(self.handler) or ""
+
+    @property
+    def pattern(self) -> str:
+        """The path as the router takes it."""
+        return self.path
 
     @property
     def has_head(self) -> bool:

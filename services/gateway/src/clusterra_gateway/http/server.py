@@ -32,10 +32,11 @@ def application(
     describe(app, routes)
     app.on_response_prepare.append(add_headers)
     for route in routes:
-        resource = app.router.add_resource(route.path, name=route.name)
-        resource.add_route(route.method, route.serve)
-        if route.has_head:
-            resource.add_route("HEAD", route.serve)
+        for path, name in ((route.pattern, route.name), *((alias, None) for alias in route.aliases)):
+            resource = app.router.add_resource(path, name=name)
+            resource.add_route(route.method, route.serve)
+            if route.has_head:
+                resource.add_route("HEAD", route.serve)
     return app
 
 

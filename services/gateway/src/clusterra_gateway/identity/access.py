@@ -25,6 +25,10 @@ class Access:
         """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
         return await self._authentication.caller(request)
 
+    async def owner(self, token: str) -> Caller:
+        """The owner of a token that came in another header than usual. Raises Unauthenticated."""
+        return await self._authentication.owner(token)
+
     def cluster(self, request: web.Request, caller: Caller) -> ClusterRef:
         """The cluster in the path, which must be one of the caller's tenant. Raises NotFound."""
         try:

@@ -76,10 +76,10 @@ class Authentication:
         """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and bearer:
-            return await self._owner(bearer.strip())
+            return await self.owner(bearer.strip())
         if cookie := request.cookies.get(COOKIE):
             self.reject_cross_site(request)
-            return await self._owner(cookie)
+            return await self.owner(cookie)
         raise Unauthenticated(
             "the request has no session cookie and no bearer token",
             hint="sign in at /v1/auth/login, or send a bearer token",
@@ -106,7 +106,8 @@ class Authentication:
         """Makes the next request of this member read their role again, whatever the credential."""
         self._verified.forget(lambda caller: (caller.member.tenant, caller.member.user) == (tenant, user))
 
-    async def _owner(self, credential: str) -> Caller:
+    async def owner(self, credential: str) -> Caller:
+        """The owner of a session or of an API token. Raises Unauthenticated."""
         digest = secret_hash(credential)
         caller = self._verified.get(digest)
         if caller is None:

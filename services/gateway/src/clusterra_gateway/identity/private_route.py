@@ -45,7 +45,7 @@ class PrivateRoute(Route):
 
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        caller = await self.access.caller(request)
+        caller = await self._caller(request)
         await self.access.limits.admit(request, caller.member.id)
         caller.require(self.role, self.scope)
         if self.query is None:
@@ -56,6 +56,9 @@ class PrivateRoute(Route):
             self.access.streams.opened(caller.member.id) if self.stream else nullcontext(),
         ):
             return await self._handle_for(request, caller)
+
+    async def _caller(self, request: web.Request) -> Caller:
+        return await self.access.caller(request)
 
     @abstractmethod
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse: ...

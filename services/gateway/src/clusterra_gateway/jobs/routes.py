@@ -2,14 +2,12 @@
 
 from typing import Annotated, Literal
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.job_states import JobState
-from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Submit, Submitted
+from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Submitted
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from clusterra_contracts.rpc.why import Explanation
-from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
@@ -19,11 +17,8 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
-from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission, idempotency_key, read_submission
-from clusterra_gateway.jobs.submit_once import SubmitOnce, unknown_outcome
-
-log = structlog.get_logger()
+from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission, read_submission
+from clusterra_gateway.jobs.submits import Submits
 
 ALL_JOBS = f"{CLUSTER}/jobs"
 JOB = f"{ALL_JOBS}/{{job_id}}"
@@ -55,10 +50,10 @@ class JobsQuery(Query):
 class Jobs:
     """The handlers of jobs."""
 
-    def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, idempotency: IdempotencyKeys) -> None:
+    def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits) -> None:
         self._slurm = slurm
         self._scaler = scaler
-        self._submit_once = SubmitOnce(idempotency, slurm.submit)
+        self._submits = submits
 
     async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Submits a job as the caller. Sent again with the same Idempotency-Key and body, it makes no second job.
@@ -69,30 +64,8 @@ class Jobs:
         accepted the job; 422 `key-reused` for another body. After 409 and 504, ask again with the same key after the
         seconds in `Retry-After`. After another error the key is free again.
         """
-        submission = await read_submission(request)
-        key = idempotency_key(request)
-        message = Submit(
-            user=caller.member.slurm_user,
-            email=caller.member.email,
-            script=submission.script,
-            job=submission.job,
-            idempotency_key=key,
-        )
-        if key is None:
-            submitted = await self._submit_without_key(ref, message)
-        else:
-            scoped_key = ScopedKey(ref, caller.member.id, key)
-            submitted = await self._submit_once.submit(scoped_key, message, submission.digest())
-        log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=caller.member.user, job=submitted.job_id)
+        submitted = await self._submits.submit(request, caller, ref, await read_submission(request))
         return json_response(submitted, status=201, location=f"/v1/clusters/{ref.cluster}/jobs/{submitted.job_id}")
-
-    async def _submit_without_key(self, ref: ClusterRef, message: Submit) -> Submitted:
-        try:
-            return await self._slurm.submit(ref, message)
-        except RpcFailed as failed:
-            if failed.error.may_have_effect:
-                raise unknown_outcome(failed.error) from failed
-            raise
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's jobs, by default the newest first. An admin sees the jobs of the whole tenant."""
@@ -135,11 +108,9 @@ class Jobs:
         return no_content()
 
 
-def routes(
-    access: Access, slurm: SlurmRequests, scaler: ScalerRequests, idempotency: IdempotencyKeys
-) -> tuple[Route, ...]:
+def routes(access: Access, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits) -> tuple[Route, ...]:
     """All routes of this room."""
-    jobs = Jobs(slurm, scaler, idempotency)
+    jobs = Jobs(slurm, scaler, submits)
     of_cluster, of_job = (CLUSTER_ID,), (CLUSTER_ID, JOB_ID)
     return (
         ClusterRoute(

@@ -57,13 +57,18 @@ class Submission(Body):
 async def read_submission(request: web.Request) -> Submission:
     """Reads the submission in the body. Raises InvalidRequest, UnsupportedMedia, TooLarge."""
     submission = await body(request, Submission, HINTS, BOUNDS)
+    check_size(submission)
+    return submission
+
+
+def check_size(submission: Submission) -> None:
+    """Raises TooLarge for a submission that does not fit into a message."""
     if len(submission.script.encode()) > MAX_SCRIPT_BYTES or len(submission.canonical()) > MAX_SUBMISSION_BYTES:
         raise TooLarge(
             f"the script is larger than {MAX_SCRIPT_BYTES // 1024} KiB, or the whole submission is larger than "
             f"{MAX_SUBMISSION_BYTES // 1024} KiB",
             hint="keep large programs and data on the shared file system, and call them from the script",
         )
-    return submission
 
 
 def idempotency_key(request: web.Request) -> str | None:

@@ -96,7 +96,7 @@ class RestReads:
         nodes = await self._lists.nodes(version)
         if _is_unchanged(nodes, request):
             return unchanged(nodes, request.viewer).model_copy(update={"not_modified": True})
-        return part_of(nodes, request.viewer, request.after)
+        return part_of(nodes, request.viewer, request.after, _unused(request))
 
     async def _job(self, cluster: Cluster, version: Version, request: ReadRest) -> RestPart:
         job_id = _checked(request.name)
@@ -112,7 +112,7 @@ class RestReads:
         jobs = await self._lists.jobs(version)
         if _is_unchanged(jobs, request):
             return unchanged(jobs, request.viewer)
-        return part_of(jobs, request.viewer, request.after)
+        return part_of(jobs, request.viewer, request.after, _unused(request))
 
     async def _past_job(self, cluster: Cluster, version: Version, request: ReadRest) -> RestPart:
         query = {"step": _checked(request.name), "show_duplicates": "true"}
@@ -140,7 +140,8 @@ class RestReads:
         answer = await cluster.slurmctld.rest.read(
             path, cluster.mint.operator_token(), WholeAnswer, entity="association", query={"user": user.name}
         )
-        own = [each for each in _items(answer.content, "associations") if each.get("user") == user.name]
+        asked = request.query.get("user") in (None, "", user.name)
+        own = [each for each in _items(answer.content, "associations") if asked and each.get("user") == user.name]
         return _whole(answer.content | {"associations": own}, request)
 
 
@@ -179,6 +180,10 @@ def _is_unchanged(packed: PackedList, request: ReadRest) -> bool:
     given = request.query.get("update_time", "")
     since = int(given) if given.isascii() and given.isdecimal() and len(given) <= 18 else 0
     return request.after is None and since > 0 and packed.last_update is not None and packed.last_update <= since
+
+
+def _unused(request: ReadRest) -> tuple[str, ...]:
+    return ("flags are not used: one list is read for all who ask",) if request.query.get("flags") else ()
 
 
 def _checked(job_id: str) -> str:

@@ -1,0 +1,90 @@
+"""Reads that are passed on to slurmrestd. A list of any length is written part by part as the client reads it."""
+
+import zlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.slurm_rest import REST_BLOCK_BYTES, ReadRest, RestPart
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.parameters import Parameter, Query, path_id, query
+from clusterra_gateway.http.responses import NO_STORE, json_bytes
+from clusterra_gateway.http.writing import write
+from clusterra_gateway.identity.authentication import Caller
+
+log = structlog.get_logger()
+
+MAX_PARAMETERS, MAX_VALUE_CHARACTERS = 40, 1000
+"""Bounds of a query, as messages carry it."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A handler of one resource. `many`: whether its answer is a list that the clients of a cluster share."""
+
+    slurm: SlurmRequests
+    resource: str
+    filters: type[Query]
+    name: Parameter | None = None
+    many: bool = False
+
+    async def __call__(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Answers one request."""
+        given = query(request, self.filters).model_dump(exclude_none=True)
+        if any(len(value) > MAX_VALUE_CHARACTERS for value in given.values()):
+            raise InvalidRequest(f"a value of the query has more than {MAX_VALUE_CHARACTERS} characters")
+        read = ReadRest(
+            viewer=caller.viewer,
+            version=request.match_info["version"],
+            resource=self.resource,
+            name="" if self.name is None else path_id(request, self.name),
+            query=given,
+        )
+        first = await self._part(ref, read)
+        if first.not_modified:
+            return web.Response(status=304, headers=NO_STORE)
+        if first.after is None:
+            return json_bytes(b"".join([text async for text in self._text(ref, read, first)]))
+        return await self._stream(request, self._text(ref, read, first))
+
+    async def _part(self, ref: ClusterRef, read: ReadRest) -> RestPart:
+        return await (self.slurm.rest_list if self.many else self.slurm.rest)(ref, read)
+
+    async def _text(self, ref: ClusterRef, read: ReadRest, part: RestPart) -> AsyncIterator[bytes]:
+        """The body. The next part is asked for when the client has taken the one before."""
+        if not part.listed:
+            yield part.answer.encode()
+            return
+        rest, comma = part.answer.removeprefix("{"), b""
+        yield f'{{"{part.listed}":['.encode()
+        while True:
+            for block in part.blocks:
+                yield comma + zlib.decompressobj().decompress(block, REST_BLOCK_BYTES)
+                comma = b","
+            if part.after is None:
+                break
+            part = await self._part(ref, read.model_copy(update={"after": part.after}))
+        yield f"],{rest}".encode()
+
+    async def _stream(self, request: web.Request, text: AsyncIterator[bytes]) -> web.StreamResponse:
+        response = web.StreamResponse(headers=NO_STORE)
+        response.content_type = "application/json"
+        response.enable_compression()
+        try:
+            await response.prepare(request)
+            async for piece in text:
+                await write(request, response, piece)
+            await response.write_eof()
+        except ConnectionResetError:
+            pass
+        except RpcFailed as failed:
+            # The status is sent already: only a body that breaks off says that it is not whole.
+            log.warning("list_broken_off", path=request.path, reason=str(failed))
+            if request.transport is not None:
+                request.transport.abort()
+        return response

@@ -1,0 +1,237 @@
+"""The routes for clients of slurmrestd. Their paths are slurmrestd's, below the path of the cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clusterra_gateway.accounts.roles import Role, Scope
+from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.http.parameters import JOB_ID, JOBS, Parameter, Query
+from clusterra_gateway.http.route import Method, Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
+from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission
+from clusterra_gateway.jobs.submits import Submits
+from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
+from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges
+from clusterra_gateway.slurmrestd.reads import Read
+from clusterra_gateway.slurmrestd.refused import OPERATION, Refusal, RefusedRoute
+from clusterra_gateway.slurmrestd.route import SLURM, SLURMDB, VERSION, RestRoute, spellings
+
+NODE_NAME = Parameter("node_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+PARTITION_NAME = Parameter("partition_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+_JOBS_EMPTY = {"jobs": [], "last_backfill": UNSET, "last_update": UNSET}
+
+
+class UpdatedQuery(Query):
+    """`update_time`, in seconds since 1970: nothing is listed when nothing has changed since. `flags` are not used."""
+
+    update_time: str | None = None
+    flags: str | None = None
+
+
+class HistoryQuery(Query):
+    """slurmrestd's filters of past jobs, without those that show scripts and environments. Times are Slurm's."""
+
+    account: str | None = None
+    association: str | None = None
+    cluster: str | None = None
+    constraints: str | None = None
+    disable_truncate_usage_time: str | None = None
+    disable_wait_for_result: str | None = None
+    end_time: str | None = None
+    exit_code: str | None = None
+    groups: str | None = None
+    job_name: str | None = None
+    node: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    reason: str | None = None
+    reservation: str | None = None
+    show_duplicates: str | None = None
+    skip_steps: str | None = None
+    start_time: str | None = None
+    state: str | None = None
+    step: str | None = None
+    usage_time_as_submit_time: str | None = None
+    users: str | None = None
+    """Of others, only admins see jobs."""
+    wckey: str | None = None
+
+
+class AssociationsQuery(Query):
+    """Whose associations: only the caller's own are shown."""
+
+    user: str | None = None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A read that is passed on: `empty` are the fields that clients expect also in an answer with an error."""
+
+    name: str
+    path: str
+    scope: Scope
+    empty: Mapping[str, Any]
+    description: str
+    filters: type[Query] = Query
+    parameter: Parameter | None = None
+    many: bool = False
+
+    @property
+    def resource(self) -> str:
+        """The name of the resource on the bus, such as `slurm/jobs`."""
+        _, _, _, _, family, _, word, *_ = self.path.split("/")
+        return f"{family}/{word}"
+
+    def route(self, access: Access, slurm: SlurmRequests) -> Route:
+        """The route of the table."""
+        return RestRoute(
+            self.name,
+            "GET",
+            self.path,
+            Read(slurm, self.resource, self.filters, self.parameter, self.many),
+            access=access,
+            scope=self.scope,
+            parameters=(CLUSTER_ID, VERSION, *((self.parameter,) if self.parameter else ())),
+            query=None if self.filters is Query else self.filters,
+            result=RestAnswer,
+            aliases=spellings(self.path),
+            empty=self.empty,
+            text=self.description,
+        )
+
+
+_STATUS: Mapping[str, Any] = {"status": []}
+_NODES = {"nodes": [], "last_update": UNSET}
+_PARTITIONS = {"partitions": [], "last_update": UNSET}
+_LICENSES = {"licenses": [], "last_update": UNSET}
+_CLUSTERS: Scope = "clusters:read"
+_READS: tuple[_Read, ...] = (
+    _Read("slurm_ping", f"{SLURM}/ping/", _CLUSTERS, {"pings": []}, "Returns whether slurmctld responds."),
+    _Read("slurm_diag", f"{SLURM}/diag/", _CLUSTERS, {"statistics": {}}, "Returns slurmctld's statistics."),
+    _Read("slurm_licenses", f"{SLURM}/licenses/", _CLUSTERS, _LICENSES, "Lists licenses."),
+    _Read("slurm_partitions", f"{SLURM}/partitions/", _CLUSTERS, _PARTITIONS, "Lists partitions.", UpdatedQuery),
+    _Read(
+        "slurm_partition",
+        f"{SLURM}/partition/{{partition_name}}",
+        _CLUSTERS,
+        _PARTITIONS,
+        "Returns one partition.",
+        UpdatedQuery,
+        PARTITION_NAME,
+    ),
+    _Read("slurm_nodes", f"{SLURM}/nodes/", _CLUSTERS, _NODES, "Lists nodes.", UpdatedQuery, many=True),
+    _Read("slurm_node", f"{SLURM}/node/{{node_name}}", _CLUSTERS, _NODES, "Returns one node.", UpdatedQuery, NODE_NAME),
+    _Read(
+        "slurm_jobs",
+        f"{SLURM}/jobs/",
+        "jobs:read",
+        _JOBS_EMPTY,
+        "Lists the caller's jobs; an admin's list has those of the whole tenant. It may be some seconds old.",
+        UpdatedQuery,
+        many=True,
+    ),
+    _Read(
+        "slurm_job",
+        f"{SLURM}/job/{{job_id}}",
+        "jobs:read",
+        _JOBS_EMPTY,
+        "Returns one job, or all records of an array.",
+        UpdatedQuery,
+        JOB_ID,
+    ),
+    _Read("slurmdb_ping", f"{SLURMDB}/ping/", _CLUSTERS, {"pings": []}, "Returns whether slurmdbd responds."),
+    _Read(
+        "slurmdb_jobs",
+        f"{SLURMDB}/jobs/",
+        "jobs:read",
+        {"jobs": []},
+        "Lists past and present jobs of the caller; for an admin those of the whole tenant. Without `start_time`, "
+        "those of the last 7 days.",
+        HistoryQuery,
+        many=True,
+    ),
+    _Read(
+        "slurmdb_job",
+        f"{SLURMDB}/job/{{job_id}}",
+        "jobs:read",
+        {"jobs": []},
+        "Returns one job from accounting.",
+        parameter=JOB_ID,
+    ),
+    _Read(
+        "slurmdb_associations",
+        f"{SLURMDB}/associations/",
+        "jobs:read",
+        {"associations": []},
+        "Lists the caller's own associations.",
+        AssociationsQuery,
+    ),
+)
+
+
+def routes(access: Access, slurm: SlurmRequests, submits: Submits) -> tuple[Route, ...]:
+    """All routes of this room."""
+    handlers = Changes(slurm, submits)
+
+    def change(name: str, method: Method, path: str, handler: ClusterHandler, **more: Any) -> RestRoute:
+        return RestRoute(
+            name,
+            method,
+            path,
+            handler,
+            access=access,
+            scope="jobs:write",
+            role="member",
+            parameters=(CLUSTER_ID, VERSION, *more.pop("parameters", ())),
+            result=RestAnswer,
+            aliases=spellings(path),
+            **more,
+        )
+
+    def refused(name: str, method: Method, family: str, role: Role, scope: Scope) -> RefusedRoute:
+        return RefusedRoute(
+            name,
+            method,
+            f"{SLURM if family == 'slurm' else SLURMDB}/{{operation}}",
+            Refusal(family),
+            access=access,
+            scope=scope,
+            role=role,
+            parameters=(CLUSTER_ID, VERSION, OPERATION),
+            result=RestAnswer,
+        )
+
+    return (
+        change(
+            "slurm_submit",
+            "POST",
+            f"{SLURM}/job/submit",
+            handlers.submit,
+            parameters=(IDEMPOTENCY_KEY,),
+            body=Submission,
+        ),
+        change("slurm_requeue", "POST", f"{SLURM}/jobs/requeue", handlers.requeue, empty=_STATUS, body=RequeueJobs),
+        change("slurm_kill_jobs", "DELETE", f"{SLURM}/jobs/", handlers.kill_jobs, empty=_STATUS, body=KillJobs),
+        change("slurm_allocate", "POST", f"{SLURM}/job/allocate", Refusal("slurm", "job/allocate")),
+        change(
+            "slurm_update", "POST", f"{SLURM}/job/{{job_id}}", handlers.update, parameters=(JOBS,), body=RestJobChanges
+        ),
+        change(
+            "slurm_kill",
+            "DELETE",
+            f"{SLURM}/job/{{job_id}}",
+            handlers.kill,
+            empty=_STATUS,
+            parameters=(JOBS,),
+            query=KillQuery,
+        ),
+        *(each.route(access, slurm) for each in _READS),
+        refused("slurm_refused_read", "GET", "slurm", "viewer", _CLUSTERS),
+        refused("slurm_refused_change", "POST", "slurm", "member", "jobs:write"),
+        refused("slurm_refused_deletion", "DELETE", "slurm", "member", "jobs:write"),
+        refused("slurmdb_refused_read", "GET", "slurmdb", "viewer", _CLUSTERS),
+        refused("slurmdb_refused_change", "POST", "slurmdb", "member", "jobs:write"),
+        refused("slurmdb_refused_deletion", "DELETE", "slurmdb", "member", "jobs:write"),
+    )

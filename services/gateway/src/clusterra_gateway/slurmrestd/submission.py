@@ -1,0 +1,67 @@
+"""A job in a client's own form of slurmrestd's submit: which fields count, which are ours, which are refused."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+from clusterra_contracts.rpc.slurm import JobDescription
+
+from clusterra_gateway.http.errors import FieldError, InvalidRequest
+from clusterra_gateway.http.json_body import BodyBounds
+from clusterra_gateway.http.parameters import MAX_FIELD_ERRORS, Body, body, checked
+from clusterra_gateway.jobs.submission import BOUNDS, HINTS, Submission, check_size
+
+OURS = frozenset({"user_id", "group_id", "comment", "admin_comment", "extra"})
+"""Fields that Clusterra sets itself: what a client sends in them is left out, and the answer warns."""
+
+
+class RestSubmission(Body):
+    """A job as slurmrestd takes it: `script` beside the job or in it, and `jobs` with one job in place of `job`."""
+
+    script: str | None = None
+    job: dict[str, Any] | None = None
+    jobs: tuple[dict[str, Any], ...] | None = None
+
+
+async def read_rest_submission(request: web.Request) -> tuple[Submission, tuple[str, ...]]:
+    """Reads the submission in the body, and returns it with its warnings. Raises InvalidRequest, TooLarge."""
+    given = await body(request, RestSubmission, bounds=BOUNDS)
+    if given.jobs and (given.job is not None or len(given.jobs) > 1):
+        raise InvalidRequest("heterogeneous jobs are not accepted", hint="send one job, in `job`")
+    described = given.job if given.job is not None else (given.jobs or ({},))[0]
+    script = given.script or described.get("script")
+    job, warnings = known_fields({name: value for name, value in described.items() if name != "script"}, "#/job")
+    submission = checked(Submission, {"script": script or "", "job": job}, HINTS)
+    check_size(submission)
+    return submission, warnings
+
+
+def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Returns the fields of a job that count, and a warning for each that is ours. Clients may send unset fields.
+
+    Raises InvalidRequest, which names all that are refused.
+    """
+    sent = {name: value for name, value in given.items() if not is_unset(value)}
+    refused = sorted(sent.keys() - OURS - JobDescription.model_fields.keys())
+    if refused:
+        raise refusal(refused, pointer)
+    warnings = tuple(f"{name} is left out: Clusterra sets it" for name in sorted(sent.keys() & OURS))
+    return {name: value for name, value in sent.items() if name not in OURS}, warnings
+
+
+def refusal(names: list[str], pointer: str) -> InvalidRequest:
+    """The error for fields that are not accepted."""
+    detail = "this field is not accepted"
+    errors = tuple(FieldError("body", f"{pointer}/{name}", detail) for name in names[:MAX_FIELD_ERRORS])
+    return InvalidRequest(f"not accepted: {', '.join(names[:MAX_FIELD_ERRORS])}", errors=errors)
+
+
+def is_unset(value: Any) -> bool:
+    """Whether a value says nothing, as generated clients send it for a field that was not set."""
+    if isinstance(value, Mapping):
+        return not value or value.get("set") is False
+    return value is None or value is False or value in ("", [], ())
+
+
+CHANGE_BOUNDS = BodyBounds(64 * 1024, 2000)
+"""Of a change: clients send all fields of a job, most of them unset."""

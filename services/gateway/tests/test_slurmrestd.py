@@ -1,0 +1,188 @@
+"""Clients made for slurmrestd: their headers, bodies and errors, and what the gateway makes of them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_contracts.rpc.slurm_jobs import Hold, SendSignal, Update
+from clusterra_gateway.slurmrestd.submission import is_unset
+from gateway_world import World
+
+API = "/v1/clusters/main/slurm/v0.0.45"
+DATABASE = "/v1/clusters/main/slurmdb/v0.0.45"
+JOB = {"environment": ["PATH=/bin"]}
+UNSET = {"set": False, "infinite": False, "number": 0}
+
+
+@pytest.fixture
+async def token(world: World) -> str:
+    browser = await world.login("ada@acme.example")
+    async with browser.post("/v1/users/me/tokens", json={"name": "slurmrestd"}) as answer:
+        made: dict[str, str] = await answer.json()
+        return made["token"]
+
+
+@pytest.fixture
+async def client(world: World, token: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A program that sends its token as clients of slurmrestd do."""
+    headers = {"X-SLURM-USER-TOKEN": token, "X-SLURM-USER-NAME": "root"}
+    async with aiohttp.ClientSession(world.url, headers=headers) as session:
+        yield session
+
+
+async def told(client: aiohttp.ClientSession, method: str, path: str, **more: Any) -> tuple[int, dict[str, Any]]:
+    async with client.request(method, path, **more) as answer:
+        assert answer.content_type == "application/json", await answer.text()
+        body: dict[str, Any] = await answer.json()
+        assert {"errors", "warnings", "meta"} <= body.keys()
+        return answer.status, body
+
+
+async def test_a_token_comes_in_either_header_and_says_alone_who_calls(
+    world: World, client: aiohttp.ClientSession, token: str
+) -> None:
+    assert (await told(client, "GET", f"{API}/ping/"))[0] == 200
+
+    async with aiohttp.ClientSession(world.url, headers={"Authorization": f"Bearer {token}"}) as other:
+        assert (await told(other, "GET", f"{API}/ping"))[0] == 200
+    assert {request.viewer.user.name for request in world.acme.rests} == {"ada"}
+
+    both = {"Authorization": f"Bearer {token}"}
+    assert (await told(client, "GET", f"{API}/ping/", headers=both))[0] == 401
+    async with aiohttp.ClientSession(world.url, headers={"X-SLURM-USER-TOKEN": "nonsense"}) as stranger:
+        status, refused = await told(stranger, "GET", f"{API}/jobs/")
+    assert (status, refused["jobs"], refused["errors"][0]["error"]) == (401, [], "unauthenticated")
+
+
+async def test_a_list_of_many_parts_is_one_body(world: World, client: aiohttp.ClientSession) -> None:
+    for number in range(1, 6):
+        world.acme.add_job(str(number))
+    world.acme.add_job("7", user="bob", uid=29999)
+
+    _, listed = await told(client, "GET", f"{API}/jobs/")
+
+    assert listed["jobs"] == [{"job_id": number} for number in range(1, 6)]
+    assert (listed["last_update"]["number"], len(world.acme.rests)) == (7, 5)
+
+
+async def test_a_body_whose_parts_end_early_breaks_off(world: World, client: aiohttp.ClientSession) -> None:
+    for number in range(1, 6):
+        world.acme.add_job(str(number))
+    whole = world.acme._rest
+
+    async def broken(subject: Any, request: Any) -> Any:
+        if request.after is not None:
+            world.acme.jobs.clear()
+        return await whole(subject, request)
+
+    world.acme._rest = broken  # type: ignore[assignment, method-assign]
+    await world.acme.stop_serving()
+    await world.acme.serve(world.client)
+
+    with pytest.raises(aiohttp.ClientError):
+        await told(client, "GET", f"{API}/jobs/")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"script": "#!/bin/sh\n", "job": JOB},
+        {"job": JOB | {"script": "#!/bin/sh\n"}},
+        {"jobs": [JOB | {"script": "#!/bin/sh\n"}]},
+        {"script": "#!/bin/sh\n", "job": JOB | {"contiguous": False, "delay_boot": UNSET, "mail_user": ""}},
+    ],
+)
+async def test_a_job_is_submitted_as_the_caller(
+    world: World, client: aiohttp.ClientSession, body: dict[str, Any]
+) -> None:
+    status, submitted = await told(client, "POST", f"{API}/job/submit", json=body)
+
+    assert (status, submitted["job_id"], submitted["step_id"], submitted["errors"]) == (200, 1, "batch", [])
+    assert [(each.user.name, each.script) for each in world.acme.submits] == [("ada", "#!/bin/sh\n")]
+
+
+async def test_fields_that_are_ours_are_left_out_with_a_warning(world: World, client: aiohttp.ClientSession) -> None:
+    job = JOB | {"user_id": "root", "comment": "clusterra:user=root", "time_limit": {"set": True, "number": 5}}
+
+    status, submitted = await told(client, "POST", f"{API}/job/submit", json={"script": "#!/bin/sh\n", "job": job})
+
+    assert (status, [each["description"].split()[0] for each in submitted["warnings"]]) == (200, ["comment", "user_id"])
+    (sent,) = world.acme.submits
+    assert (sent.user.uid, sent.job.time_limit) == (20001, 5)
+
+
+async def test_fields_that_are_not_accepted_are_named(world: World, client: aiohttp.ClientSession) -> None:
+    job = JOB | {"x11": ["FORWARD_ALL_NODES"], "reboot": True}
+
+    status, refused = await told(client, "POST", f"{API}/job/submit", json={"script": "#!/bin/sh\n", "job": job})
+
+    assert (status, [each["source"] for each in refused["errors"]]) == (400, ["#/job/reboot", "#/job/x11"])
+    het = {"script": "#!/bin/sh\n", "jobs": [JOB, JOB]}
+    assert (await told(client, "POST", f"{API}/job/submit", json=het))[0] == 400
+    assert world.acme.submits == []
+
+
+async def test_a_submit_with_a_key_makes_one_job(world: World, client: aiohttp.ClientSession) -> None:
+    for _ in range(2):
+        _, submitted = await told(
+            client,
+            "POST",
+            f"{API}/job/submit",
+            json={"script": "#!/bin/sh\n", "job": JOB},
+            headers={"Idempotency-Key": "one-and-only"},
+        )
+        assert submitted["job_id"] == 1
+    assert len(world.acme.submits) == 1
+
+
+async def test_jobs_are_cancelled_signalled_and_changed(world: World, client: aiohttp.ClientSession) -> None:
+    world.acme.add_job("7")
+    world.acme.add_job("8", user="bob", uid=29999)
+
+    assert (await told(client, "DELETE", f"{API}/job/7"))[0] == 200
+    assert (await told(client, "DELETE", f"{API}/job/7?signal=SIGUSR1&flags=BATCH_JOB"))[0] == 200
+    changes = {"name": "new", "comment": "mine", "hold": True, "time_limit": {"set": True, "number": 9}}
+    assert (await told(client, "POST", f"{API}/job/7", json=changes))[0] == 200
+    _, killed = await told(client, "DELETE", f"{API}/jobs/", json={"jobs": ["7", "8", "x"]})
+
+    assert world.acme.cancelled == ["7", "7"]
+    assert [each["step_id"] for each in killed["status"]] == ["8", "x"]
+    signalled, updated, held = [each.change for each in world.acme.changes]
+    assert (signalled, held) == (SendSignal(signal="USR1", batch_only=True), Hold())
+    assert isinstance(updated, Update)
+    assert (updated.changes.name, updated.changes.time_limit) == ("new", 9)
+    assert (await told(client, "DELETE", f"{API}/job/8"))[0] == 404
+    assert (await told(client, "POST", f"{API}/job/7", json={"priority": 1}))[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", f"{API}/reconfigure/", 403),
+        ("GET", f"{API}/job/7/requeue", 403),
+        ("GET", f"{API}/conf", 403),
+        ("POST", f"{API}/node/w1", 403),
+        ("DELETE", f"{API}/node/w1", 403),
+        ("POST", f"{API}/job/allocate", 403),
+        ("GET", f"{DATABASE}/users/", 403),
+        ("POST", f"{DATABASE}/accounts/", 403),
+        ("DELETE", f"{DATABASE}/account/x", 403),
+        ("GET", f"{API}/nonsense", 404),
+        ("GET", "/v1/clusters/main/slurm/v0.0.41/ping/", 404),
+        ("GET", f"{API}/jobs/?show=all", 400),
+        ("GET", f"{DATABASE}/jobs/?show_job_environment=true", 400),
+    ],
+)
+async def test_what_does_not_pass_is_refused_with_its_reason(
+    client: aiohttp.ClientSession, method: str, path: str, status: int
+) -> None:
+    answered, refused = await told(client, method, path, json={} if method != "GET" else None)
+
+    assert answered == status
+    assert refused["errors"][0]["description"]
+
+
+def test_values_that_say_nothing_are_told_from_those_that_do() -> None:
+    assert all(map(is_unset, (None, False, "", [], {}, UNSET)))
+    assert not any(map(is_unset, (0, True, "0", ["x"], {"set": True, "number": 0}, {"number": 1})))
