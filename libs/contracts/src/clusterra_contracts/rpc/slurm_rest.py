@@ -39,7 +39,9 @@ class ReadRest(Wire):
     """Such as `slurm/jobs` or `slurm/job`."""
     name: Annotated[str, Field(max_length=128)] = ""
     """The id or the name of the one that is read."""
-    query: Annotated[dict[str, Annotated[str, Field(max_length=1000)]], Field(max_length=40, default_factory=dict)]
+    query: Annotated[dict[str, Annotated[str, Field(max_length=1000)]], Field(max_length=40)] = Field(
+        default_factory=dict
+    )
     after: RestCursor | None = None
 
 
