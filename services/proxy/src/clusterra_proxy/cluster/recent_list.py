@@ -31,6 +31,11 @@ class RecentList[T]:
         self._kept_until: datetime | None = None
         self._reading: asyncio.Task[None] | None = None
 
+    @property
+    def reading(self) -> bool:
+        """Whether it is being read now."""
+        return self._reading is not None
+
     async def get(self, changed_at: datetime | None = None) -> T:
         """Return the list; one from before `changed_at` is read again.
 

@@ -14,7 +14,7 @@ from clusterra_proxy.slurmrestd.relay.lists import PackedHistory, PackedJobs, Pa
 from clusterra_proxy.slurmrestd.versions import Version
 
 MAX_HISTORIES = 8
-"""How many lists of slurmdbd are kept, each for some seconds."""
+"""How many lists of slurmdbd are kept, each for some seconds, or being read."""
 HISTORY_BYTES = 16 * 1024 * 1024
 """Maximum size of such a list, compressed: some 50,000 jobs."""
 
@@ -40,20 +40,29 @@ class SharedLists:
         return await self._shared(version, PackedNodes, "nodes/").get()
 
     async def history(self, version: Version, query: Query) -> PackedList:
-        """Return the jobs of slurmdbd that match. The query must say whose they are. Raises Invalid for too many."""
+        """Return the jobs of slurmdbd that match. The query must say whose they are.
+
+        Raises Invalid for too many jobs, and Unavailable while too many other lists are being read.
+        """
         key = (version.name, query)
-        found = self._histories.get(key)
-        if found is None:
+        if key not in self._histories:
+            self._make_room()
             read = partial(self._read, self._slurmdbd, version.slurmdb("jobs/"), PackedHistory, dict(query))
-            found = self._histories[key] = RecentList(read, PackedHistory())
+            self._histories[key] = RecentList(read, PackedHistory())
         self._histories.move_to_end(key)
-        while len(self._histories) > MAX_HISTORIES:
-            _, oldest = self._histories.popitem(last=False)
-            await oldest.close()
-        history = await found.get()
+        history = await self._histories[key].get()
         if sum(block.size for block in history.blocks) > HISTORY_BYTES:
             raise Invalid("these are too many jobs for one answer", hint="narrow start_time and end_time")
         return history
+
+    def _make_room(self) -> None:
+        """Forget the list that was asked for longest ago. Raises Unavailable when all are being read."""
+        if len(self._histories) < MAX_HISTORIES:
+            return
+        oldest = next((key for key, each in self._histories.items() if not each.reading), None)
+        if oldest is None:
+            raise Unavailable("others are reading the history of jobs", hint="try again in a moment")
+        del self._histories[oldest]
 
     async def close(self) -> None:
         """Give up the lists that are being read."""
