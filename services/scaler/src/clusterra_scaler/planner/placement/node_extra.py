@@ -36,10 +36,9 @@ _NOBODY: frozenset[WorkerName] = frozenset()
 
 @dataclass(slots=True)
 class _RegisteredNode:
-    """A registered worker. Its bin is as it was before any job was assigned."""
+    """A registered worker."""
 
     extra: str
-    bin: Bin
     booked: Collection[JobId]
     closed: set[str] = field(default_factory=set)
     """The classes that it does not take."""
@@ -63,6 +62,9 @@ class ClosedNodes:
         self._classes = classes
         self._admitted_everywhere = admitted_everywhere
         self._registered: dict[WorkerName, _RegisteredNode] = {}
+        self._bins: dict[WorkerName, Bin] = {}
+        """Of the registered workers, before any job is assigned. Without classes none is needed, and to make one takes
+        longer than all else here."""
         self._closed_workers: defaultdict[str, set[WorkerName]] = defaultdict(set)
         smallest_first = [
             (group, name, new[0] + offers.wait_usd(new[1].shape))
@@ -74,14 +76,15 @@ class ClosedNodes:
             node = supply.nodes.get(fleet_bin.place.worker)
             if not fleet_bin.ready or node is None or (node.extra and not is_class_filter(node.extra)):
                 continue
-            ready = _RegisteredNode(
-                node.extra, fleet_bin.bin.copy(), fleet_bin.booking.jobs if fleet_bin.booking else ()
-            )
+            ready = _RegisteredNode(node.extra, fleet_bin.booking.jobs if fleet_bin.booking else ())
             self._registered[node.name] = ready
+            if not classes:
+                continue
+            spare = self._bins[node.name] = fleet_bin.bin.copy()
             for group, name, most_usd in smallest_first:
-                if group.cpus > ready.bin.cpus:
+                if group.cpus > spare.cpus:
                     break
-                if ready.bin.fits(group) and rejects(ready.bin, group, most_usd, settings):
+                if spare.fits(group) and rejects(spare, group, most_usd, settings):
                     ready.closed.add(name)
                     self._closed_workers[name].add(node.name)
         self._closed = {name for name, ready in self._registered.items() if ready.closed}
@@ -111,7 +114,9 @@ class ClosedNodes:
             closed = set(ready.closed)
             if ready.booked:
                 closed |= {
-                    name for name, group in self._classes.items() if name not in own and not ready.bin.fits(group)
+                    name
+                    for name, group in self._classes.items()
+                    if name not in own and not self._bins[worker].fits(group)
                 }
             allowed = {*self._admitted_everywhere, *self._classes, *own, *ready.admitted} - closed
             extra = closed_to_others(allowed) if closed else OPEN
