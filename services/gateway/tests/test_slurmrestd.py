@@ -112,6 +112,16 @@ async def test_fields_that_are_ours_are_left_out_with_a_warning(world: World, cl
     assert (sent.user.uid, sent.job.time_limit) == (20001, 5)
 
 
+async def test_false_says_something_in_a_known_field(world: World, client: aiohttp.ClientSession) -> None:
+    job = JOB | {"requeue": False, "hold": True, "overcommit": False}
+
+    status, _ = await told(client, "POST", f"{API}/job/submit", json={"script": "#!/bin/sh\n", "job": job})
+
+    assert status == 200
+    (sent,) = world.acme.submits
+    assert (sent.job.requeue, sent.job.hold, sent.job.kill_on_node_fail) == (False, True, None)
+
+
 async def test_fields_that_are_not_accepted_are_named(world: World, client: aiohttp.ClientSession) -> None:
     job = JOB | {"x11": ["FORWARD_ALL_NODES"], "reboot": True}
 

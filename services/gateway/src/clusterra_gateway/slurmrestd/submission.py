@@ -41,8 +41,10 @@ def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any]
 
     Raises InvalidRequest, which names all that are refused.
     """
-    sent = {name: value for name, value in given.items() if not is_unset(value)}
-    refused = sorted(sent.keys() - OURS - JobDescription.model_fields.keys())
+    known = JobDescription.model_fields.keys()
+    # `requeue: false` says something, where the field is known.
+    sent = {name: value for name, value in given.items() if not is_unset(value) or (value is False and name in known)}
+    refused = sorted(sent.keys() - OURS - known)
     if refused:
         raise refusal(refused, pointer)
     warnings = tuple(f"{name} is left out: Clusterra sets it" for name in sorted(sent.keys() & OURS))
