@@ -109,7 +109,7 @@ def tenant_overlay(folder: Path, keys: Keys, mariadb: tuple[int, int]) -> Path:
     return overlay(
         folder,
         resources=[CENTRAL / "tenant"],
-        components=[CENTRAL / "tenant" / "mariadb", CENTRAL / "tenant" / "private-tmp"],
+        components=[CENTRAL / "tenant" / name for name in ("mariadb", "private-tmp", "cgroups")],
         namespace=NAMESPACE,
         generatorOptions={"disableNameSuffixHash": True},
         configMapGenerator=[{"name": "slurm", "behavior": "merge", "files": ["cluster.conf"]}],
@@ -138,7 +138,7 @@ def worker(kubectl: Path, keys: Keys) -> list[Manifest]:
     """One worker of k8s/edge in its own namespace, with the site's changes for the test's node."""
     folder = keys.folder.parent / "edge"
     folder.mkdir()
-    built = build(kubectl, overlay(folder, resources=[EDGE], components=[EDGE / "private-tmp"]))
+    built = build(kubectl, overlay(folder, resources=[EDGE], components=[EDGE / "private-tmp", EDGE / "cgroups"]))
     deployment = next(each for each in built if each["metadata"]["name"] == "slurmd-compute-xs")
     settings = next(
         each for each in built if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slurmd")
@@ -147,6 +147,7 @@ def worker(kubectl: Path, keys: Keys) -> list[Manifest]:
         "CLUSTERRA_SLURMD_CONF_SERVER": f"slurmctld.{NAMESPACE}:6817",
         "CLUSTERRA_CONFIG_OVERRIDES": "yes",
         "CLUSTERRA_PRIVATE_TMP": settings["data"]["CLUSTERRA_PRIVATE_TMP"],
+        "CLUSTERRA_CGROUPS": settings["data"]["CLUSTERRA_CGROUPS"],
     }
     deployment["spec"]["replicas"] = 1
     pod = deployment["spec"]["template"]["spec"]
@@ -183,3 +184,20 @@ class Rest:
                     return await answer.json(content_type=None) if answer.status == 200 else None
             except (aiohttp.ClientError, TimeoutError):
                 return None
+
+    async def submit(self, script: str, *, hold: bool = False) -> int:
+        """Submit a job of one CPU and 100 MiB that writes to `<job>.out` in the shared folder; returns its id."""
+        job = {
+            "name": "neighbour",
+            "current_working_directory": "/mnt/efs",
+            "standard_output": "/mnt/efs/%j.out",
+            "environment": ["PATH=/usr/bin:/bin"],
+            "partition": "main",
+            "cpus_per_task": 1,
+            "memory_per_node": {"set": True, "number": 100},
+            "hold": hold,
+        }
+        body = {"script": f"#!/bin/bash\n{script}\n", "job": job}
+        answer = await self.call("POST", f"slurm/{API}/job/submit", body)
+        assert answer is not None, "slurmrestd refused the job"
+        return int(answer["job_id"])

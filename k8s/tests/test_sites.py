@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 from central_manifests import CENTRAL, Manifest, build, kubectl_path, named, overlay, pod_spec
+from clusterra_lab.slurm.isolation import Isolation, files, settings
 
 ROOT = CENTRAL.parents[1]
 PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
 DIGEST = re.compile(r"[^@:]+(:\d+/[^@:]+)?@sha256:[0-9a-f]{64}")
 KEYS = {"gateway-oidc", "gateway-slurm-keys", "proxy-jwt-keys", "admin-agent-keys"}
 """Secrets that a pod also starts without."""
+PRIVATE_TMP_RIGHTS = {"SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE", "FOWNER"}
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +152,16 @@ def test_external_secrets_make_the_same_secrets(kubectl: Path, tmp_path: Path) -
 def test_slurm_is_configured_as_in_the_lab(tmp_path: Path) -> None:
     from clusterra_lab.slurm.config import ClusterOptions, SlurmConfig, slurm_conf
 
-    def settings(text: str) -> set[str]:
+    def lines(text: str) -> set[str]:
         return {line for line in text.splitlines() if line and not line.startswith("#")}
 
     options = ClusterOptions(name="main", one_host=False, max_nodes=100)
-    lab = settings(slurm_conf(SlurmConfig(options, slurmctld_port=6817, slurmdbd_port=6819)))
-    tenant = settings(
-        "".join((CENTRAL / "tenant" / name).read_text() for name in ("slurm.conf", "isolation.conf", "cluster.conf"))
+    lab = lines(slurm_conf(SlurmConfig(options, slurmctld_port=6817, slurmdbd_port=6819)))
+    tenant = lines(
+        "".join(
+            (CENTRAL / "tenant" / name).read_text()
+            for name in ("slurm.conf", "isolation.conf", "private-tmp.conf", "cluster.conf")
+        )
     )
 
     def names(lines: set[str]) -> set[str]:
@@ -166,6 +171,7 @@ def test_slurm_is_configured_as_in_the_lab(tmp_path: Path) -> None:
     assert names(tenant - lab) == {
         "include cluster.conf",
         "include isolation.conf",
+        "include private-tmp.conf",
         "SlurmctldHost",
         "AccountingStorageHost",
         "SlurmdTimeout",
@@ -179,28 +185,51 @@ def test_slurm_is_configured_as_in_the_lab(tmp_path: Path) -> None:
     }
 
 
-def test_the_components_for_a_private_tmp_are_the_lab_s() -> None:
-    from clusterra_lab.slurm.isolation import files, settings
-
-    component = CENTRAL / "tenant" / "private-tmp"
-
-    assert (component / "isolation.conf").read_text() == settings("polled", private_tmp=True)
-    conf = files("polled", private_tmp=True)["job_container.conf"]
-    assert (component / "job_container.conf").read_text() == conf
+COMPONENTS = [(), ("private-tmp",), ("cgroups",), ("private-tmp", "cgroups"), ("cgroups", "private-tmp")]
 
 
-async def test_workers_with_a_private_tmp_get_the_rights_and_the_setting_for_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("components", COMPONENTS)
+async def test_the_tenants_components_are_the_labs_isolation(components: tuple[str, ...], tmp_path: Path) -> None:
+    tenant = CENTRAL / "tenant"
+    level: Isolation = "cgroups" if "cgroups" in components else "polled"
+    private_tmp = "private-tmp" in components
+    site = overlay(tmp_path, resources=[tenant], components=[tenant / name for name in components])
+
+    built = build(await kubectl_path(), site)
+
+    def lines(text: str) -> set[str]:
+        return {line for line in text.splitlines() if not line.startswith("#")}
+
+    (slurm,) = (each["data"] for each in built if each["kind"] == "ConfigMap" and "slurm.conf" in each["data"])
+    included = slurm["isolation.conf"] + slurm["private-tmp.conf"]
+    assert lines(included) == lines(settings(level, private_tmp=private_tmp))
+    beside = {name: slurm[name] for name in ("cgroup.conf", "job_container.conf") if name in slurm}
+    assert beside == files(level, private_tmp=private_tmp)
+
+
+@pytest.mark.parametrize(
+    ("components", "rights", "variables"),
+    [
+        ((), set(), set()),
+        (("private-tmp",), PRIVATE_TMP_RIGHTS, {"CLUSTERRA_PRIVATE_TMP"}),
+        (("cgroups",), {"SYS_ADMIN"}, {"CLUSTERRA_CGROUPS"}),
+        (("private-tmp", "cgroups"), PRIVATE_TMP_RIGHTS, {"CLUSTERRA_PRIVATE_TMP", "CLUSTERRA_CGROUPS"}),
+        (("cgroups", "private-tmp"), PRIVATE_TMP_RIGHTS, {"CLUSTERRA_PRIVATE_TMP", "CLUSTERRA_CGROUPS"}),
+    ],
+)
+async def test_only_workers_get_the_rights_of_the_edges_components(
+    components: tuple[str, ...], rights: set[str], variables: set[str], tmp_path: Path
+) -> None:
     edge = CENTRAL.parent / "edge"
-    site = overlay(tmp_path, resources=[edge], components=[edge / "private-tmp"])
+    site = overlay(tmp_path, resources=[edge], components=[edge / name for name in components])
 
     built = build(await kubectl_path(), site)
 
     workers = [each for each in built if each["kind"] == "Deployment" and "slurmd-" in each["metadata"]["name"]]
-    rights = {"CHOWN", "KILL", "SETGID", "SETUID", "SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE", "FOWNER"}
     for each in workers:
         context = each["spec"]["template"]["spec"]["containers"][0]["securityContext"]
-        assert set(context["capabilities"]["add"]) == rights
-        assert context["appArmorProfile"] == {"type": "Unconfined"}
+        assert set(context["capabilities"]["add"]) == {"CHOWN", "KILL", "SETGID", "SETUID"} | rights
+        assert context.get("appArmorProfile") == ({"type": "Unconfined"} if components else None)
     others = [
         container
         for each in built
@@ -210,7 +239,9 @@ async def test_workers_with_a_private_tmp_get_the_rights_and_the_setting_for_it(
     assert workers
     assert others
     assert not any(container["securityContext"]["capabilities"].get("add") for container in others)
-    (settings,) = (
+    level = named(built, "Namespace", "slurm")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert level == ("privileged" if components else "baseline")
+    (variables_set,) = (
         each["data"] for each in built if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slurmd")
     )
-    assert settings["CLUSTERRA_PRIVATE_TMP"] == "yes"
+    assert {name for name, value in variables_set.items() if value == "yes"} == variables

@@ -36,17 +36,8 @@ pytestmark = [
 ]
 
 SECONDS = 240
-JOB = {
-    "script": "#!/bin/sh\nid -u\n[ $TMPDIR = /tmp ] && [ -O /tmp ] && mkdir -m 0 /tmp/closed\n",
-    "job": {
-        "name": "first",
-        "current_working_directory": "/tmp",
-        "environment": ["PATH=/usr/bin:/bin"],
-        "partition": "main",
-        "cpus_per_task": 1,
-        "memory_per_node": {"set": True, "number": 100},
-    },
-}
+FIRST = "set -e; id -u; [ $TMPDIR = /tmp ]; [ -O /tmp ]; mkdir -m 0 $TMPDIR/closed"
+CPUS = "grep Cpus_allowed_list /proc/self/status"
 
 
 @dataclass(frozen=True)
@@ -63,6 +54,22 @@ class Tenant:
 
     async def kubectl(self, *argv: str) -> str:
         return await self.plane.kubectl(f"--namespace={NAMESPACE}", *argv)
+
+    async def in_worker(self, *argv: str) -> str:
+        """Run a command in the worker's pod."""
+        return await self.plane.kubectl("exec", "--namespace=slurm", "deployment/slurmd-compute-xs", "--", *argv)
+
+    async def output(self, job: int) -> str:
+        """What a job has written to the shared folder so far."""
+        return await self.in_worker("sh", "-c", f"cat /mnt/efs/{job}.out 2>/dev/null || :")
+
+    async def written(self, job: int, text: str) -> None:
+        """Wait until a job has written this."""
+
+        async def has() -> bool:
+            return text in await self.output(job)
+
+        await until(has, seconds=60, what=f"{text!r} of job {job}", every=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -119,34 +126,79 @@ async def until_idle(rest: Rest) -> None:
     await until(idle, seconds=60, what="the worker to register", every=0.5)
 
 
-async def until_completed(rest: Rest, job: int) -> dict[str, object]:
-    found: dict[str, object] = {}
+async def job_state(rest: Rest, job: int) -> list[str] | None:
+    answer = await rest.call("GET", f"slurm/{API}/job/{job}")
+    return answer["jobs"][0]["job_state"] if answer is not None and answer["jobs"] else None
 
-    async def completed() -> bool:
+
+async def final_state(rest: Rest, job: int) -> object:
+    """The state of a job when it has ended."""
+
+    async def ended() -> object:
+        found = await job_state(rest, job)
+        return None if found is None or set(found) & {"PENDING", "RUNNING", "COMPLETING"} else found
+
+    try:
+        return await until(ended, seconds=120, what=f"job {job} to end", every=0.5)
+    except TimeoutError as late:
         answer = await rest.call("GET", f"slurm/{API}/job/{job}")
-        if answer is None or not answer["jobs"]:
-            return False
-        found.update(answer["jobs"][0])
-        return found["job_state"] == ["COMPLETED"]
-
-    await until(completed, seconds=60, what=f"the end of job {job}, which is {found.get('job_state')}", every=0.5)
-    return found
+        raise AssertionError(f"{late}: {json.dumps(answer and answer['jobs'])}") from late
 
 
 async def test_a_job_of_a_user_runs_on_a_worker_and_is_accounted(tenant: Tenant) -> None:
     rest = tenant.rest("alice", 20001)
     await until_idle(rest)
 
-    answer = await rest.call("POST", f"slurm/{API}/job/submit", JOB)
-    job = await until_completed(rest, answer["job_id"])
+    job = await rest.submit(FIRST)
 
-    assert job["user_id"] == 20001
+    assert await final_state(rest, job) == ["COMPLETED"]
+    assert await tenant.output(job) == "20001\n"
 
     async def accounted() -> bool:
-        records = await rest.call("GET", f"slurmdb/{API}/job/{answer['job_id']}")
+        records = await rest.call("GET", f"slurmdb/{API}/job/{job}")
         return records is not None and [each["state"]["current"] for each in records["jobs"]] == [["COMPLETED"]]
 
     await until(accounted, seconds=30, what="the job in slurmdbd", every=0.5)
+
+
+async def test_a_job_gets_only_its_own_memory(tenant: Tenant) -> None:
+    rest, neighbour = tenant.rest("alice", 20001), tenant.rest("bob", 20002)
+    await until_idle(rest)
+    good = await neighbour.submit("echo begun; until [ -e memory ]; do sleep 0.1; done")
+    await tenant.written(good, "begun")
+
+    bad = await rest.submit("taken=$(head --bytes=300000000 /dev/zero | tr '\\0' x); echo survived")
+
+    assert await final_state(rest, bad) == ["OUT_OF_MEMORY"]
+    assert "survived" not in await tenant.output(bad)
+    assert await job_state(neighbour, good) == ["RUNNING"]
+
+    await tenant.in_worker("touch", "/mnt/efs/memory")
+
+    assert await final_state(neighbour, good) == ["COMPLETED"]
+
+
+async def test_a_job_cannot_leave_its_own_cpus(tenant: Tenant) -> None:
+    rest, neighbour = tenant.rest("alice", 20001), tenant.rest("bob", 20002)
+    await until_idle(rest)
+    good = await neighbour.submit(f"{CPUS}; echo begun; until [ -e cpus ]; do sleep 0.1; done")
+    await tenant.written(good, "begun")
+
+    other = await rest.submit(f"taskset --cpu-list --pid 0-63 $$; {CPUS}; echo end")
+
+    await tenant.written(other, "end")
+    cpus = [
+        line.split()[-1]
+        for job in (good, other)
+        for line in (await tenant.output(job)).splitlines()
+        if line.startswith("Cpus_allowed_list")
+    ]
+    assert all(cpu.isdigit() for cpu in cpus)
+    assert len(set(cpus)) == 2
+
+    await tenant.in_worker("touch", "/mnt/efs/cpus")
+
+    assert await final_state(neighbour, good) == ["COMPLETED"]
 
 
 async def test_the_operator_may_drain_and_a_user_may_not(tenant: Tenant) -> None:
@@ -165,8 +217,7 @@ async def test_the_operator_may_drain_and_a_user_may_not(tenant: Tenant) -> None
 async def test_slurmctld_comes_back_with_its_jobs_after_its_pod_is_killed(tenant: Tenant) -> None:
     rest = tenant.rest("alice", 20001)
     await until_idle(rest)
-    held = {**JOB, "job": {**JOB["job"], "hold": True}}  # type: ignore[dict-item]
-    job = (await rest.call("POST", f"slurm/{API}/job/submit", held))["job_id"]
+    job = await rest.submit(FIRST, hold=True)
     before = await tenant.kubectl("get", "pod", "slurmctld-0", "--output=jsonpath={.metadata.uid}")
 
     await tenant.kubectl("delete", "pod", "slurmctld-0", "--grace-period=0", "--force")
