@@ -1,6 +1,7 @@
 """Jobs of two users on one worker that is a process, by cgroups: each has only its own memory and CPUs."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,17 +22,27 @@ NOT_HERE = 78
 """Exit code of worker-cgroup where the machine has no cgroups that it may divide."""
 
 
-@pytest.fixture(scope="module")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnedSlurmCluster]:
-    """A cluster with one worker of two CPUs."""
+LAUNCHER = Path(__file__).parents[2] / "images" / "edge" / "worker-launcher"
+
+
+@pytest.fixture(scope="module", params=[(f"{SCRIPTS}/worker-cgroup", "w1"), (f"{SCRIPTS}/worker-launcher",)], ids=str)
+async def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[OwnedSlurmCluster]:
+    """A cluster with one worker of two CPUs. It starts by worker-cgroup, or as an edge-agent's own process does."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("two jobs with a CPU each need two CPUs")
-    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), ClusterOptions(isolation="cgroups")) as cluster:
+    private_tmp = len(request.param) == 1
+    options = ClusterOptions(isolation="cgroups", private_tmp=private_tmp)
+    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), options) as cluster:
         if (await cluster.run(f"{SCRIPTS}/worker-cgroup", "probe", "true")).returncode == NOT_HERE:
             pytest.skip("this machine has no cgroups that slurmd may divide")
+        shutil.copy(LAUNCHER, cluster.log_dir.parent / "scripts")
         node = f"CPUs=2 RealMemory=1024 Port={free_port()}"
         slurmd = ["slurmd", "-D", "-Z", "-N", "w1", "-f", "/etc/slurm/slurm.conf", "--conf", node, "--extra", OPEN]
-        worker = [*cluster.launcher, f"{SCRIPTS}/worker-cgroup", "w1", *slurmd]
+        # What the agent and the agent's settings give to a launcher.
+        variables = ["env", "CLUSTERRA_WORKER=w1", "CLUSTERRA_CGROUPS=yes"]
+        worker = [*cluster.launcher, *variables, *request.param, *slurmd]
         process = await start("w1", worker, log=cluster.log_dir / "w1.out")
 
         async def idle() -> bool:

@@ -9,14 +9,23 @@ from pathlib import Path
 from clusterra_contracts.registry import ScalingPolicy
 
 from clusterra_lab.slurm.config import ClusterOptions, SlurmConfig
+from clusterra_lab.slurm.isolation import Isolation
 
 SLURMCTLD_PORT = 6817
 SLURMDBD_PORT = 6819
 
 
 def compose_files() -> dict[str, str]:
-    """Name -> content of each file. slurmdbd.conf lacks the password of the database, which the init step adds."""
-    options = ClusterOptions(name="main", max_nodes=ScalingPolicy().max_workers, own_hosts=True, private_tmp=True)
+    """Path -> content of each file. slurmdbd.conf lacks the password of the database, which the init step adds. In the
+    folder `cgroups` are the files that differ with that isolation."""
+    polled, cgroups = _files("polled"), _files("cgroups")
+    return polled | {f"cgroups/{name}": content for name, content in cgroups.items() if content != polled[name]}
+
+
+def _files(isolation: Isolation) -> dict[str, str]:
+    options = ClusterOptions(
+        name="main", max_nodes=ScalingPolicy().max_workers, own_hosts=True, private_tmp=True, isolation=isolation
+    )
     return SlurmConfig(options, SLURMCTLD_PORT, SLURMDBD_PORT).files()
 
 
@@ -31,7 +40,8 @@ def main(action: str, folder: Path) -> int:
     found = differing(folder)
     for file in found:
         if action == "write":
-            file.write_text(compose_files()[file.name])
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(compose_files()[str(file.relative_to(folder))])
         print(f"{file}: {'written' if action == 'write' else 'differs'}")
     return 1 if found and action == "check" else 0
 
