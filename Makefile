@@ -138,8 +138,9 @@ docs: $(VENV)/.installed ## Regenerate the generated documents
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
 	@$(BIN)/python tools/monitoring_files.py
 
-record-contracts: $(VENV)/.installed ## At a release: record the schemas of all messages, with which later changes are compared
+record-contracts: $(VENV)/.installed ## At a release: record the schemas of all messages and the HTTP API, with which later changes are compared
 	@$(BIN)/python libs/contracts/tests/record_contracts.py
+	@PYTHONPATH=libs/contracts/tests:services/gateway/tests $(BIN)/python services/gateway/tests/record_api.py
 
 lock: $(VENV)/.installed ## Resolve the dependencies and write the lock
 	@$(BIN)/uv lock --quiet --upgrade
