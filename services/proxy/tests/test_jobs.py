@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, ListJobs, Submitted, Viewer
@@ -220,9 +221,11 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
     assert [job.name for job in (await proxy.jobs(alice, sort="-name", limit=2)).jobs] == ["job6", "job5"]
     mine = await proxy.job(alice, ids[1])
     assert (mine.account, bool(mine.partition)) == ("physics", True)
-    for filters in ({"account": mine.account}, {"partition": mine.partition}, {"qos": mine.qos}):
-        assert (await proxy.jobs(alice, **filters)).total == 7
-        assert (await proxy.jobs(alice, **dict.fromkeys(filters, "other"))).total == 0
+    for field in ("account", "partition", "qos"):
+        same: dict[str, Any] = {field: getattr(mine, field)}
+        assert (await proxy.jobs(alice, **same)).total == 7
+        other: dict[str, Any] = {field: "other"}
+        assert (await proxy.jobs(alice, **other)).total == 0
     assert (await proxy.jobs(alice, submitted_after=now() + timedelta(hours=1))).total == 0
     assert (await proxy.jobs(alice, submitted_before=began - timedelta(seconds=2))).total == 0
     assert (await proxy.jobs(alice, submitted_after=began - timedelta(seconds=2))).total == 7
