@@ -49,7 +49,9 @@ def _expandable(expression: str) -> str:
 
 
 def _bounded_tasks(expression: str) -> str:
-    array_tasks.check(expression)
+    # Most jobs are no arrays.
+    if expression:
+        array_tasks.check(expression)
     return expression
 
 
