@@ -35,7 +35,7 @@ from mixed_queue import (
     sample,
 )
 
-JOBS = int(os.environ.get("MIXED_JOBS", "100"))
+JOBS = int(os.environ.get("MIXED_JOBS", "60"))
 """Number of jobs submitted besides the samples."""
 SEED = int(os.environ.get("MIXED_SEED", "1"))
 POLICY = os.environ.get("MIXED_POLICY", "packing")
