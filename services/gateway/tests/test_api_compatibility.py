@@ -40,6 +40,39 @@ def test_the_changelog_names_every_change() -> None:
     assert new == set(), "name new operations in docs/api-changelog.md"
 
 
+def answers(document: Document) -> list[tuple[str, str, str]]:
+    """Each field of each model that an operation answers with: operation, model and field."""
+    found = []
+    for name, each in operations(document).items():
+        for response in each["responses"].values():
+            for content in response.get("content", {}).values():
+                model = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+                fields = document["components"]["schemas"].get(model, {}).get("properties", {})
+                found += [(name, model, field) for field in fields]
+    return found
+
+
+def test_a_field_that_is_gone_from_an_answer_is_found_wherever_it_was() -> None:
+    before = today()
+    fields = {(model, field): name for name, model, field in answers(before)}
+    assert len(fields) > 100
+
+    for (model, field), name in fields.items():
+        after = {**before, "components": {"schemas": dict(before["components"]["schemas"])}}
+        without = dict(after["components"]["schemas"][model])
+        without["properties"] = {key: value for key, value in without["properties"].items() if key != field}
+        without["required"] = [key for key in without.get("required", ()) if key != field]
+        after["components"]["schemas"][model] = without
+
+        assert name in incompatible(only(before, name), only(after, name)), f"{model}.{field}"
+
+
+def only(document: Document, name: str) -> Document:
+    """The document with one operation."""
+    method, _, path = name.partition(" ")
+    return {**document, "paths": {path: {method.lower(): operation(document, name)}}}
+
+
 def operation(document: Document, name: str) -> dict[str, Any]:
     return operations(document)[name]
 
@@ -89,6 +122,10 @@ def change_status(document: Document) -> None:
     responses["202"] = responses.pop("201")
 
 
+def rename_operation(document: Document) -> None:
+    operation(document, LIST)["operationId"] = "jobs_all"
+
+
 def raise_role(document: Document) -> None:
     operation(document, LIST)["x-role"] = "admin"
 
@@ -105,6 +142,7 @@ def raise_role(document: Document) -> None:
         (narrow_parameter, LIST),
         (change_status, SUBMIT),
         (raise_role, LIST),
+        (rename_operation, LIST),
     ],
 )
 def test_what_breaks_clients_is_found(change: Callable[[Document], None], broken: str) -> None:
