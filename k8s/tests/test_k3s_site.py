@@ -17,7 +17,14 @@ from kube_plane import plane_or_skip
 ROOT = Path(__file__).parents[2]
 K3S = ROOT / "compose" / "k3s"
 NETWORK = "172.19.0.0/16"
-VALUES = {"NETWORK": NETWORK, "PORT": "18080", "IMAGES": "example/", "VERSION": "1.2", "COREDNS": "example/coredns:1"}
+VALUES = {
+    "NETWORK": NETWORK,
+    "PORT": "18080",
+    "IMAGES": "example/",
+    "VERSION": "1.2",
+    "COREDNS": "example/coredns:1",
+    "CGROUPS": "yes",
+}
 RESERVED = ("replace-me", "192.0.2.", "198.51.100.", "@")
 
 

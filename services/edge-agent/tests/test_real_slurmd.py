@@ -20,8 +20,8 @@ from clusterra_edge_agent.process.slurmd import Slurmd
 from clusterra_edge_agent.process.substrate import ProcessSubstrate
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
-from clusterra_lab.slurm.config import ETC
-from clusterra_lab.slurm.control_plane import SlurmCluster, slurm_cluster
+from clusterra_lab.slurm.config import ETC, ClusterOptions
+from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, SlurmCluster, slurm_cluster
 from pydantic import TypeAdapter
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's namespaces can only be made by root")
@@ -34,7 +34,7 @@ JOB_SECONDS = 30.0
 class Site:
     """One cluster, and the folder of the agents that start and stop."""
 
-    def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
+    def __init__(self, cluster: OwnedSlurmCluster, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
         self.ports = range(first := free_port(), first + 50)
@@ -82,6 +82,22 @@ class Site:
 
         return await until(where, seconds=JOB_SECONDS, what=f"job {job_id} to run", every=0.05)
 
+    @asynccontextmanager
+    async def forgotten_afterwards(self) -> AsyncIterator[None]:
+        """At the end slurmctld is killed before it has stored anything that has happened within."""
+        slurmctld, state, stored = (
+            self.cluster["slurmctld"],
+            "/var/spool/slurmctld",
+            f"{self.cluster.shared_path}/stored",
+        )
+        await slurmctld.stop()
+        await self.cluster.run("cp", "--archive", state, stored)
+        await slurmctld.start()
+        yield
+        await slurmctld.kill()
+        await self.cluster.run("cp", "--archive", f"{stored}/.", state)
+        await slurmctld.start()
+
     async def until_registered(self, *names: WorkerName) -> None:
         async def known() -> bool:
             shown = await self.cluster.run("sinfo", "--noheader", "--Node", "--format=%N %T")
@@ -91,14 +107,16 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SlurmCluster]:
-    async with slurm_cluster(tmp_path_factory.mktemp("slurm")) as cluster:
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OwnedSlurmCluster]:
+    # As with a private /tmp, each job has a step `extern`.
+    options = ClusterOptions(settings=("PrologFlags=Contain",))
+    async with slurm_cluster(tmp_path_factory.mktemp("slurm"), options) as cluster:
         await cluster.admit("large", cpus=SPEC.cpus, memory_mib=SPEC.memory_mib, features=SPEC.features)
         yield cluster
 
 
 @pytest.fixture
-async def site(cluster: SlurmCluster, tmp_path: Path) -> AsyncIterator[Site]:
+async def site(cluster: OwnedSlurmCluster, tmp_path: Path) -> AsyncIterator[Site]:
     site = Site(cluster, tmp_path)
     yield site
     await cluster.run("scancel", f"--user={ALICE.uid}")
@@ -281,3 +299,20 @@ async def test_job_steps_end_with_their_worker(site: Site, victim: str) -> None:
         assert workers[0].name == name
         assert steps(site.cluster, job_id) == []
         assert not (site.cluster.spool_dir / name).exists()
+
+
+async def test_a_job_that_slurm_has_forgotten_does_not_hold_its_worker(site: Site) -> None:
+    """Nobody ends the step `extern` of such a job."""
+    script = f"#!/bin/bash\necho up; until [ -e {site.cluster.shared_path}/forgotten ]; do sleep 0.1; done\n"
+    async with site.substrate() as substrate:
+        async with site.forgotten_afterwards():
+            name = await substrate.start("memory-large", SPEC)
+            job_id = await site.cluster.sbatch(ALICE, script, "--output=job_%j.out", "--constraint=memory-large")
+            assert await site.until_running(job_id) == name
+
+        with pytest.raises(WorkerBusy, match="run there"):
+            await substrate.remove(name)
+        (site.cluster.shared_dir / "forgotten").touch()
+
+        await site.remove(substrate, name)
+        await until_workers(substrate, lambda workers: not workers)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import structlog
 from clusterra_contracts.identity import WorkerName
 
+from clusterra_edge_agent.process.job_steps import is_extern
+
 log = structlog.get_logger(__name__)
 
 ANSWER_SECONDS = 5.0
@@ -38,8 +40,12 @@ class Scontrol:
 
     async def state(self, worker: WorkerName) -> str:
         """Returns the states of a node, such as `IDLE+DRAIN`; empty when they are not known."""
+        return _state_in(await self._run("--oneliner", "show", "node", worker))
+
+    async def is_free(self, worker: WorkerName) -> bool:
+        """Returns whether slurmctld says that it counts no job on a node, or has none of this name."""
         shown = await self._run("--oneliner", "show", "node", worker)
-        return shown.partition(" State=")[2].partition(" ")[0]
+        return not _is_busy(_state_in(shown)) if _state_in(shown) else shown.startswith(f"Node {worker} not found")
 
     async def drain(self, worker: WorkerName) -> None:
         """Drains a node."""
@@ -105,7 +111,7 @@ class GentleEnd:
         state = await self._drained_state(worker)
         while True:
             running = steps()
-            if not running and not _is_busy(state):
+            if not _is_busy(state) and not await self.are_of_jobs(worker, running):
                 state = await self._deleted_state(worker)
                 if not _is_busy(state):
                     return
@@ -115,8 +121,23 @@ class GentleEnd:
                     await self._scontrol.set_down(worker)
                 return
             await asyncio.sleep(POLL_SECONDS)
-            if not steps():
+            if all(map(is_extern, steps())):
                 state = await self._state(worker)
+
+    async def are_of_jobs(self, worker: WorkerName, steps: Sequence[str]) -> bool:
+        """Returns whether any of these steps on the worker is that of a job that lives.
+
+        A step `extern` alone counts unless slurmctld says that no job is there: it may be that of a job that begins or
+        ends now, or of one that slurmctld has forgotten after a crash.
+        """
+        if not all(map(is_extern, steps)):
+            return True
+        if not steps:
+            return False
+        if self._scontrol is None:
+            return True
+        async with self._calls:
+            return not await self._scontrol.is_free(worker)
 
     async def _drained_state(self, worker: WorkerName) -> str:
         state = await self._state(worker)
@@ -138,6 +159,11 @@ class GentleEnd:
             return ""
         async with self._calls:
             return await self._scontrol.state(worker)
+
+
+def _state_in(shown: str) -> str:
+    """The states in what `scontrol show node` prints; empty if there are none."""
+    return shown.partition(" State=")[2].partition(" ")[0]
 
 
 def _is_busy(state: str) -> bool:

@@ -166,8 +166,11 @@ class ProcessSubstrate:
         tracked = self._tracked.get(name)
         if tracked is None or tracked.process is None or tracked.record.removing:
             return
-        if steps := _running_steps(name, tracked.process):
+        steps = _running_steps(name, tracked.process)
+        if await self._gentle_end.are_of_jobs(name, steps):
             raise WorkerBusy(f"the job steps {', '.join(steps)} run there")
+        if tracked.process is None or tracked.record.removing:
+            return  # It has ended, or its removal has begun, while slurmctld was asked.
         self._update(tracked, removing=True)
         self._schedule(self._end_gently(name, tracked.process))
         self.change_signal.notify()
