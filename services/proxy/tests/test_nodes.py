@@ -26,6 +26,11 @@ def states_of(snapshot: QueueSnapshot, name: str) -> tuple[str, ...]:
     return node.states if node else ()
 
 
+def is_free(snapshot: QueueSnapshot, name: str) -> bool:
+    node = find_node(snapshot, name)
+    return node is not None and not node.cpus_allocated and "IDLE" in node.states
+
+
 async def wait_for_node_events(proxy: ProxyWorld, name: str, count: int) -> list[str]:
     async def published() -> list[str] | None:
         kinds = [event.kind for event in await proxy.events("node.*") if event.subject == name]
@@ -149,6 +154,8 @@ async def test_jobs_of_a_lost_node_run_on_another(proxy: ProxyWorld, slurm: Slur
         async with slurm.worker("spare", features="memory"):
             job = await proxy.wait_for_end(alice, job_id)
             assert (job.state, job.nodes) == ("COMPLETED", ("spare",))
+            # The job completes before its epilog does, and no node that still has it can be deleted.
+            await proxy.until_snapshot(lambda snapshot: is_free(snapshot, "spare"))
     for name in ("taken", "spare"):
         await proxy.call("delete-node", DeleteNode(node=name), Done)
     await proxy.call("down", Down(node="taken", reason="its machine is gone"), Done)
