@@ -24,8 +24,7 @@ async def clients(lab: Stack, ada: User) -> AsyncIterator[tuple[aiohttp.ClientSe
         for user in (ada, grace):
             async with user.session.post("/v1/users/me/tokens", json={"name": "slurmrestd"}) as answer:
                 headers = {"X-SLURM-USER-TOKEN": (await answer.json())["token"], "X-SLURM-USER-NAME": "root"}
-            url = f"{user.session._base_url}"
-            programs.append(await opened.enter_async_context(aiohttp.ClientSession(url, headers=headers)))
+            programs.append(await opened.enter_async_context(aiohttp.ClientSession(lab.gateway_url, headers=headers)))
         yield programs[0], programs[1]
 
 

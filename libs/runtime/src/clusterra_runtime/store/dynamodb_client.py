@@ -2,10 +2,7 @@
 
 import asyncio
 import os
-import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +22,6 @@ CONNECT_TIMEOUT_SECONDS = 2.0
 READ_TIMEOUT_SECONDS = 4.0
 ATTEMPTS = 3
 CONFLICT_ATTEMPTS = 12
-_FIRST_PAUSE_SECONDS = 0.01
-_JITTER_SECONDS = 0.05
 _BUSY = frozenset(
     {
         "InternalServerError",
@@ -88,39 +83,27 @@ class Client:
         if self._boto is None:
             raise StoreError("the store is not open: use it inside `async with`")
         method = partial(getattr(self._boto, operation), **request)
-        # The first attempt goes without the machinery of retries, which takes a tenth of an archived event's CPU.
-        with suppress(_Conflict):
-            return await self._attempt(method)
-        await asyncio.sleep(random.uniform(_FIRST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS + _JITTER_SECONDS))  # noqa: S311
+        loop = asyncio.get_running_loop()
         async for attempt in stamina.retry_context(
-            on=_Conflict,
-            attempts=CONFLICT_ATTEMPTS - 1,
-            timeout=None,
-            wait_initial=2 * _FIRST_PAUSE_SECONDS,
-            wait_max=0.3,
-            wait_jitter=_JITTER_SECONDS,
+            on=_Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None, wait_initial=0.01, wait_max=0.3, wait_jitter=0.05
         ):
             with attempt:
-                return await self._attempt(method)
+                try:
+                    return await loop.run_in_executor(self._pool, method)
+                except ClientError as error:
+                    raise _translated(error) from error
+                except (NotConnected, HTTPClientError) as error:
+                    raise StoreUnavailable(
+                        f"no answer from DynamoDB ({type(error).__name__}): check AWS_ENDPOINT_URL and the network"
+                    ) from error
+                except NoCredentialsError as error:
+                    raise StoreError(
+                        "there are no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
+                        " process an IAM role"
+                    ) from error
+                except BotoCoreError as error:
+                    raise StoreError(f"the request to DynamoDB failed: {error}") from error
         raise AssertionError("unreachable: the last attempt raises")
-
-    async def _attempt(self, method: Callable[[], Any]) -> Any:
-        """Send a request once. Raises what `call` raises, and _Conflict."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, method)
-        except ClientError as error:
-            raise _translated(error) from error
-        except (NotConnected, HTTPClientError) as error:
-            raise StoreUnavailable(
-                f"no answer from DynamoDB ({type(error).__name__}): check AWS_ENDPOINT_URL and the network"
-            ) from error
-        except NoCredentialsError as error:
-            raise StoreError(
-                "there are no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
-                " process an IAM role"
-            ) from error
-        except BotoCoreError as error:
-            raise StoreError(f"the request to DynamoDB failed: {error}") from error
 
 
 def _connect() -> "DynamoDBClient":

@@ -45,7 +45,9 @@ class Scontrol:
     async def is_free(self, worker: WorkerName) -> bool:
         """Returns whether slurmctld says that it counts no job on a node, or has none of this name."""
         shown = await self._run("--oneliner", "show", "node", worker)
-        return not _is_busy(_state_in(shown)) if _state_in(shown) else shown.startswith(f"Node {worker} not found")
+        if state := _state_in(shown):
+            return not _is_busy(state)
+        return shown.startswith(f"Node {worker} not found")
 
     async def drain(self, worker: WorkerName) -> None:
         """Drains a node."""

@@ -1,6 +1,6 @@
 """Submits, cancels and changes of clients made for slurmrestd, through the same rules as those of our own API."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, Literal, get_args
 
 from aiohttp import web
@@ -138,7 +138,7 @@ class Changes:
             await self._slurm.cancel(ref, caller.viewer, jobs)
 
 
-async def _each(jobs: tuple[str, ...], act: Callable[[str], Awaitable[None]]) -> Any:
+async def _each(jobs: tuple[str, ...], act: Callable[[str], Awaitable[None]]) -> AsyncIterator[tuple[str, int, str]]:
     """Act on each selection, and yield those that failed: the selection, Slurm's number, and why."""
     for each in jobs:
         try:

@@ -1,6 +1,5 @@
 """A route for clients of slurmrestd: their way to send a token, and their shape of errors."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, override
@@ -81,7 +80,7 @@ class RestRoute(ClusterRoute):
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         ref: ClusterRef = self.access.cluster(request, caller)
         version = request.match_info["version"]
-        if re.fullmatch(VERSION.pattern, version) is None:
+        if version not in VERSIONS:
             raise NotFound(f"the API version {version[:20]} is not served", hint=f"send one of {', '.join(VERSIONS)}")
         return await self.handler(request, caller, ref)
 

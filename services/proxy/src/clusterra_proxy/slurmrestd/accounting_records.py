@@ -74,16 +74,8 @@ class AccountingJob(Readable):
     KEY: ClassVar = "job_id"
     HARMLESS: ClassVar = frozenset(
         {
-            "name",
-            "user",
-            "constraints",
-            "exit_code",
-            "account",
-            "qos",
-            "stdout",
-            "stderr",
-            "stdout_expanded",
-            "stderr_expanded",
+            *("name", "user", "constraints", "exit_code", "account", "qos"),
+            *("stdout", "stderr", "stdout_expanded", "stderr_expanded"),
         }
     )
     UNKNOWN: ClassVar = {"state": _State(), "time": _Times()}
