@@ -67,7 +67,7 @@ AuthAltParameters=jwt_key={ETC}/{JWT_KEY},use_jwt_client_ids_only"""
 
 _SCHEDULER = (
     "bf_interval=1,sched_interval=1,sched_min_interval=100000,batch_sched_delay=0,max_sched_time=1,requeue_delay=1,"
-    "extra_constraints"
+    "nohold_on_prolog_fail,extra_constraints"
 )
 
 _WORD = re.compile(r"[A-Za-z0-9_.:,-]+")
