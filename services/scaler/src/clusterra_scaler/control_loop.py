@@ -38,7 +38,8 @@ from clusterra_scaler.requests import SlurmRequests
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
-"""Interval between decisions while only the passing of time can change them. A new input is decided on at once."""
+"""Interval between decisions while only the passing of time can change them, in a replica with few clusters (`Pace`).
+A new input is decided on at once."""
 BUSY_TICK_SECONDS = 5.0
 """The same while nothing waits and all workers run jobs."""
 
@@ -131,16 +132,22 @@ class ControlLoop:
             self._wake()
 
     def on_heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Use a heartbeat from the next decision on. One older than the last is ignored."""
+        """Use a heartbeat from the next decision on. One older than the last is ignored.
+
+        One that repeats the last is no reason to decide now.
+        """
         edge = self._edge.after(heartbeat, now())
         if edge is not self._edge:
+            is_news = edge.is_news_after(self._edge, now())
             self._edge = edge
             self._metrics.on_heartbeat(heartbeat)
-            self._wake()
+            if is_news:
+                self._wake()
 
     async def run(self) -> None:
         """Decide until cancelled. Raises what `Fleets` raises: what the record holds is unknown from then on."""
-        with structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster):
+        names = structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster)
+        with names, self._lanes.pace.counted():
             try:
                 self._run_history = await self._fleets.history(self._ref)
                 async with self._explanations.serving(self._client):
@@ -267,6 +274,7 @@ class ControlLoop:
             and not (self._gathering or state.victims or state.drains or state.undrains or state.taken_back)
             and only_busy(self._snapshot, self._edge)
         )
+        tick = self._lanes.pace.tick_seconds(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if quiescent else BUSY_TICK_SECONDS if busy else TICK_SECONDS):
+            async with asyncio.timeout(None if quiescent else tick):
                 await self._input_arrived.wait()

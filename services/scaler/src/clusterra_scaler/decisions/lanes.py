@@ -14,6 +14,7 @@ from typing import Self
 
 from clusterra_contracts.queue import QueueSnapshot
 
+from clusterra_scaler.decisions.pace import Pace
 from clusterra_scaler.planner.time_limit import time_limit
 
 SMALL_QUEUE = 500
@@ -31,6 +32,8 @@ class DecisionLanes:
     """Runs computations: small ones at once, larger ones beside the event loop, one after the other."""
 
     def __init__(self) -> None:
+        self.pace = Pace()
+        """Of the clusters that are decided on here."""
         self._medium = ThreadPoolExecutor(1, thread_name_prefix="medium-decisions")
         self._large = ThreadPoolExecutor(1, thread_name_prefix="large-decisions")
         sys.setswitchinterval(SWITCH_SECONDS)

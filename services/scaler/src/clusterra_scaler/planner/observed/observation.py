@@ -55,6 +55,11 @@ class Edge:
             heard_at=at,
         )
 
+    def is_news_after(self, before: "Edge", at: datetime) -> bool:
+        """Whether this report says at this moment what the one before did not say, or what was too old there."""
+        same_age = replace(before, generation=self.generation, listed_at=self.listed_at, heard_at=self.heard_at)
+        return self != same_age or self.is_fresh(at) != before.is_fresh(at)
+
     def _silent(self, at: datetime) -> bool:
         if self.heard_at is None:
             return False
