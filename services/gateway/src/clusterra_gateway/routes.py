@@ -14,7 +14,7 @@ from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.events import routes as events
-from clusterra_gateway.http import api_description, problem_types
+from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity import routes as identity
 from clusterra_gateway.identity.access import Access
@@ -77,4 +77,5 @@ def gateway_routes(
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,
         *api_description.ROUTES,
+        *api_page.ROUTES,
     )

@@ -48,6 +48,8 @@ def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
 def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
+        "tags": [route.room],
+        "summary": _first_sentence(route.description),
         "description": route.description,
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": {
@@ -62,6 +64,11 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         schema = schemas[route.body, "validation"]
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence, on one line and without its full stop."""
+    return " ".join(text.partition(". ")[0].partition("\n\n")[0].split()).removesuffix(".")
 
 
 def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:

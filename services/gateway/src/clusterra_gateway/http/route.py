@@ -65,6 +65,11 @@ class Route(ABC):
         return inspect.getdoc(self.handler) or ""
 
     @property
+    def room(self) -> str:
+        """The folder of the gateway that the handler is in, such as `jobs`: the API page groups the routes by it."""
+        return self.handler.__module__.split(".")[1]
+
+    @property
     def pattern(self) -> str:
         """The path as the router takes it."""
         return self.path
