@@ -1,5 +1,6 @@
 """A job is changed over HTTP on a running lab, and its history in the archive names who did it."""
 
+import json
 from typing import Any
 
 from clusterra_contracts.events import JobActionFact
@@ -39,3 +40,11 @@ async def test_a_job_is_held_released_and_cancelled_by_a_filter(ada: User) -> No
         return kinds == ["action.hold", "action.release", "action.cancel"] and actors == {ada.profile.name}
 
     await until(archived, seconds=60, what="the actions in the archive", every=0.2)
+
+    # Ada is an admin of her tenant.
+    async with ada.session.get(f"/v1/clusters/{ada.cluster}/audit") as answer:
+        entries = [json.loads(line) for line in (await answer.text()).splitlines()]
+    mine = [(entry["action"], entry["actor"]) for entry in entries if entry["subject"] == job_id]
+    assert mine == [
+        (kind, ada.profile.name) for kind in ("job.submitted", "action.hold", "action.release", "action.cancel")
+    ]

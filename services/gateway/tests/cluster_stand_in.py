@@ -42,6 +42,8 @@ class ClusterStandIn:
     rests: list[ReadRest] = field(default_factory=list)
     histories: list[ReadHistory] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    history_fails_after: int | None = None
+    """The number of pages of the archive that are answered before it fails."""
     submit_error: ErrorKind | None = None
     """Answers every submit with this error."""
     lose_replies: int = 0
@@ -178,5 +180,10 @@ class ClusterStandIn:
         )
 
     async def _history(self, _subject: Subject, request: ReadHistory) -> HistoryPage:
+        if self.history_fails_after is not None and len(self.histories) >= self.history_fails_after:
+            raise rpc_failure("unavailable", "the archive does not answer")
         self.histories.append(request)
-        return HistoryPage(events=tuple(self.events))
+        begin = int(request.cursor) if request.cursor is not None and request.cursor.isdigit() else 0
+        end = begin + request.limit
+        page = tuple(self.events[begin:end])
+        return HistoryPage(events=page, cursor=str(end) if end < len(self.events) else None)

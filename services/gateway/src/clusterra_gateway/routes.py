@@ -9,6 +9,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.agents import routes as agents
 from clusterra_gateway.agents.exchange import AgentExchange
 from clusterra_gateway.agents.keys import AgentKeys
+from clusterra_gateway.audit import routes as audit
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
@@ -74,6 +75,7 @@ def gateway_routes(
         *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),
+        *audit.routes(access, archive),
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,
         *api_description.ROUTES,

@@ -1,0 +1,1 @@
+"""The audit: who did what in a cluster, and its export."""
