@@ -107,10 +107,10 @@ class SlurmWorld:
 
     @asynccontextmanager
     async def worker(
-        self, name: str, *, cpus: int = 4, memory_mib: int = 8000, features: str = "general"
+        self, name: str, *, cpus: int = 4, memory_mib: int = 8000, features: str = "general", gres: str = ""
     ) -> AsyncIterator[Process]:
         """Run the slurmd of a dynamic node, once it has registered. Its record remains after the block."""
-        conf = f"CPUs={cpus} RealMemory={memory_mib} Port={free_port()} Feature={features}"
+        conf = f"CPUs={cpus} RealMemory={memory_mib} Port={free_port()} Feature={features}{gres and f' Gres={gres}'}"
         argv = [*self.cluster.launcher, "slurmd", "-D", "-Z", "-N", name, "--conf", conf, "--extra", OPEN]
         process = await start(name, argv, log=self.directory / f"{name}.log")
         try:

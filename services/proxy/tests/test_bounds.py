@@ -56,7 +56,7 @@ def test_a_job_at_the_bounds_is_valid() -> None:
 def test_no_number_of_a_script_breaks_the_proxy(option: str) -> None:
     job = JobDescription(environment=("PATH=/bin",))
     try:
-        check_bounds(directives.apply(f"#!/bin/sh\n#SBATCH {option}\n", job, now=datetime.now(UTC)))
+        check_bounds(directives.apply(f"#!/bin/sh\n#SBATCH {option}\n", job, now=datetime.now(UTC)).job)
     except Invalid:
         return
     assert option.startswith(("--gpus", "--array"))

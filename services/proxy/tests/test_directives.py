@@ -17,7 +17,7 @@ ENVIRONMENT = ("PATH=/usr/bin:/bin", "LANG=C")
 def translate(*lines: str, **fields: Any) -> dict[str, Any]:
     """The fields that directives set in an otherwise empty job."""
     script = "\n".join(["#!/bin/sh", *(f"#SBATCH {line}" for line in lines), "true"])
-    job = directives.apply(script, JobDescription(environment=ENVIRONMENT, **fields), now=NOW)
+    job = directives.apply(script, JobDescription(environment=ENVIRONMENT, **fields), now=NOW).job
     described = job.model_dump(exclude_defaults=True)
     if described["environment"] == ENVIRONMENT:
         del described["environment"]
@@ -92,6 +92,23 @@ TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("--open-mode=append", {"open_mode": ("APPEND",)}),
     ("-k", {"kill_on_node_fail": False}),
     ("--no-kill=off", {"kill_on_node_fail": True}),
+    ("--signal=USR1", {"kill_warning_signal": "USR1", "kill_warning_delay": 60, "kill_warning_flags": ()}),
+    (
+        "--signal=BR:10@120",
+        {
+            "kill_warning_signal": "10",
+            "kill_warning_delay": 120,
+            "kill_warning_flags": ("BATCH_JOB", "RESERVATION_JOB"),
+        },
+    ),
+    ("--mem-per-gpu=2G", {"memory_per_tres": "gres/gpu:2048"}),
+    ("--cpus-per-gpu=4", {"cpus_per_tres": "gres/gpu:4"}),
+    ("--kill-on-invalid-dep=yes", {"flags": ("KILL_INVALID_DEPENDENCY",)}),
+    ("--kill-on-invalid-dep=No", {"flags": ("NO_KILL_INVALID_DEPENDENCY",)}),
+    ("-m cyclic:block", {"distribution": "cyclic:block"}),
+    ("--hint=nomultithread", {"threads_per_core": 1}),
+    ("--hint=multithread", {}),
+    ("--comment=mine --mail-type=END,FAIL --mail-user=ada@example.org", {}),
     ("--parsable -Q -v", {}),
     ("--export=ALL", {}),
     ("--export=ALL,N=4", {"environment": (*ENVIRONMENT, "N=4")}),
@@ -111,11 +128,15 @@ def test_a_directive_sets_these_fields(line: str, fields: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("--comment=mine", "--comment=mine"),
         ("--uid=0", "--uid=0"),
-        ("--mail-type=END", "--mail-type=END"),
         ("--wrap=ls", "--wrap=ls"),
-        ("--signal=B:USR1@60", "--signal=B:USR1@60"),
+        ("--signal=USR1@99999", "--signal=USR1@99999"),
+        ("--signal=X:USR1", "--signal=X:USR1"),
+        ("--mem-per-gpu=much", "--mem-per-gpu=much"),
+        ("--cpus-per-gpu=0", "--cpus-per-gpu=0"),
+        ("--kill-on-invalid-dep=maybe", "must be yes or no"),
+        ("--hint=fast", "must be one of compute_bound"),
+        ("--container=/bundle", "no container runtime"),
         ("-t UNLIMITED", "--time=UNLIMITED"),
         ("-t 0", "--time=0"),
         ("-n 0", "--ntasks=0"),
@@ -142,6 +163,17 @@ def test_an_untranslatable_directive_is_rejected_with_its_line(line: str, text: 
         translate("-p main", line)
     assert "line 3 of the script" in rejected.value.error.detail
     assert text in rejected.value.error.detail
+
+
+def test_an_option_without_its_effect_warns_with_its_line() -> None:
+    script = "#!/bin/sh\n#SBATCH -n 2\n#SBATCH --comment=mine --mail-type=END\n"
+
+    applied = directives.apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
+
+    assert [text.partition(" is ")[0] for text in applied.warnings] == [
+        "line 3 of the script: --comment",
+        "line 3 of the script: --mail-type",
+    ]
 
 
 def test_the_request_takes_precedence_over_the_script() -> None:

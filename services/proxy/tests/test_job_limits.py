@@ -7,7 +7,7 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_proxy.admission.job_limits import check, per_node_demand
+from clusterra_proxy.admission.job_limits import PerGpu, check, per_node_demand
 from clusterra_proxy.slurmrestd.errors import Rejected
 
 MAX_WORKERS = 10
@@ -107,6 +107,17 @@ def test_a_job_that_fits_no_shape_is_rejected_with_the_limit(fields: dict[str, A
         check(BINDING, describe(**fields))
     assert text in rejected.value.error.detail
     assert rejected.value.error.hint
+
+
+def test_what_a_job_requests_for_each_gpu_counts_on_its_node() -> None:
+    job = describe(tres_per_node="gres/gpu:h100:4", cpus_per_task=2)
+    per_gpu = PerGpu.parse("gres/gpu:13", "gres/gpu:1024")
+
+    demand = per_node_demand(job, MAX_WORKERS, per_gpu)
+
+    assert (demand.cpus, demand.memory_mib) == (52, 4096)
+    with pytest.raises(Rejected, match="52 CPUs"):
+        check(BINDING, job, per_gpu)
 
 
 def test_without_a_number_of_nodes_a_job_is_spread_over_all_workers() -> None:

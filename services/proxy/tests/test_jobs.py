@@ -54,7 +54,7 @@ async def test_scripts_that_sbatch_would_reject_are_invalid(proxy: ProxyWorld, a
     for script, words in (
         ("echo hello\n", "line 1"),
         ("#!/bin/sh\necho\r\nexit\r\n", "line 2"),
-        ("#!/bin/sh\n\n#SBATCH --comment=mine\n", "line 3"),
+        ("#!/bin/sh\n\n#SBATCH --container=mine\n", "line 3"),
         ("#!/bin/sh\n#SBATCH --uid=0\n", "line 2"),
     ):
         error = await proxy.error_of("submit", submission(alice, script))

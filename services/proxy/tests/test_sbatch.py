@@ -51,6 +51,15 @@ LINES = (
     "-J name#remark",
     "-p main -A lab -q normal --wckey=k",
     "-D /tmp -e err.%j",
+    "--hint=nomultithread -n 2",
+    "--hint=compute_bound -c 2",
+    "--hint=multithread",
+    "-m cyclic:block -n 2",
+    "-m plane=2 -n 4",
+    "--signal=B:USR1@30",
+    "-G 1 --cpus-per-gpu=2 --mem-per-gpu=300M",
+    "--kill-on-invalid-dep=yes",
+    "--comment=mine --mail-type=END --mail-user=ada@example.org",
     "--open-mode=append --tmp=1G",
 )
 DIFFERENT = {
@@ -58,6 +67,8 @@ DIFFERENT = {
     *("job_id", "array_job_id", "step_id", "submit_time", "accrue_time", "eligible_time", "last_sched_evaluation"),
     *("name", "comment", "command", "submit_line", "allocating_node", "mail_user", "state_reason", "state_description"),
     *("standard_output", "stdout_expanded", "stdin_expanded", "stderr_expanded", "current_working_directory"),
+    # Left out, with a warning.
+    "mail_type",
     # sbatch sets /dev/null and full paths where slurmrestd leaves the default to slurmd.
     *("standard_input", "standard_error"),
     # sbatch's notation of the request; its effects (cpus, tres_req_str) are compared.
@@ -81,7 +92,7 @@ async def test_directives_create_the_same_job_as_sbatch(slurm: SlurmWorld, worke
             script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
             job = directives.apply(
                 script, JobDescription(environment=("PATH=/usr/bin:/bin",), hold=True), now=now()
-            ).model_dump(exclude_none=True)
+            ).job.model_dump(exclude_none=True)
             job.setdefault("current_working_directory", slurm.shared_path)
             submitted = await slurmctld.submit(token, script, job)
             async with slots:

@@ -105,14 +105,14 @@ class SlurmCluster(BaseModel):
         claims = {"iat": now, "exp": now + int(seconds), "uid": uid, "gid": gid, "id": identity}
         return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(self.jwt_key_file.read_bytes()))
 
-    async def sbatch(self, user: SlurmUser, script: str, *args: str) -> str:
+    async def sbatch(self, user: SlurmUser, script: str, *args: str, env: Mapping[str, str] | None = None) -> str:
         """Run sbatch in the shared folder as on a login node, and return the job's id. Raises CommandFailed."""
         token = self.token(user.name, user.uid, user.gid, groups=user.groups)
         ids = [f"--reuid={user.uid}", f"--regid={user.gid}"]
         ids.append(f"--groups={','.join(map(str, user.groups))}" if user.groups else "--clear-groups")
         sbatch = await self.run(
             *("env", f"--chdir={self.shared_path}", "setpriv", *ids, "sbatch", "--parsable", *args),
-            env={"SLURM_JWT": token},
+            env={**(env or {}), "SLURM_JWT": token},
             input=script,
         )
         if sbatch.returncode != 0:

@@ -9,6 +9,7 @@ so it is rejected when it is too large for those.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm import JobDescription
@@ -24,6 +25,21 @@ _GRES_ITEM = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?(?::(\d+))?(?:
 _FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
 
 
+class PerGpu(NamedTuple):
+    """What a job requests for each of its GPUs."""
+
+    cpus: int = 0
+    memory_mib: int = 0
+
+    @classmethod
+    def parse(cls, cpus: str | None, memory: str | None) -> "PerGpu":
+        """Read TRES lists such as `gres/gpu:4`."""
+        return cls(*(dict(parse_gres(tres or "")).get("gpu", 0) for tres in (cpus, memory)))
+
+
+NOTHING_PER_GPU = PerGpu()
+
+
 @dataclass(frozen=True)
 class PerNodeDemand:
     """The minimum that a job needs on each node. Memory is in MiB; `gres` is keyed by `gpu` or `gpu:h100`."""
@@ -36,12 +52,12 @@ class PerNodeDemand:
     features: frozenset[str]
 
 
-def check(binding: ClusterBinding, job: JobDescription) -> None:
+def check(binding: ClusterBinding, job: JobDescription, per_gpu: PerGpu = NOTHING_PER_GPU) -> None:
     """Raise Rejected for a job that no worker could ever run, with the exceeded limit and the largest shape."""
     if any(name.startswith(PREFIX) for name in job.required_nodes or ()):
         raise Rejected("a job cannot request a placeholder: no job ever runs there", hint="request a shape by its name")
     max_workers = binding.policy.max_workers
-    demand = per_node_demand(job, max_workers)
+    demand = per_node_demand(job, max_workers, per_gpu)
     if demand.nodes > max_workers:
         raise Rejected(
             f"the job requests {demand.nodes} nodes, but the cluster may have {max_workers} workers",
@@ -91,7 +107,7 @@ def _describe_largest(shapes: Sequence[Shape]) -> str:
     return f"the largest shape is {_describe(shape)}"
 
 
-def per_node_demand(job: JobDescription, max_nodes: int) -> PerNodeDemand:
+def per_node_demand(job: JobDescription, max_nodes: int, per_gpu: PerGpu = NOTHING_PER_GPU) -> PerNodeDemand:
     """Return what a job needs on each of at most `max_nodes` nodes when it is spread as widely as it allows."""
     fewest, widest = _nodes(job)
     spread = max(min(widest or max_nodes, max_nodes), 1)
@@ -110,6 +126,8 @@ def per_node_demand(job: JobDescription, max_nodes: int) -> PerNodeDemand:
     for text, per_node in requested:
         for kind, count in parse_gres(text or ""):
             gres[kind] = max(gres.get(kind, 0), per_node(count))
+    gpus = sum(count for kind, count in gres.items() if kind.partition(":")[0] == "gpu")
+    cpus, memory = max(cpus, gpus * per_gpu.cpus), max(memory, gpus * per_gpu.memory_mib)
     constraints = job.constraints or ""
     features = re.split("[&,]", constraints) if _FEATURES.fullmatch(constraints) else ()
     return PerNodeDemand(fewest, cpus, memory, gres, frozenset(features))

@@ -1,12 +1,14 @@
 """Submits jobs: applies the script's directives, adds defaults, and creates one job per idempotency key."""
 
 import itertools
+import posixpath
 from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
+from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime import trace
 
 from clusterra_proxy.admission import job_limits
@@ -24,7 +26,10 @@ from clusterra_proxy.requests.claim import (
 )
 from clusterra_proxy.sbatch import directives
 from clusterra_proxy.sbatch.bounds import check_bounds
+from clusterra_proxy.sbatch.directives import Applied
 from clusterra_proxy.sbatch.environment import DEFAULT_PATH
+from clusterra_proxy.sbatch.job_variables import add_job_variables, tres_per_task
+from clusterra_proxy.sbatch.script_job import ScriptJob
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
@@ -89,10 +94,10 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
         token = await cluster.user_token(request.user)
         _check_script(request.script)
         check_bounds(request.job)
-        job = directives.apply(request.script, request.job, now=now())
-        check_bounds(job)
-        await _check_limits(cluster, job)
-    description = describe_job(cluster, request, job)
+        applied = directives.apply(request.script, request.job, now=now())
+        check_bounds(applied.job)
+        await _check_limits(cluster, applied.job)
+    description = describe_job(cluster, request, applied)
     try:
         answer = await _send(cluster, token, request, description, begin_by)
     except Rejected as error:
@@ -106,7 +111,9 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
     cluster.follow_own_change(refresh_job(cluster, job_id))
     # slurmrestd ignores what it does not know, and says so in an error beside the job.
     warnings = itertools.chain(
-        (error.description for error in answer.errors), (warning.description for warning in answer.warnings)
+        applied.warnings,
+        (error.description for error in answer.errors),
+        (warning.description for warning in answer.warnings),
     )
     shown = (text for text in warnings if not any(known in text for known in _NO_WORKER_YET_WARNINGS))
     return Submitted(
@@ -138,13 +145,23 @@ async def _send(
         return answer
 
 
-def describe_job(cluster: Cluster, request: Submit, job: JobDescription) -> dict[str, Any]:
-    """Return the job description that is sent to slurmrestd."""
-    shared = cluster.binding.shared_path
+def describe_job(cluster: Cluster, request: Submit, applied: Applied) -> dict[str, Any]:
+    """Return the job description that is sent to slurmrestd.
+
+    The request's directory is where sbatch would have been called. A relative `--chdir` counts from there.
+    """
+    shared, job = cluster.binding.shared_path, applied.job
+    called_in = posixpath.join(shared, request.job.current_working_directory or "")
+    directory = posixpath.normpath(posixpath.join(called_in, job.current_working_directory or ""))
     description = job.model_dump(mode="json", exclude_none=True)
-    description.setdefault("current_working_directory", shared)
+    description["current_working_directory"] = directory
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
-    description["environment"] = [*job.environment, *_default_environment(job.environment, request.user, shared)]
+    if job.tres_per_task:
+        # Slurm takes the variable SLURM_TRES_PER_TASK from this field.
+        description["tres_per_task"] = tres_per_task(job)
+    host = urlsplit(cluster.binding.slurmrestd_url).hostname or ""
+    environment = add_job_variables(job.environment, applied, directory=posixpath.normpath(called_in), host=host)
+    description["environment"] = [*environment, *_default_environment(job.environment, request.user, shared)]
     description["comment"] = str(
         Comment(
             user=request.user.name,
@@ -183,10 +200,10 @@ def _check_script(script: str) -> None:
         raise Invalid("the script contains a NUL byte", hint="a script must be text")
 
 
-async def _check_limits(cluster: Cluster, job: JobDescription) -> None:
+async def _check_limits(cluster: Cluster, job: ScriptJob) -> None:
     """Reject jobs that no worker could run. When the cluster has nodes other than workers, only Slurm decides."""
     try:
-        job_limits.check(cluster.binding, job)
+        job_limits.check(cluster.binding, job, job_limits.PerGpu.parse(job.cpus_per_tres, job.memory_per_tres))
     except Rejected:
         shapes = {shape.name for shape in cluster.binding.catalogue.shapes}
         listed = None if cluster.nodes_fresh else await cluster.slurmctld.nodes(cluster.mint.operator_token())

@@ -11,11 +11,27 @@ from datetime import datetime
 from clusterra_contracts.rpc.slurm import JobDescription
 
 from clusterra_proxy.sbatch.environment import Export
-from clusterra_proxy.sbatch.options import EXPORT, GPUS_PER_NODE, GRES, LONG, SHORT, Fields, Option
+from clusterra_proxy.sbatch.options import EXPORT, GPUS_PER_NODE, GRES, HINT, LONG, MULTITHREAD, SHORT, Fields, Option
+from clusterra_proxy.sbatch.script_job import ScriptJob
 from clusterra_proxy.sbatch.values import OptionValue, Untranslatable
 from clusterra_proxy.slurmrestd.errors import Invalid
 
 PREFIX = "#SBATCH"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A job with its script's directives, and what they say besides its fields."""
+
+    job: ScriptJob
+    export: str | None = None
+    """The value of `--export`."""
+    hint: str | None = None
+    """The value of `--hint`, which sbatch ignores beside `--threads-per-core`."""
+    gpus_per_node: str | None = None
+    """The value of `--gpus-per-node` in the notation of `tres_per_node`, which has other resources too."""
+    warnings: tuple[str, ...] = ()
+    """The options that were accepted without their effect, with their lines."""
 
 
 @dataclass(frozen=True)
@@ -40,27 +56,44 @@ def parse(script: str) -> tuple[Directive, ...]:
     return tuple(directive for line, words in _directive_lines(script) for directive in _options(line, words))
 
 
-def apply(script: str, job: JobDescription, *, now: datetime) -> JobDescription:
+def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
     """Return the job with the script's directives applied. Relative times count from `now`.
 
     A field with its default value counts as not given, because a message carries defaults too. Raises Invalid, naming
     the line, for an untranslatable directive.
     """
     fields: Fields = {}
+    warnings: list[str] = []
     for directive in parse(script):
         try:
             fields |= directive.option.translate(OptionValue(directive.value or "", now))
         except Untranslatable as error:
             raise directive.invalid(str(error)) from None
+        if directive.option.warning:
+            warnings.append(
+                f"line {directive.line} of the script: {directive.option.name} is {directive.option.warning}"
+            )
         if "gres/gpu" in fields.get(GRES, "") and GPUS_PER_NODE in fields:
             raise directive.invalid("--gres=gpu and --gpus-per-node are mutually exclusive")
     export: Export | None = fields.pop(EXPORT, None)
+    hint: str | None = fields.pop(HINT, None)
+    if "threads_per_core" in fields or job.threads_per_core is not None:
+        hint = None
+    elif hint is not None and hint.lower() != MULTITHREAD:
+        fields["threads_per_core"] = 1
+    gpus_per_node: str | None = fields.get(GPUS_PER_NODE)
     if gres := ",".join(fields.pop(name) for name in (GRES, GPUS_PER_NODE) if name in fields):
         fields["tres_per_node"] = gres
     given = job.model_dump(exclude_defaults=True, exclude_none=True)
     if export is not None:
         given["environment"] = export.apply(job.environment)
-    return JobDescription.model_validate(fields | given)
+    return Applied(
+        ScriptJob.model_validate(fields | given),
+        export=export.text if export else None,
+        hint=hint,
+        gpus_per_node=gpus_per_node,
+        warnings=tuple(warnings),
+    )
 
 
 def _directive_lines(script: str) -> Iterator[tuple[int, list[str]]]:

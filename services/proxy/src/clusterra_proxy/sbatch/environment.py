@@ -13,6 +13,8 @@ class Export:
     all_variables: bool
     names: frozenset[str] = frozenset()
     values: tuple[tuple[str, str], ...] = ()
+    text: str = ""
+    """The option's value as it was given."""
 
     @classmethod
     def parse(cls, text: str) -> "Export":
@@ -24,6 +26,7 @@ class Export:
             all_variables="ALL" in words or (not items),
             names=frozenset(item for item in items if "=" not in item and item.upper() not in {"ALL", "NONE", "NIL"}),
             values=tuple((name, value) for name, _, value in pairs),
+            text=text,
         )
 
     def apply(self, environment: Iterable[str]) -> tuple[str, ...]:

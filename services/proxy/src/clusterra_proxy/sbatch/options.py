@@ -9,8 +9,12 @@ from clusterra_proxy.sbatch.environment import Export
 from clusterra_proxy.sbatch.values import OptionValue, Untranslatable
 
 type Fields = dict[str, Any]
-"""Fields of JobDescription, and these three keys, which `directives.apply` combines into fields."""
+"""Fields of ScriptJob, and these four keys, which `directives.apply` takes out again."""
 EXPORT = "--export"
+HINT = "--hint"
+MULTITHREAD = "multithread"
+HINTS = ("compute_bound", "memory_bound", MULTITHREAD, "nomultithread")
+"""The hints; all but one mean one thread of each core."""
 GRES = "--gres"
 GPUS_PER_NODE = "--gpus-per-node"
 
@@ -23,6 +27,8 @@ class Option:
     short: str
     takes_value: Literal["none", "required", "optional"]
     translate: Callable[[OptionValue], Fields]
+    warning: str = ""
+    """What the user is told when the option is accepted without its effect."""
 
     @property
     def name(self) -> str:
@@ -77,6 +83,21 @@ def _requeue(value: OptionValue) -> Fields:
     return {"requeue": True}
 
 
+def _signal(value: OptionValue) -> Fields:
+    signal, seconds, flags = value.signal()
+    return {"kill_warning_signal": signal, "kill_warning_delay": seconds, "kill_warning_flags": flags}
+
+
+def _kill_on_invalid_dependency(value: OptionValue) -> Fields:
+    return {"flags": ("KILL_INVALID_DEPENDENCY" if value.yes() else "NO_KILL_INVALID_DEPENDENCY",)}
+
+
+def _hint(value: OptionValue) -> Fields:
+    if value.text.lower() not in HINTS:
+        raise Untranslatable(f"must be one of {', '.join(HINTS)}")
+    return {HINT: value.text}
+
+
 def _no_kill(value: OptionValue) -> Fields:
     if value.text.lower() not in {"", "off", "no", "set"}:
         raise Untranslatable("the value must be off, or be omitted")
@@ -84,10 +105,13 @@ def _no_kill(value: OptionValue) -> Fields:
 
 
 _IDENTITY = "a job runs as the user who submits it"
-_COMMENT = "the job's comment is reserved for Clusterra"
-_MAIL = "Slurm sends no mail here; follow the cluster's event stream instead"
+_COMMENT = "left out: the job's comment is reserved for Clusterra"
+_MAIL = "left out: Slurm sends no mail here; follow the cluster's event stream instead"
 _COMMAND = "this option applies only to the sbatch command"
-_NO_FIELD = "this option is not supported"
+_NO_CONTAINER = "workers have no container runtime; call one in the script"
+_NO_BURST_BUFFER = "the cluster has no burst buffers"
+_NO_TOPOLOGY = "workers have no network topology"
+_NO_FIELD = "this option is not supported; srun in the script takes its own options"
 
 _TRANSLATED: tuple[Option, ...] = (
     Option("account", "A", "required", _text_field("account")),
@@ -96,8 +120,10 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("chdir", "D", "required", _text_field("current_working_directory")),
     Option("constraint", "C", "required", _text_field("constraints")),
     Option("cpus-per-task", "c", "required", lambda value: {"cpus_per_task": value.integer(1)}),
+    Option("cpus-per-gpu", "", "required", lambda value: {"cpus_per_tres": f"gres/gpu:{value.integer(1)}"}),
     Option("deadline", "", "required", lambda value: {"deadline": value.timestamp()}),
     Option("dependency", "d", "required", _text_field("dependency")),
+    Option("distribution", "m", "required", _text_field("distribution")),
     Option("error", "e", "required", _text_field("standard_error")),
     Option("exclude", "x", "required", lambda value: {"excluded_nodes": (value.non_empty(),)}),
     Option("exclusive", "", "optional", _exclusive),
@@ -107,12 +133,15 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("gpus-per-socket", "", "required", lambda value: {"tres_per_socket": value.gpus()}),
     Option("gpus-per-task", "", "required", lambda value: {"tres_per_task": value.gpus("=")}),
     Option("gres", "", "required", lambda value: {GRES: value.gres()}),
+    Option("hint", "", "required", _hint),
     Option("hold", "H", "none", lambda _value: {"hold": True}),
     Option("input", "i", "required", _text_field("standard_input")),
     Option("job-name", "J", "required", _text_field("name")),
+    Option("kill-on-invalid-dep", "", "required", _kill_on_invalid_dependency),
     Option("licenses", "L", "required", _text_field("licenses")),
     Option("mem", "", "required", lambda value: {"memory_per_node": value.mebibytes()}),
     Option("mem-per-cpu", "", "required", lambda value: {"memory_per_cpu": value.mebibytes()}),
+    Option("mem-per-gpu", "", "required", lambda value: {"memory_per_tres": f"gres/gpu:{value.mebibytes()}"}),
     Option("nice", "", "optional", _nice),
     Option("no-kill", "k", "optional", _no_kill),
     Option("no-requeue", "", "none", lambda _value: {"requeue": False}),
@@ -127,6 +156,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("qos", "q", "required", _text_field("qos")),
     Option("requeue", "", "optional", _requeue),
     Option("reservation", "", "required", _text_field("reservation")),
+    Option("signal", "", "required", _signal),
     Option("threads-per-core", "", "required", lambda value: {"threads_per_core": value.integer(1)}),
     Option("time", "t", "required", lambda value: {"time_limit": value.minutes()}),
     Option("time-min", "", "required", lambda value: {"time_minimum": value.minutes()}),
@@ -135,22 +165,30 @@ _TRANSLATED: tuple[Option, ...] = (
 )
 
 _IGNORED: tuple[Option, ...] = (
+    Option("comment", "", "required", _ignore, _COMMENT),
+    Option("mail-type", "", "required", _ignore, _MAIL),
+    Option("mail-user", "", "required", _ignore, _MAIL),
     Option("parsable", "", "none", _ignore),
     Option("quiet", "Q", "none", _ignore),
     Option("verbose", "v", "none", _ignore),
 )
 
 _REJECTED: tuple[Option, ...] = (
-    Option("comment", "", "required", _reject(_COMMENT)),
     Option("uid", "", "required", _reject(_IDENTITY)),
     Option("gid", "", "required", _reject(_IDENTITY)),
-    Option("mail-type", "", "required", _reject(_MAIL)),
-    Option("mail-user", "", "required", _reject(_MAIL)),
     Option("get-user-env", "", "optional", _reject("there is no login environment; set the job's environment instead")),
     Option("export-file", "", "required", _reject("set the job's environment instead")),
     Option("test-only", "", "none", _reject(_COMMAND)),
     Option("wait", "W", "none", _reject(_COMMAND)),
     Option("wrap", "", "required", _reject(_COMMAND)),
+    *(Option(name, "", "required", _reject(_NO_CONTAINER)) for name in ("container", "container-id", "container-type")),
+    *(Option(name, "", "required", _reject(_NO_BURST_BUFFER)) for name in ("bb", "bbf")),
+    *(Option(name, "", "required", _reject(_NO_TOPOLOGY)) for name in ("segment", "switches")),
+    Option("cluster-constraint", "", "required", _reject("the cluster belongs to no federation")),
+    Option("nodefile", "F", "required", _reject("there is no file here to read; use --nodelist instead")),
+    Option("priority", "", "required", _reject("only operators set a priority; use --nice instead")),
+    Option("propagate", "", "optional", _reject("there is no login shell whose limits could be taken")),
+    Option("reboot", "", "none", _reject("a worker is not rebooted for a job")),
     Option("clusters", "M", "required", _reject("the request already names the cluster")),
     Option("help", "h", "none", _reject(_COMMAND)),
     Option("usage", "", "none", _reject(_COMMAND)),
@@ -158,23 +196,19 @@ _REJECTED: tuple[Option, ...] = (
 )
 
 _UNSUPPORTED_WITH_VALUE = """
-acctg-freq batch bb bbf cluster-constraint container container-id container-type cores-per-socket cpu-freq
-cpus-per-gpu delay-boot extra gpu-bind gpu-freq gres-flags hint kill-on-invalid-dep mcs-label mem-bind
-mem-per-gpu mincpus network ntasks-per-core ntasks-per-gpu ntasks-per-socket power prefer priority profile
-segment signal sockets-per-node switches thread-spec tres-bind tres-per-task
+acctg-freq batch cores-per-socket cpu-freq delay-boot extra gpu-bind gpu-freq gres-flags mcs-label mem-bind
+mincpus network ntasks-per-core ntasks-per-gpu ntasks-per-socket power prefer profile sockets-per-node
+thread-spec tres-bind tres-per-task
 """
 _UNSUPPORTED_ALONE = """
-consolidate-segments contiguous ignore-pbs reboot resv-ports spread-job spread-segments stepmgr use-min-nodes
+consolidate-segments contiguous ignore-pbs resv-ports spread-job spread-segments stepmgr use-min-nodes
 """
 _UNSUPPORTED = (
     *(Option(name, "", "required", _reject(_NO_FIELD)) for name in _UNSUPPORTED_WITH_VALUE.split()),
     Option("core-spec", "S", "required", _reject(_NO_FIELD)),
-    Option("distribution", "m", "required", _reject(_NO_FIELD)),
     Option("extra-node-info", "B", "required", _reject(_NO_FIELD)),
-    Option("nodefile", "F", "required", _reject(_NO_FIELD)),
     Option("oom-kill-step", "", "optional", _reject(_NO_FIELD)),
     Option("overcommit", "O", "none", _reject(_NO_FIELD)),
-    Option("propagate", "", "optional", _reject(_NO_FIELD)),
     *(Option(name, "", "none", _reject(_NO_FIELD)) for name in _UNSUPPORTED_ALONE.split()),
 )
 

@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+MAX_SIGNAL_SECONDS = 65535
+"""The longest time between a signal and the time limit that Slurm takes."""
+
 
 class Untranslatable(ValueError):
     """An option or value that cannot be translated to fields of a job; the text gives the reason."""
@@ -76,6 +79,23 @@ class OptionValue:
                 "must be a time, such as now+1hour, uts1767225600 or 2026-01-31T12:30:00 (UTC)"
             ) from None
         return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
+
+    def signal(self) -> tuple[str, int, tuple[str, ...]]:
+        """Parse `[{R|B}:]signal[@seconds]` into the signal, the seconds before the time limit, and Slurm's flags."""
+        match = re.fullmatch(r"(?:([rRbB]{1,2}):)?([A-Za-z]{2,9}\d{0,2}|\d{1,2})(?:@(\d{1,5}))?", self.text)
+        if match is None:
+            raise Untranslatable("must be a signal, such as USR1@60 or B:TERM@120")
+        letters, signal, seconds = (match.group(1) or "").upper(), match.group(2), int(match.group(3) or 60)
+        if signal == "0" or seconds > MAX_SIGNAL_SECONDS:
+            raise Untranslatable(f"must be a signal from 1, at most {MAX_SIGNAL_SECONDS} s before the time limit")
+        flags = (("B", "BATCH_JOB"), ("R", "RESERVATION_JOB"))
+        return signal, seconds, tuple(flag for letter, flag in flags if letter in letters)
+
+    def yes(self) -> bool:
+        """Parse yes or no, as sbatch does."""
+        if self.text.lower() not in {"yes", "y", "no", "n"}:
+            raise Untranslatable("must be yes or no")
+        return self.text.lower().startswith("y")
 
     def non_empty(self) -> str:
         """Return the text unchanged: Slurm itself parses names and lists of names."""
