@@ -20,6 +20,13 @@ async def test_a_job_is_held_released_and_cancelled_by_a_filter(ada: User) -> No
         async with ada.session.get(f"{jobs}/{job_id}") as answer:
             return (await answer.json())["reason"]
 
+    async def counted() -> bool:
+        async with ada.session.get(f"/v1/clusters/{ada.cluster}") as answer:
+            queue = (await answer.json())["queue"]
+        return queue is not None and not queue["stale"] and bool(queue["pending"])
+
+    await until(counted, seconds=60, what="the job in the summary of the queue", every=0.2)
+
     for verb, held in (("hold", True), ("release", False)):
         async with ada.session.post(f"{jobs}/{job_id}/{verb}") as answer:
             assert answer.status == 204, await answer.text()

@@ -14,6 +14,7 @@ from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
 from clusterra_gateway.clusters import routes as clusters
+from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.events import routes as events
 from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.route import Route
@@ -64,11 +65,12 @@ def gateway_routes(
     login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication)
     submits = Submits(slurm, IdempotencyKeys(directory.store))
     token_records = TokenRecords(directory, bus.registry)
+    queues = QueueSummaries(bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
-        *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client)),
+        *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
         *jobs.routes(access, slurm, scaler, submits),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm),

@@ -1,16 +1,25 @@
 """The routes of the caller's clusters: `/v1/clusters`."""
 
+import asyncio
+from collections.abc import Mapping
+from decimal import Decimal
+
 from aiohttp import web
 from clusterra_contracts.condition import ClusterCondition, Degradation
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.shapes import Shape
 from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.edge_connections import ConnectionState, EdgeConnections
+from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummary
+from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, CallerRoute, ClusterRoute
 
 HEALTHY = ClusterCondition()
 
@@ -35,42 +44,116 @@ class Clusters(ResponseBody):
     total: int
 
 
-class ClusterList:
-    """The handler of the list of clusters."""
+class ShapeView(ResponseBody):
+    """A kind of worker that the cluster may buy. `most` is the limit of its number, null without one."""
 
-    def __init__(self, registry: Registry, edges: EdgeConnections, conditions: Conditions) -> None:
+    name: str
+    family: str
+    vcpu: int
+    memory_gib: float
+    gpu_count: int
+    gpu_model: str
+    usd_per_hour: Decimal
+    most: int | None
+
+    @classmethod
+    def of(cls, shape: Shape, policy: ScalingPolicy) -> "ShapeView":
+        """What the caller sees of a shape of the catalogue."""
+        return cls(
+            name=shape.name,
+            family=shape.family,
+            vcpu=shape.vcpu,
+            memory_gib=shape.memory_gib,
+            gpu_count=shape.gpu_count,
+            gpu_model=shape.gpu_model,
+            usd_per_hour=Decimal(str(shape.usd_per_hour)),
+            most=policy.most.get(shape.name),
+        )
+
+
+class ClusterDetail(Cluster):
+    """A cluster, the shapes that it may buy at the prices of its catalogue, and its queue.
+
+    `queue` is null before the proxy has seen the cluster's Slurm, or when the queue cannot be read now.
+    """
+
+    partition: str
+    max_workers: int
+    shapes: tuple[ShapeView, ...]
+    queue: QueueSummary | None
+
+
+class ClusterHandlers:
+    """The handlers of clusters."""
+
+    def __init__(
+        self, registry: Registry, edges: EdgeConnections, conditions: Conditions, queues: QueueSummaries
+    ) -> None:
         self._registry = registry
         self._edges = edges
         self._conditions = conditions
+        self._queues = queues
 
     async def clusters(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the clusters of the caller's tenant, by id."""
         conditions = await self._conditions.of_tenant(caller.member.tenant)
         clusters = tuple(
-            Cluster(
-                id=ref.cluster,
-                name=binding.name,
-                state=binding.state,
-                connection_state=self._edges.state(ref),
-                degraded=None if conditions is None else conditions.get(ref, HEALTHY).degraded,
-            )
+            self._cluster(ref, binding, conditions)
             for ref, binding in sorted(self._registry.clusters.items(), key=lambda entry: entry[0].cluster)
             if ref.tenant == caller.member.tenant
         )
         return json_response(Clusters(clusters=clusters, total=len(clusters)))
 
+    async def cluster(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns a cluster with its shapes, their prices, and a summary of its queue."""
+        conditions, queue = await asyncio.gather(self._conditions.of_tenant(caller.member.tenant), self._queues.of(ref))
+        binding = self._registry.clusters.get(ref)
+        if binding is None:
+            raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
+        detail = ClusterDetail(
+            **self._cluster(ref, binding, conditions).model_dump(),
+            partition=binding.partition,
+            max_workers=binding.policy.max_workers,
+            shapes=tuple(ShapeView.of(shape, binding.policy) for shape in binding.catalogue.shapes),
+            queue=queue,
+        )
+        return json_response(detail)
 
-def routes(access: Access, registry: Registry, edges: EdgeConnections, conditions: Conditions) -> tuple[Route, ...]:
+    def _cluster(
+        self, ref: ClusterRef, binding: ClusterBinding, conditions: Mapping[ClusterRef, ClusterCondition] | None
+    ) -> Cluster:
+        return Cluster(
+            id=ref.cluster,
+            name=binding.name,
+            state=binding.state,
+            connection_state=self._edges.state(ref),
+            degraded=None if conditions is None else conditions.get(ref, HEALTHY).degraded,
+        )
+
+
+def routes(
+    access: Access, registry: Registry, edges: EdgeConnections, conditions: Conditions, queues: QueueSummaries
+) -> tuple[Route, ...]:
     """All routes of this room."""
-    cluster_list = ClusterList(registry, edges, conditions)
+    clusters = ClusterHandlers(registry, edges, conditions, queues)
     return (
         CallerRoute(
             "clusters_list",
             "GET",
             "/v1/clusters",
-            cluster_list.clusters,
+            clusters.clusters,
             access=access,
             scope="clusters:read",
             result=Clusters,
+        ),
+        ClusterRoute(
+            "clusters_get",
+            "GET",
+            CLUSTER,
+            clusters.cluster,
+            access=access,
+            scope="clusters:read",
+            parameters=(CLUSTER_ID,),
+            result=ClusterDetail,
         ),
     )
