@@ -101,6 +101,7 @@ TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
             "kill_warning_flags": ("BATCH_JOB", "RESERVATION_JOB"),
         },
     ),
+    ("--signal=sigterm@5", {"kill_warning_signal": "TERM", "kill_warning_delay": 5, "kill_warning_flags": ()}),
     ("--mem-per-gpu=2G", {"memory_per_tres": "gres/gpu:2048"}),
     ("--cpus-per-gpu=4", {"cpus_per_tres": "gres/gpu:4"}),
     ("--kill-on-invalid-dep=yes", {"flags": ("KILL_INVALID_DEPENDENCY",)}),
@@ -131,6 +132,9 @@ def test_a_directive_sets_these_fields(line: str, fields: dict[str, Any]) -> Non
         ("--uid=0", "--uid=0"),
         ("--wrap=ls", "--wrap=ls"),
         ("--signal=USR1@99999", "--signal=USR1@99999"),
+        ("--signal=NOSIG", "one of HUP"),
+        ("--mem=1G --mem-per-cpu=1G", "--mem, --mem-per-cpu, --mem-per-gpu are mutually exclusive"),
+        ("-c 2 --cpus-per-gpu=2", "--cpus-per-task, --cpus-per-gpu are mutually exclusive"),
         ("--signal=X:USR1", "--signal=X:USR1"),
         ("--mem-per-gpu=much", "--mem-per-gpu=much"),
         ("--cpus-per-gpu=0", "--cpus-per-gpu=0"),
@@ -182,6 +186,10 @@ def test_the_request_takes_precedence_over_the_script() -> None:
         "partition": "gpu",
         "tasks": 2,
     }
+
+
+def test_the_requests_memory_replaces_the_scripts_in_another_unit() -> None:
+    assert translate("--mem-per-cpu=2G -c 2", memory_per_node=4096) == {"memory_per_node": 4096, "cpus_per_task": 2}
 
 
 def test_a_later_directive_wins_over_an_earlier_one() -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -10,10 +12,12 @@ from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_proxy.sbatch import directives
+from clusterra_proxy.sbatch.options import LONG, UNSUPPORTED
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.versions import VERSIONS
 from slurm_world import SlurmWorld
 
+DOCUMENT = Path(__file__).parents[3] / "docs/concepts/sbatch-options.md"
 LINES = (
     "",
     "-n 4",
@@ -111,9 +115,36 @@ async def test_directives_create_the_same_job_as_sbatch(slurm: SlurmWorld, worke
     assert {line: fields for line, fields in different.items() if fields} == {}
 
 
+async def test_every_option_of_sbatch_is_known_and_documented(slurm: SlurmWorld) -> None:
+    shown = await slurm.cluster.run("sbatch", "--help")
+    options = set(re.findall(r"--([a-z][a-z-]+[a-z])", shown.stdout))
+
+    assert len(options) > 50
+    assert options - LONG.keys() == set()
+    names = set(re.findall(r"`([a-z][a-z-]+)`", DOCUMENT.read_text().partition("## Options")[2]))
+    assert names - LONG.keys() == set()
+    assert {name for name in LONG if name not in names} == set(UNSUPPORTED)
+
+
 @pytest.mark.parametrize(
     "line",
-    ["--mem=1.5G", "-n 0", "-n 2k", "--par=main", "stray", "--frobnicate", '-J ""', "--gres=gpu:1 --gpus-per-node=2"],
+    [
+        "--mem=1.5G",
+        "-n 0",
+        "-n 2k",
+        "--par=main",
+        "stray",
+        "--frobnicate",
+        '-J ""',
+        "--gres=gpu:1 --gpus-per-node=2",
+        "--signal=NOSIG@10",
+        "--signal=0",
+        "--hint=fast",
+        "--mem=1G --mem-per-cpu=1G",
+        "--mem=1G --mem-per-gpu=1G -G 1",
+        "-c 2 --cpus-per-gpu=2 -G 1",
+        "--kill-on-invalid-dep=y",
+    ],
 )
 async def test_what_sbatch_rejects_is_rejected(slurm: SlurmWorld, workers: None, alice: SlurmUser, line: str) -> None:
     script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"

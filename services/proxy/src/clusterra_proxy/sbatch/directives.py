@@ -18,6 +18,12 @@ from clusterra_proxy.slurmrestd.errors import Invalid
 
 PREFIX = "#SBATCH"
 
+EXCLUSIVE: tuple[dict[str, str], ...] = (
+    {"memory_per_node": "--mem", "memory_per_cpu": "--mem-per-cpu", "memory_per_tres": "--mem-per-gpu"},
+    {"cpus_per_task": "--cpus-per-task", "cpus_per_tres": "--cpus-per-gpu"},
+)
+"""Fields of which a job has one, with their options. Slurm would take one of them and say nothing."""
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -75,6 +81,9 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
             )
         if "gres/gpu" in fields.get(GRES, "") and GPUS_PER_NODE in fields:
             raise directive.invalid("--gres=gpu and --gpus-per-node are mutually exclusive")
+        for options in EXCLUSIVE:
+            if sum(name in fields for name in options) > 1:
+                raise directive.invalid(f"{', '.join(options.values())} are mutually exclusive")
     export: Export | None = fields.pop(EXPORT, None)
     hint: str | None = fields.pop(HINT, None)
     if "threads_per_core" in fields or job.threads_per_core is not None:
@@ -85,13 +94,16 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
     if gres := ",".join(fields.pop(name) for name in (GRES, GPUS_PER_NODE) if name in fields):
         fields["tres_per_node"] = gres
     given = job.model_dump(exclude_defaults=True, exclude_none=True)
+    for options in EXCLUSIVE:
+        if options.keys() & given.keys():
+            fields = {name: value for name, value in fields.items() if name not in options}
     if export is not None:
         given["environment"] = export.apply(job.environment)
     return Applied(
         ScriptJob.model_validate(fields | given),
         export=export.text if export else None,
         hint=hint,
-        gpus_per_node=gpus_per_node,
+        gpus_per_node=None if "tres_per_node" in given else gpus_per_node,
         warnings=tuple(warnings),
     )
 

@@ -214,4 +214,6 @@ _UNSUPPORTED = (
 
 _ALL = (*_TRANSLATED, *_IGNORED, *_REJECTED, *_UNSUPPORTED)
 LONG: dict[str, Option] = {option.long: option for option in _ALL}
+UNSUPPORTED = frozenset(option.long for option in _UNSUPPORTED)
+"""The options without a reason of their own."""
 SHORT: dict[str, Option] = {option.short: option for option in _ALL if option.short}

@@ -4,6 +4,13 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+SIGNALS = (
+    *("HUP", "INT", "QUIT", "ABRT", "KILL", "ALRM", "TERM", "CHLD", "USR1", "USR2", "PIPE", "URG"),
+    *("CONT", "STOP", "TSTP", "TTIN", "TTOU", "XCPU"),
+)
+"""The names that Slurm knows. It sends no signal for another name, and slurmrestd does not say so."""
+MAX_SIGNAL = 64
+"""The largest signal of Linux."""
 MAX_SIGNAL_SECONDS = 65535
 """The longest time between a signal and the time limit that Slurm takes."""
 
@@ -82,20 +89,24 @@ class OptionValue:
 
     def signal(self) -> tuple[str, int, tuple[str, ...]]:
         """Parse `[{R|B}:]signal[@seconds]` into the signal, the seconds before the time limit, and Slurm's flags."""
-        match = re.fullmatch(r"(?:([rRbB]{1,2}):)?([A-Za-z]{2,9}\d{0,2}|\d{1,2})(?:@(\d{1,5}))?", self.text)
+        match = re.fullmatch(
+            r"(?:([rRbB]{1,2}):)?(?:SIG)?([A-Za-z]{2,5}\d?|\d{1,5})(?:@(\d{1,5}))?", self.text, re.IGNORECASE
+        )
         if match is None:
             raise Untranslatable("must be a signal, such as USR1@60 or B:TERM@120")
-        letters, signal, seconds = (match.group(1) or "").upper(), match.group(2), int(match.group(3) or 60)
-        if signal == "0" or seconds > MAX_SIGNAL_SECONDS:
-            raise Untranslatable(f"must be a signal from 1, at most {MAX_SIGNAL_SECONDS} s before the time limit")
+        letters, signal, seconds = (match.group(1) or "").upper(), match.group(2).upper(), int(match.group(3) or 60)
+        if signal not in SIGNALS and not (signal.isdecimal() and 0 < int(signal) <= MAX_SIGNAL):
+            raise Untranslatable(f"must be a number from 1 to {MAX_SIGNAL} or one of {', '.join(SIGNALS)}")
+        if seconds > MAX_SIGNAL_SECONDS:
+            raise Untranslatable(f"must be at most {MAX_SIGNAL_SECONDS} s before the time limit")
         flags = (("B", "BATCH_JOB"), ("R", "RESERVATION_JOB"))
         return signal, seconds, tuple(flag for letter, flag in flags if letter in letters)
 
     def yes(self) -> bool:
         """Parse yes or no, as sbatch does."""
-        if self.text.lower() not in {"yes", "y", "no", "n"}:
+        if self.text.lower() not in {"yes", "no"}:
             raise Untranslatable("must be yes or no")
-        return self.text.lower().startswith("y")
+        return self.text.lower() == "yes"
 
     def non_empty(self) -> str:
         """Return the text unchanged: Slurm itself parses names and lists of names."""
