@@ -1,0 +1,164 @@
+"""Every route of the router, crossed with every kind of credential that must not open it."""
+
+import base64
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_gateway.identity.authentication import COOKIE, SESSION
+from clusterra_gateway.identity.cookies import LOGIN
+from clusterra_gateway.identity.private_route import PrivateRoute
+from clusterra_gateway.identity.sessions import Claims, SessionKeys
+from gateway_world import World
+from joserfc.jwk import KeySet, OctKey
+from route_table import example_path, route_table
+
+OPEN = {
+    *("auth_login", "auth_callback", "auth_callback_redirect"),
+    *("problem_types", "problem_type", "api_routes", "openapi", "api_page", "api_page_file"),
+}
+"""The routes that anybody may call."""
+OF_AGENTS = {"agent_heartbeat"}
+"""The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`."""
+SECRET = "only-for-ada"
+
+type Credential = Callable[[World], Awaitable[str]]
+
+
+async def profile(browser: aiohttp.ClientSession) -> dict[str, Any]:
+    async with browser.get("/v1/users/me") as answer:
+        assert answer.status == 200, await answer.text()
+        told: dict[str, Any] = await answer.json()
+        return told
+
+
+async def token(browser: aiohttp.ClientSession) -> dict[str, Any]:
+    async with browser.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
+        assert answer.status == 201, await answer.text()
+        made: dict[str, Any] = await answer.json()
+        return made
+
+
+def signed_with(world: World) -> SessionKeys:
+    return SessionKeys.load(world.settings.session_key_file)
+
+
+async def claims(world: World, seconds: int = 3600) -> Claims:
+    """What a session of Ada says, who is a member and has signed in."""
+    ada, now = await profile(await world.login("ada@acme.example")), int(time.time())
+    return Claims(sub=ada["id"], jti="1" * 32, iat=now, exp=now + seconds)
+
+
+async def session_of(world: World, email: str) -> tuple[aiohttp.ClientSession, str]:
+    browser = await world.login(email)
+    (cookie,) = [each.value for each in browser.cookie_jar if each.key == COOKIE]
+    return browser, cookie
+
+
+async def none(_world: World) -> str:
+    return ""
+
+
+async def expired(world: World) -> str:
+    return signed_with(world).sign(SESSION, await claims(world, -1), seconds=-1)
+
+
+async def signed_by_a_stranger(world: World) -> str:
+    return SessionKeys(KeySet([OctKey.generate_key(256)])).sign(SESSION, await claims(world), seconds=3600)
+
+
+async def unsigned(world: World) -> str:
+    def part(content: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+    told = {**(await claims(world)).model_dump(), "aud": SESSION}
+    return f"{part({'alg': 'none', 'typ': 'JWT'})}.{part(told)}."
+
+
+async def for_another_purpose(world: World) -> str:
+    return signed_with(world).sign(LOGIN, await claims(world), seconds=3600)
+
+
+async def of_nobody(world: World) -> str:
+    stranger = (await claims(world)).model_copy(update={"sub": "f" * 32})
+    return signed_with(world).sign(SESSION, stranger, seconds=3600)
+
+
+async def with_the_secret_of_another(world: World) -> str:
+    ada, bob = [await token(await world.login(f"{name}@acme.example")) for name in ("ada", "bob")]
+    return "_".join([*ada["token"].split("_", 3)[:3], bob["token"].split("_", 3)[3]])
+
+
+async def signed_out(world: World) -> str:
+    browser, session = await session_of(world, "ada@acme.example")
+    async with browser.post("/v1/auth/logout", headers={"Origin": world.settings.public_url}) as answer:
+        assert answer.status == 204, await answer.text()
+    return session
+
+
+async def revoked(world: World) -> str:
+    browser = await world.login("ada@acme.example")
+    made = await token(browser)
+    assert await works(world, made["token"])
+    async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
+        assert answer.status == 204
+    return str(made["token"])
+
+
+async def of_a_disabled_member(world: World) -> str:
+    boss, (ada, session) = await world.login("boss@acme.example"), await session_of(world, "ada@acme.example")
+    assert await works(world, session)
+    async with boss.patch(f"/v1/members/{(await profile(ada))['id']}", json={"disabled": True}) as answer:
+        assert answer.status == 200, await answer.text()
+    return session
+
+
+async def works(world: World, credential: str) -> bool:
+    program = await world.browser()
+    async with program.get("/v1/users/me", headers={"Authorization": f"Bearer {credential}"}) as answer:
+        return answer.status == 200
+
+
+CREDENTIALS: tuple[Credential, ...] = (
+    *(none, expired, signed_by_a_stranger, unsigned, for_another_purpose, of_nobody),
+    *(with_the_secret_of_another, signed_out, revoked, of_a_disabled_member),
+)
+
+
+def test_every_route_is_private_or_open_on_purpose() -> None:
+    others = {route.name for route in route_table() if not isinstance(route, PrivateRoute)}
+
+    assert others == OPEN | OF_AGENTS
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS, ids=lambda each: each.__name__)
+async def test_no_private_route_takes_it(world: World, credential: Credential) -> None:
+    world.acme.add_job("7", user=SECRET)
+    world.acme.write_output("7", SECRET.encode())
+    given = await credential(world)
+    asked_before = (len(world.acme.submits), len(world.acme.cancelled), len(world.acme.changes))
+    as_header = {"Authorization": f"Bearer {given}"} if given else {}
+    as_cookie = {"Cookie": f"{COOKIE}={given}", "Origin": world.settings.public_url} if given else {}
+
+    for headers in (as_header, as_cookie):
+        async with aiohttp.ClientSession(world.url, headers=headers) as program:
+            for route in route_table():
+                if not isinstance(route, PrivateRoute):
+                    continue
+                body = {"script": "#!/bin/sh\n", "job": {}} if route.method == "POST" else None
+                async with program.request(route.method, example_path(route), json=body) as answer:
+                    text = await answer.text()
+                assert answer.status == 401, (route.name, headers.keys(), text)
+                assert SECRET not in text
+
+    assert (len(world.acme.submits), len(world.acme.cancelled), len(world.acme.changes)) == asked_before
+
+
+async def test_the_same_credentials_work_before_they_are_spoilt(world: World) -> None:
+    whole = signed_with(world).sign(SESSION, await claims(world), seconds=3600)
+
+    assert await works(world, whole)
+    assert await works(world, (await token(await world.login("ada@acme.example")))["token"])
