@@ -242,11 +242,19 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
     await proxy.cancel(bob, foreign)
 
 
+USES_MEMORY = """\
+#!/bin/bash
+text=$(head -c 60000000 /dev/zero | tr '\\0' x)
+sleep 3
+"""
+"""Slurm measures memory every second."""
+
+
 async def test_purged_jobs_are_read_from_accounting(
     proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser, bob: SlurmUser
 ) -> None:
     began = now() - timedelta(seconds=2)
-    job_id = (await proxy.submit(alice, name="old")).job_id
+    job_id = (await proxy.submit(alice, USES_MEMORY, name="old")).job_id
     by_sbatch = await slurm.cluster.sbatch(alice, "#!/bin/sh\ntrue\n", "--job-name=older", "--output=/dev/null")
     comment = f"--comment={Comment(user=alice.name, uid=str(alice.uid))}"
     forged = await slurm.cluster.sbatch(bob, "#!/bin/sh\ntrue\n", comment, "--output=/dev/null")
@@ -262,6 +270,10 @@ async def test_purged_jobs_are_read_from_accounting(
 
     assert (job.state, job.name, job.user, job.uid) == ("COMPLETED", "old", alice.name, alice.uid)
     assert job.standard_output.endswith(f"/job_{job_id}.out")
+    assert job.peak_memory_mib is not None
+    assert job.cpu_efficiency is not None
+    assert job.peak_memory_mib >= 50
+    assert job.cpu_efficiency > 0
 
     listed = await proxy.jobs(alice, submitted_after=began)
     assert {(job.job_id, job.uid) for job in listed.jobs} == {(job_id, alice.uid), (by_sbatch, alice.uid)}

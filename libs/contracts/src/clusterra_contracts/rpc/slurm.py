@@ -182,7 +182,7 @@ class GetJob(Wire):
 class Job(Wire):
     """A job as its owner sees it. States and reasons are Slurm's."""
 
-    schema_name: ClassVar[str] = "slurm.job.v2"
+    schema_name: ClassVar[str] = "slurm.job.v3"
 
     job_id: JobId
     name: str
@@ -209,6 +209,10 @@ class Job(Wire):
     """For a pending array, the tasks that have not started, in Slurm's format."""
     standard_output: str = ""
     standard_error: str = ""
+    peak_memory_mib: int | None = None
+    """The most memory that one task had. Only in the answer for one job, once slurmctld has forgotten it."""
+    cpu_efficiency: float | None = None
+    """The part of its CPUs' time that the job used, where `peak_memory_mib` is known: 1.0 is all of it."""
 
 
 class ListJobs(Wire):
@@ -245,7 +249,7 @@ class ListWatched(Wire):
 class JobPage(Wire):
     """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
 
-    schema_name: ClassVar[str] = "slurm.jobs.v2"
+    schema_name: ClassVar[str] = "slurm.jobs.v3"
 
     jobs: tuple[Job, ...]
     total: int

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from clusterra_contracts.identity import JobId
 
-from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs
+from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs, AccountingUsage, AccountingUsages
 from clusterra_proxy.slurmrestd.answers import Users
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import Unavailable
@@ -40,6 +40,16 @@ class Accounting:
     async def job(self, token: str, job_id: JobId, *, uid: int | None = None) -> tuple[JobRecord, ...]:
         """Return all runs of a job, or of all tasks of an array; with `uid`, only those that belong to that user."""
         return await self._with_owners(token, {"step": job_id, "show_duplicates": "true"}, uid)
+
+    async def usage(self, token: str, job: JobRecord) -> AccountingUsage | None:
+        """Return what the steps of one run consumed; None when slurmdbd has no such run."""
+        version = await self._version(token)
+        query = {"step": job.id, "show_duplicates": "true"}
+        answer = await self._rest.read_list(
+            version.slurmdb("jobs/"), token, AccountingUsages, entity="job", query=query
+        )
+        runs = answer.jobs if answer else ()
+        return next((run for run in runs if run.job_id == job.job_id and run.time.start == job.start_time), None)
 
     async def submitted(
         self, token: str, *, after: datetime, before: datetime | None = None, uid: int | None = None

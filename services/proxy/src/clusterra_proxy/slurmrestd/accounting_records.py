@@ -135,6 +135,67 @@ class AccountingJob(Readable):
         return JobRecord(**values, **{field: getattr(self, field) for field in same})
 
 
+class _Duration(Record):
+    seconds: Count = 0
+    microseconds: Count = 0
+
+
+class _StepTime(Record):
+    total: _Duration = _Duration()
+
+
+class _Tres(Record):
+    type: Text = ""
+    count: Number = None
+
+
+class _Consumed(Record):
+    max: NullableList[_Tres] = ()
+
+
+class _StepTres(Record):
+    requested: _Consumed = _Consumed()
+    """Slurm's name for what the tasks of a step consumed."""
+
+
+class _Step(Record):
+    time: _StepTime = _StepTime()
+    tres: _StepTres = _StepTres()
+
+
+class AccountingUsage(Readable):
+    """What the steps of one run of a job consumed."""
+
+    KEY: ClassVar = "job_id"
+    HARMLESS: ClassVar = frozenset({"steps"})
+    UNKNOWN: ClassVar = {"time": _Times()}
+
+    job_id: JobNumber
+    time: _Times
+    steps: NullableList[_Step] = ()
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of all steps."""
+        return sum(step.time.total.seconds + step.time.total.microseconds / 1e6 for step in self.steps)
+
+    @property
+    def peak_memory_mib(self) -> int | None:
+        """The most memory that one task had, rounded up; None when no step measured it."""
+        peaks = [tres.count for step in self.steps for tres in step.tres.requested.max if tres.type == "mem"]
+        return max((-(-count // 2**20) for count in peaks if count), default=None)
+
+
+class AccountingUsages(Answer):
+    """Answer to `GET slurmdb jobs/` with the steps of jobs."""
+
+    RECORDS: ClassVar = "jobs"
+    RECORD: ClassVar = AccountingUsage
+    KIND: ClassVar = "accounting"
+
+    jobs: NullableList[AccountingUsage] = ()
+
+
 class AccountingJobs(Answer):
     """Answer to `GET slurmdb jobs/` and `job/{id}`."""
 
