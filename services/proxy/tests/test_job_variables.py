@@ -17,17 +17,17 @@ from slurm_world import SlurmWorld
 
 LINES = (
     "",
-    "-n 2",
+    "-n 2 -N 1",
     "-c 2",
-    "-n 2 -c 2 --mem-per-cpu=200M --hint=nomultithread",
+    "-n 2 -c 2 -N 1 --mem-per-cpu=200M --hint=nomultithread",
     "-N 1 --ntasks-per-node=2 --mem=500 --threads-per-core=1 --hint=multithread",
     "--hint=multithread",
-    "-N 2 --exclusive",
+    "-N 2",
     "-a 3 -J two\\ words -p main -t 5",
     "-D /tmp -A lab -q normal",
     "-D home",
     "-d singleton --distribution=cyclic:block --signal=B:USR1@30 --kill-on-invalid-dep=yes",
-    "-m plane=2 -n 2 --hint=memory_bound",
+    "-m plane=2 -n 2 -N 1 --hint=memory_bound",
     "-m nopack --hint=compute_bound --comment=mine --mail-type=END --mail-user=ada@example.org",
     "--gres=gpu:h100:1",
     "-G 1 --cpus-per-gpu=2 --mem-per-gpu=300M",
@@ -39,10 +39,12 @@ OF_THE_JOB = {
     # Specific to each job and its nodes.
     *("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID", "SLURM_JOB_SLUID", "SLURM_TASK_PID"),
     *("SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME"),
-    *("HOSTNAME", "SLURM_TOPOLOGY_ADDR"),
+    *("HOSTNAME", "SLURM_TOPOLOGY_ADDR", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"),
     # Of the shell that called sbatch.
     *("SLURM_SUBMIT_HOST", "SLURM_PRIO_PROCESS"),
 }
+OF_SLURMD = ("nofiles", "coredump")
+"""Limits that slurmd may raise for itself: sbatch takes those of its own shell along."""
 SCRIPT = "#!/bin/sh\n#SBATCH {line}\necho cwd=$(pwd)\necho umask=$(umask)\nulimit -a | sed 's/$/=/'\nenv\n"
 PREFIXES = ("SLURM", "OMPI_", "PRTE_", "HYDRA_", "I_MPI_", "MINE", "ENVIRONMENT", "CUDA")
 SHELL = ("cwd", "umask")
@@ -54,7 +56,10 @@ def report(output: Path) -> dict[str, str]:
     return {
         name: value
         for name, equals, value in pairs
-        if equals and name not in OF_THE_JOB and (name in SHELL or name.startswith(PREFIXES) or " " in name)
+        if equals
+        and name not in OF_THE_JOB
+        and not name.startswith(OF_SLURMD)
+        and (name in SHELL or name.startswith(PREFIXES) or " " in name)
     }
 
 
@@ -106,7 +111,7 @@ async def test_a_script_gets_its_signal_before_its_time_limit(
     slurm: SlurmWorld, proxy: ProxyWorld, alice: SlurmUser
 ) -> None:
     output = slurm.shared / "signalled"
-    script = "#!/bin/sh\n#SBATCH -t 2 --signal=B:USR1@118\ntrap 'echo caught; exit 0' USR1\nsleep 110 &\nwait\n"
+    script = "#!/bin/sh\n#SBATCH -t 2 --signal=B:USR1@112\ntrap 'echo caught; exit 0' USR1\nsleep 110 &\nwait\n"
 
     job_id = (await proxy.submit(alice, script, standard_output=f"{slurm.shared_path}/signalled")).job_id
     await proxy.wait_for_end(alice, job_id, seconds=120)
