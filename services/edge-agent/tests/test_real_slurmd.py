@@ -98,6 +98,16 @@ class Site:
         await self.cluster.run("cp", "--archive", f"{stored}/.", state)
         await slurmctld.start()
 
+    def stepds(self) -> list[int]:
+        """The pids of the slurmstepd of this cluster, whatever is left of their workers."""
+        ours, found = Path(f"/proc/{self.cluster.init_pid}/ns/pid").readlink(), []
+        for process in psutil.process_iter():
+            with suppress(FileNotFoundError, psutil.NoSuchProcess):
+                is_stepd = (process.cmdline() or [""])[0].startswith("slurmstepd")
+                if is_stepd and Path(f"/proc/{process.pid}/ns/pid").readlink() == ours:
+                    found.append(process.pid)
+        return found
+
     async def until_registered(self, *names: WorkerName) -> None:
         async def known() -> bool:
             shown = await self.cluster.run("sinfo", "--noheader", "--Node", "--format=%N %T")
@@ -314,5 +324,8 @@ async def test_a_job_that_slurm_has_forgotten_does_not_hold_its_worker(site: Sit
             await substrate.remove(name)
         (site.cluster.shared_dir / "forgotten").touch()
 
+        assert site.stepds()
         await site.remove(substrate, name)
         await until_workers(substrate, lambda workers: not workers)
+
+        await until(lambda: not site.stepds(), seconds=30, what="the end of the forgotten job's steps")

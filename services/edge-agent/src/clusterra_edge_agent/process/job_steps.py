@@ -18,9 +18,18 @@ def running_steps(worker: WorkerName, pid: int) -> tuple[str, ...]:
 
     Raises OSError when that process has ended.
     """
+    return tuple(sorted({step for _, step in _listed(worker, pid)}))
+
+
+def step_sockets(worker: WorkerName, pid: int) -> frozenset[str]:
+    """Returns the sockets of these steps as `/proc/<pid>/fd` names them: `socket:[4711]`. Raises OSError likewise."""
+    return frozenset(f"socket:[{inode}]" for inode, _ in _listed(worker, pid))
+
+
+def _listed(worker: WorkerName, pid: int) -> list[tuple[str, str]]:
+    """The inodes of the sockets, and their steps."""
     sockets = Path(f"/proc/{pid}/net/unix").read_text()
-    found = re.findall(rf"/{re.escape(worker)}_([0-9]+\.[0-9]+(?:\.[0-9]+)?)$", sockets, re.MULTILINE)
-    return tuple(sorted(set(found)))
+    return re.findall(rf" ([0-9]+) \S*/{re.escape(worker)}_([0-9]+\.[0-9]+(?:\.[0-9]+)?)$", sockets, re.MULTILINE)
 
 
 def is_extern(step: str) -> bool:
