@@ -34,7 +34,9 @@ class DesiredPublisher:
     """Publishes the desired states of one cluster in their order, and skips those that a newer one supersedes."""
 
     def __init__(self, ref: ClusterRef, client: Client, may_publish: Callable[[], bool]) -> None:
-        """`may_publish` tells whether the lease is held: without it the next holder publishes."""
+        """`may_publish` tells whether the lease is held. Without it nothing is published: the next holder does it, or
+        this one, if it turns out that it still holds the lease.
+        """
         self._ref = ref
         self._client = client
         self._may_publish = may_publish
@@ -67,8 +69,10 @@ class DesiredPublisher:
     async def _attempt(self) -> bool:
         """Publish the newest state; returns whether none is left to publish."""
         state = self._newest
-        if state is None or not self._may_publish():
+        if state is None:
             return True
+        if not self._may_publish():
+            return False
         subject, message_id = subjects.scale_desired(self._ref), f"{self._ref.key}:{state.generation}"
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):

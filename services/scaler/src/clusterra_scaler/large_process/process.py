@@ -78,6 +78,9 @@ class LargeProcess:
         running = await self._process()
         ended = running.ended[ref] = asyncio.get_running_loop().create_future()
         try:
+            # A lease that has just been acquired: without this, the process would not act under it for up to a second.
+            self._fences = {**self._fences, lease.partition: lease.fence}
+            self._send(running, Held(fences=dict(self._fences)))
             self._send(running, Run(ref=ref, partition=lease.partition, fence=lease.fence))
             try:
                 outcome = await asyncio.shield(ended)
@@ -114,7 +117,6 @@ class LargeProcess:
             if self._running is None:
                 self._running = await self._start()
                 self._following = asyncio.create_task(self._follow(self._running), name="large-process")
-                self._send(self._running, Held(fences=dict(self._fences)))
             return self._running
 
     async def _start(self) -> _Running:
