@@ -41,7 +41,8 @@ AGENT = ClusterRef(tenant=TENANT, cluster="agent")
 BIG = ClusterRef(tenant=TENANT, cluster="big")
 SMALL_JOBS = 20
 SETTLE_SECONDS = 20.0
-LONGEST_EVERY_SECONDS = 10.0
+LONGEST_WARM_UP_SECONDS = 10.0
+"""The longest wait for each cluster's first change: clusters that hardly ever change need no warm-up."""
 WARM_SECONDS = 5.0
 """From the first changes until they are measured."""
 
@@ -76,8 +77,7 @@ class Bench:
         # Only now: what happens in the clusters that are there would delay the addition of others.
         for name in self._changes.kinds:
             self._start(self._changes.drive(name))
-        # Clusters that hardly ever change need no warm-up.
-        await asyncio.sleep(min(given.every, LONGEST_EVERY_SECONDS) + WARM_SECONDS)
+        await asyncio.sleep(min(given.every, LONGEST_WARM_UP_SECONDS) + WARM_SECONDS)
         phases = {"alone": await self._phase("alone", given.alone_minutes, progress)}
         if given.nodes:
             progress(f"a big cluster: {given.jobs} waiting, {given.running} running, {given.nodes} nodes")

@@ -98,16 +98,6 @@ class Site:
         await self.cluster.run("cp", "--archive", f"{stored}/.", state)
         await slurmctld.start()
 
-    def stepds(self) -> list[int]:
-        """The pids of the slurmstepd of this cluster, whatever is left of their workers."""
-        ours, found = Path(f"/proc/{self.cluster.init_pid}/ns/pid").readlink(), []
-        for process in psutil.process_iter():
-            with suppress(FileNotFoundError, psutil.NoSuchProcess):
-                is_stepd = (process.cmdline() or [""])[0].startswith("slurmstepd")
-                if is_stepd and Path(f"/proc/{process.pid}/ns/pid").readlink() == ours:
-                    found.append(process.pid)
-        return found
-
     async def until_registered(self, *names: WorkerName) -> None:
         async def known() -> bool:
             shown = await self.cluster.run("sinfo", "--noheader", "--Node", "--format=%N %T")
@@ -154,13 +144,13 @@ def output(cluster: SlurmCluster, job_id: str) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def steps(cluster: SlurmCluster, job_id: str) -> list[str]:
-    """Returns the command lines of a job's batch step on this cluster. Other clusters here have the same job ids."""
+def steps(cluster: SlurmCluster, job_id: str, step: str = "batch") -> list[str]:
+    """Returns the command lines of a job's step on this cluster. Other clusters here have the same job ids."""
     namespace = _pid_namespace(cluster.init_pid)
     return [
         " ".join(process.info["cmdline"])
         for process in psutil.process_iter(["cmdline"])
-        if f"[{job_id}.batch]" in " ".join(process.info["cmdline"] or ()) and _pid_namespace(process.pid) == namespace
+        if f"[{job_id}.{step}]" in " ".join(process.info["cmdline"] or ()) and _pid_namespace(process.pid) == namespace
     ]
 
 
@@ -324,8 +314,10 @@ async def test_a_job_that_slurm_has_forgotten_does_not_hold_its_worker(site: Sit
             await substrate.remove(name)
         (site.cluster.shared_dir / "forgotten").touch()
 
-        assert site.stepds()
+        assert steps(site.cluster, job_id, "extern")
         await site.remove(substrate, name)
         await until_workers(substrate, lambda workers: not workers)
 
-        await until(lambda: not site.stepds(), seconds=30, what="the end of the forgotten job's steps")
+        await until(
+            lambda: not steps(site.cluster, job_id, "extern"), seconds=30, what="the end of the forgotten job's step"
+        )

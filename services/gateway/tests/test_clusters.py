@@ -29,8 +29,8 @@ def running(job_id: str) -> RunningJob:
 
 
 def snapshot(generation: int = 1, taken_at: datetime | None = None, **lists: Any) -> QueueSnapshot:
-    given: dict[str, Any] = {"pending": (), "running": (), "nodes": (), **lists}
-    return QueueSnapshot(generation=generation, taken_at=taken_at or now(), **given)
+    told: dict[str, Any] = {"pending": (), "running": (), "nodes": (), **lists}
+    return QueueSnapshot(generation=generation, taken_at=taken_at or now(), **told)
 
 
 async def read(world: World) -> Any:

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Stuck, Worker
-from clusterra_scaler.decisions.pace import Pace
+from clusterra_runtime.shared_rate import SharedRate
+from clusterra_scaler.decisions.lanes import TICK_SECONDS_PER_CLUSTER
 from clusterra_scaler.planner.observed.observation import EDGE_FRESH_SECONDS, Edge
 from fleet_examples import START
 from hypothesis import given
@@ -26,16 +27,16 @@ def heartbeat(generation: int, **changes: object) -> Heartbeat:
 
 @given(wanted=st.floats(0.1, 10), clusters=st.integers(0, 2000))
 def test_all_clusters_together_are_decided_on_at_most_a_hundred_times_a_second(wanted: float, clusters: int) -> None:
-    pace = Pace()
+    ticks = SharedRate(TICK_SECONDS_PER_CLUSTER)
 
     with ExitStack() as counted:
         for _ in range(clusters):
-            counted.enter_context(pace.counted())
-        tick = pace.tick_seconds(wanted)
+            counted.enter_context(ticks.shared())
+        tick = ticks.interval(wanted)
 
     assert tick >= wanted
     assert tick == wanted or clusters / tick <= 100.0 + 1e-6
-    assert pace.tick_seconds(wanted) == wanted
+    assert ticks.interval(wanted) == wanted
 
 
 @given(after=st.floats(0, EDGE_FRESH_SECONDS - 0.001))

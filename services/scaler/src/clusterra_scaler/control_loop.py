@@ -38,7 +38,7 @@ from clusterra_scaler.requests import SlurmRequests
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
-"""Interval between decisions while only the passing of time can change them, in a replica with few clusters (`Pace`).
+"""Interval between decisions while only the passing of time can change them, in a replica with few clusters.
 A new input is decided on at once."""
 BUSY_TICK_SECONDS = 5.0
 """The same while nothing waits and all workers run jobs."""
@@ -147,7 +147,7 @@ class ControlLoop:
     async def run(self) -> None:
         """Decide until cancelled. Raises what `Fleets` raises: what the record holds is unknown from then on."""
         names = structlog.contextvars.bound_contextvars(tenant=self._ref.tenant, cluster=self._ref.cluster)
-        with names, self._lanes.pace.counted():
+        with names, self._lanes.ticks.shared():
             try:
                 self._run_history = await self._fleets.history(self._ref)
                 async with self._explanations.serving(self._client):
@@ -274,7 +274,7 @@ class ControlLoop:
             and not (self._gathering or state.victims or state.drains or state.undrains or state.taken_back)
             and only_busy(self._snapshot, self._edge)
         )
-        tick = self._lanes.pace.tick_seconds(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
+        tick = self._lanes.ticks.interval(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(None if quiescent else tick):
                 await self._input_arrived.wait()

@@ -13,7 +13,7 @@ from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.route import Route
-from clusterra_gateway.http.writing import write
+from clusterra_gateway.http.writing import break_off, write
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
@@ -59,7 +59,8 @@ class Audit:
             await write(request, response, header())
             async for page in self._pages(ref, read, first):
                 if not await permission.holds():
-                    self._break_off(request, "the caller may not read it any more")
+                    log.warning("audit_broken_off", path=request.path, reason="the caller may not read it any more")
+                    break_off(request)
                     break
                 await write(request, response, written(filter(None, map(entry_of, page.events))))
             else:
@@ -67,7 +68,8 @@ class Audit:
         except ConnectionResetError:
             pass  # the client has left, or was left
         except RpcFailed as failed:
-            self._break_off(request, failed.error.detail)
+            log.warning("audit_broken_off", path=request.path, reason=failed.error.detail)
+            break_off(request)
         return response
 
     async def _pages(self, ref: ClusterRef, read: ReadHistory, page: HistoryPage) -> AsyncIterator[HistoryPage]:
@@ -75,13 +77,6 @@ class Audit:
         while page.cursor is not None:
             page = await self._archive.history(ref, read.model_copy(update={"cursor": page.cursor}))
             yield page
-
-    @staticmethod
-    def _break_off(request: web.Request, reason: str) -> None:
-        """The status is sent already: only a body that breaks off says that it is not whole."""
-        log.warning("audit_broken_off", path=request.path, reason=reason)
-        if request.transport is not None:
-            request.transport.abort()
 
 
 def routes(access: Access, archive: HistoryRequests) -> tuple[Route, ...]:

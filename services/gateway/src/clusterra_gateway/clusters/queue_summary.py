@@ -58,13 +58,17 @@ def summary_of(snapshot: QueueSnapshot, at: datetime) -> QueueSummary:
         pending, running, nodes = counts.get("pending"), counts.get("running"), counts.get("nodes")
     return QueueSummary(
         as_of=snapshot.taken_at,
-        stale=(at - snapshot.taken_at).total_seconds() > snapshot.valid_seconds,
+        stale=_is_stale(snapshot.taken_at, snapshot.valid_seconds, at),
         pending=pending,
         running=running,
         nodes=nodes,
         node_summary=None if snapshot.parts is not None else _nodes(snapshot),
         unreadable=snapshot.unreadable_jobs + snapshot.unreadable_nodes,
     )
+
+
+def _is_stale(taken_at: datetime, valid_seconds: float, at: datetime) -> bool:
+    return (at - taken_at).total_seconds() > valid_seconds
 
 
 def _nodes(snapshot: QueueSnapshot) -> NodeSummary | None:
@@ -107,7 +111,8 @@ class QueueSummaries:
             self._decoded = {each: kept for each, kept in self._decoded.items() if each in self._registry.clusters}
             self._decoded[ref] = known
         _, summary, valid_seconds = known
-        return summary.model_copy(update={"stale": (now() - summary.as_of).total_seconds() > valid_seconds})
+        # Only this changes while the snapshot stays the same.
+        return summary.model_copy(update={"stale": _is_stale(summary.as_of, valid_seconds, now())})
 
 
 def _decoded(stored: Stored) -> QueueSnapshot:

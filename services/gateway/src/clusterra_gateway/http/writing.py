@@ -22,7 +22,14 @@ async def write(request: web.Request, response: web.StreamResponse, data: bytes)
             await response.write(data)
     except TimeoutError:
         log.info("client_stalled", path=request.path, seconds=WRITE_SECONDS)
-        if request.transport is not None:
-            # A close would wait for the bytes that nobody reads.
-            request.transport.abort()
+        break_off(request)
         raise ClientStalled from None
+
+
+def break_off(request: web.Request) -> None:
+    """End the connection in the middle of a response: only so does the client not take a part for the whole.
+
+    A close would wait for bytes that perhaps nobody reads.
+    """
+    if request.transport is not None:
+        request.transport.abort()

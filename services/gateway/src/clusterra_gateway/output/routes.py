@@ -12,7 +12,7 @@ from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
-from clusterra_gateway.http.writing import write
+from clusterra_gateway.http.writing import break_off, write
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
@@ -66,8 +66,7 @@ class Outputs:
             pass  # the client has left, or was left
         except RpcFailed as failed:
             log.warning("output_cut_off", job=output.job.job_id, reason=failed.error.detail)
-            if request.transport is not None:
-                request.transport.abort()  # the client must not take a part for the whole
+            break_off(request)
         return response
 
     async def followed(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:

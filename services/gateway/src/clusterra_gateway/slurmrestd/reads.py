@@ -14,7 +14,7 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import Parameter, Query, path_id, query
 from clusterra_gateway.http.responses import NO_STORE, json_bytes
-from clusterra_gateway.http.writing import write
+from clusterra_gateway.http.writing import break_off, write
 from clusterra_gateway.identity.authentication import Caller
 
 log = structlog.get_logger()
@@ -83,8 +83,6 @@ class Read:
         except ConnectionResetError:
             pass
         except RpcFailed as failed:
-            # The status is sent already: only a body that breaks off says that it is not whole.
             log.warning("list_broken_off", path=request.path, reason=str(failed))
-            if request.transport is not None:
-                request.transport.abort()
+            break_off(request)
         return response

@@ -4,8 +4,9 @@ Polls are most of what a quiet cluster costs. Without a bound on all of them tog
 clusters of another has no CPU left for requests, and its polls become rare in no order.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+
+from clusterra_runtime.shared_rate import SharedRate
 
 SECONDS_PER_CLUSTER = 0.004
 """So at most 250 clusters are polled a second. With 1,000 clusters, of which few changed, a proxy took half of a core
@@ -18,23 +19,18 @@ class Pace:
 
     def __init__(self, poll_seconds: float) -> None:
         self._shortest = poll_seconds
-        self._clusters = 0
+        self._rate = SharedRate(SECONDS_PER_CLUSTER)
 
     @property
     def poll_seconds(self) -> float:
         """Seconds between two polls of a cluster's jobs."""
-        return max(self._shortest, SECONDS_PER_CLUSTER * self._clusters)
+        return self._rate.interval(self._shortest)
 
     @property
     def placeholder_seconds(self) -> float:
         """Seconds between two checks of a cluster's placeholders."""
         return POLLS_PER_PLACEHOLDER_CHECK * self.poll_seconds
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> AbstractContextManager[None]:
         """Count one more cluster until the block ends."""
-        self._clusters += 1
-        try:
-            yield
-        finally:
-            self._clusters -= 1
+        return self._rate.shared()

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from clusterra_contracts.queue import QueueSnapshot
+from clusterra_runtime.shared_rate import SharedRate
 
-from clusterra_scaler.decisions.pace import Pace
 from clusterra_scaler.planner.time_limit import time_limit
 
 SMALL_QUEUE = 500
@@ -23,6 +23,9 @@ MEDIUM_QUEUE = 5_000
 """Of a medium snapshot, whose decision takes less than a second and does not wait for those that take longer."""
 MAX_CPU_SECONDS = 30.0
 """Of one decision. Ten times the time of 50,000 jobs and 5,000 workers."""
+TICK_SECONDS_PER_CLUSTER = 0.01
+"""So at most 100 decisions a second are made because of the time alone. Without a bound, those of 1,000 clusters leave
+no time for the clusters that wait for an answer (docs/operations/capacity.md)."""
 SWITCH_SECONDS = 0.0002
 """The interpreter's switch interval. With its default of 5 ms a small decision beside a large one waits that long each
 time that it has waited for something."""
@@ -32,8 +35,8 @@ class DecisionLanes:
     """Runs computations: small ones at once, larger ones beside the event loop, one after the other."""
 
     def __init__(self) -> None:
-        self.pace = Pace()
-        """Of the clusters that are decided on here."""
+        self.ticks = SharedRate(TICK_SECONDS_PER_CLUSTER)
+        """The decisions that only the passing of time causes. All clusters that are decided on here share them."""
         self._medium = ThreadPoolExecutor(1, thread_name_prefix="medium-decisions")
         self._large = ThreadPoolExecutor(1, thread_name_prefix="large-decisions")
         sys.setswitchinterval(SWITCH_SECONDS)
