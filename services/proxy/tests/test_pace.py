@@ -23,13 +23,17 @@ def test_all_polls_together_are_bounded(poll_seconds: float, clusters: int) -> N
     assert pace.poll_seconds == poll_seconds
 
 
-@given(st.integers(0, 3000), st.floats(0, 30))
-def test_a_snapshot_stays_valid_until_the_next_one_can_come(clusters: int, read_seconds: float) -> None:
+@given(st.integers(0, 3000), st.floats(0, 30), st.floats(0, 30))
+def test_a_snapshot_stays_valid_until_the_next_one_can_come(
+    clusters: int, read_seconds: float, turn_seconds: float
+) -> None:
     pace = Pace(0.5)
+    pace.turn_seconds = turn_seconds
     intervals = Intervals(pace, quiet_seconds=5.0, margin_seconds=10.0)
 
     with ExitStack() as watched:
         for _ in range(clusters):
             watched.enter_context(pace.watched())
 
-        assert intervals.valid_seconds(read_seconds) >= 2 * read_seconds + 2 * pace.poll_seconds + 5.0
+        next_poll = pace.poll_seconds + turn_seconds
+        assert intervals.valid_seconds(read_seconds) >= 2 * read_seconds + 2 * next_poll + 5.0

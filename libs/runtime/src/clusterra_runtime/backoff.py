@@ -23,9 +23,13 @@ class Backoff:
         """Wait before the next attempt."""
         if self._ended_at is not None and time.monotonic() - self._ended_at > self._longest:
             self.succeeded()
-        seconds, self._next = self._next, min(2 * self._next, self._longest)
-        await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311
+        await asyncio.sleep(self.next_seconds())
         self._ended_at = time.monotonic()
+
+    def next_seconds(self) -> float:
+        """Return the length of the next pause, for a caller that waits by other means."""
+        seconds, self._next = self._next, min(2 * self._next, self._longest)
+        return seconds * random.uniform(0.5, 1.0)  # noqa: S311
 
     def succeeded(self) -> None:
         """Begin anew with the first pause."""

@@ -175,6 +175,8 @@ class ControlLoop:
         log.info("fleet_taken_over", generation=recorded.state.generation, fence=self._lease.fence, shadow=shadow)
         first = True
         while self._shadow == shadow:
+            # Inputs that arrive while others have their turns are coalesced too.
+            await self._lanes.turns.take()
             self._input_arrived.clear()
             if self._snapshot is not None:
                 # A decision belongs to the trace of the snapshot it is made from.

@@ -12,6 +12,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Down, Drain, Drained, SetExtra, Undrain
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.rpc import RpcFailed, call
 from prometheus_client import Counter
@@ -23,7 +24,9 @@ log = structlog.get_logger(__name__)
 MAX_CONCURRENT = 8
 """Maximum number of requests in flight per cluster."""
 RETRY_SECONDS = 1.0
-"""Minimum delay before the next request about a node after a failed one."""
+"""Longest pause before a failed request about a node is sent again. It doubles with each further failure."""
+LONGEST_RETRY_SECONDS = 10.0
+"""A Slurm or a proxy that is too busy to answer gets fewer requests, not more."""
 
 REQUESTS = Counter("clusterra_scaler_requests_total", "Requests to Slurm, by outcome", ("operation", "outcome"))
 
@@ -40,6 +43,15 @@ class Answer:
     """For a drain: the moment from which the node takes no new job."""
 
 
+@dataclass(slots=True)
+class _Failed:
+    """That the last requests of one kind about a node failed."""
+
+    backoff: Backoff
+    retry_at: float
+    """On the monotonic clock."""
+
+
 class SlurmRequests:
     """Sends at most one request about a node at a time. It retries none: a later decision repeats a failed request."""
 
@@ -53,15 +65,20 @@ class SlurmRequests:
         self._on_answer = on_answer
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._in_flight: dict[str, asyncio.Task[None]] = {}
-        self._retry_at: dict[str, float] = {}
+        self._failed: dict[tuple[str, type[Action]], _Failed] = {}
         self._answers: list[Answer] = []
 
     def send(self, actions: Iterable[Action]) -> None:
-        """Send these requests, except about nodes with a request in flight or one that has just failed."""
+        """Send these requests, except about nodes with one in flight, or where one of the same kind failed lately."""
         present = time.monotonic()
-        self._retry_at = {node: moment for node, moment in self._retry_at.items() if moment > present}
+        self._failed = {
+            (node, kind): failed
+            for (node, kind), failed in self._failed.items()
+            if node in self._in_flight or present < failed.retry_at + LONGEST_RETRY_SECONDS
+        }
         for action in actions:
-            if action.node not in self._in_flight and action.node not in self._retry_at:
+            failed = self._failed.get((action.node, type(action)))
+            if action.node not in self._in_flight and (failed is None or failed.retry_at <= present):
                 self._in_flight[action.node] = asyncio.create_task(self._send(action))
 
     def take_answers(self) -> list[Answer]:
@@ -99,11 +116,14 @@ class SlurmRequests:
         return Answer(action, "done")
 
     def _finish(self, answer: Answer) -> None:
-        operation = _OPERATIONS[type(answer.action)]
+        kind = type(answer.action)
+        operation, key = _OPERATIONS[kind], (answer.action.node, kind)
         REQUESTS.labels(operation, answer.outcome).inc()
         if answer.outcome == "done":
             log.info("slurm_request_done", operation=operation, node=answer.action.node)
+            self._failed.pop(key, None)
         else:
-            self._retry_at[answer.action.node] = time.monotonic() + RETRY_SECONDS
+            failed = self._failed.setdefault(key, _Failed(Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS), 0.0))
+            failed.retry_at = time.monotonic() + failed.backoff.next_seconds()
         self._answers.append(answer)
         self._on_answer()

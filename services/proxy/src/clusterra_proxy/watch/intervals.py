@@ -7,7 +7,7 @@ from clusterra_proxy.watch.pace import Pace
 QUIET_POLLS_PER_NODE_POLL = 2
 """While no job is pending and no node drains, the nodes are polled only at every n-th poll of the jobs."""
 LONGEST_READ_SECONDS = 30.0
-"""A Slurm that takes longer to answer than this makes its snapshots invalid."""
+"""A Slurm that takes longer to answer than this makes its snapshots invalid, and so does a longer wait for a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +32,6 @@ class Intervals:
         The next one is read no earlier than after the longest pause, and its reads may take as long again.
         """
         read = min(read_seconds, LONGEST_READ_SECONDS)
-        return 2 * read + QUIET_POLLS_PER_NODE_POLL * self.poll_seconds + self.quiet_seconds + self.margin_seconds
+        turn = min(self.pace.turn_seconds, LONGEST_READ_SECONDS)
+        polls = QUIET_POLLS_PER_NODE_POLL * (self.poll_seconds + turn)
+        return 2 * read + polls + self.quiet_seconds + self.margin_seconds

@@ -4,9 +4,11 @@ Polls are most of what a quiet cluster costs. Without a bound on all of them tog
 clusters of another has no CPU left for requests, and its polls become rare in no order.
 """
 
+import time
 from contextlib import AbstractContextManager
 
 from clusterra_runtime.shared_rate import SharedRate
+from clusterra_runtime.turns import Turns
 
 SECONDS_PER_CLUSTER = 0.004
 """So at most 250 clusters are polled a second. With 1,000 clusters, of which few changed, a proxy took half of a core
@@ -20,6 +22,9 @@ class Pace:
     def __init__(self, poll_seconds: float) -> None:
         self._shortest = poll_seconds
         self._rate = SharedRate(SECONDS_PER_CLUSTER)
+        self._turns = Turns()
+        self.turn_seconds = 0.0
+        """How long the last poll waited for its turn: nothing, unless the replica has more work than CPU."""
 
     @property
     def poll_seconds(self) -> float:
@@ -30,6 +35,12 @@ class Pace:
     def placeholder_seconds(self) -> float:
         """Seconds between two checks of a cluster's placeholders."""
         return POLLS_PER_PLACEHOLDER_CHECK * self.poll_seconds
+
+    async def turn(self) -> None:
+        """Wait until a poll may begin. A replica with more work than CPU polls later, and still answers requests."""
+        began = time.monotonic()
+        await self._turns.take()
+        self.turn_seconds = time.monotonic() - began
 
     def watched(self) -> AbstractContextManager[None]:
         """Count one more cluster until the block ends."""

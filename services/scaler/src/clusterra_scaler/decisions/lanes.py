@@ -1,9 +1,10 @@
 """Where decisions are computed, so that a long one delays neither the event loop nor the decisions of others.
 
-A small observation is decided on the event loop, which takes a few milliseconds. Larger ones are decided on threads,
-one for each order of magnitude, and on each thread one after the other. The interpreter hands over between threads
-every fifth of a millisecond, so that the event loop goes on meanwhile. Clusters whose snapshots come in parts have a
-process of their own (`large_process`), with its own lanes.
+A small observation is decided on the event loop, which takes a few milliseconds. In each iteration of the loop, one
+cluster at most begins to decide. Larger ones are decided on threads, one for each order of magnitude, and on each
+thread one after the other. The interpreter hands over between threads every fifth of a millisecond, so that the event
+loop goes on meanwhile. Clusters whose snapshots come in parts have a process of their own (`large_process`), with its
+own lanes.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Self
 
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_runtime.shared_rate import SharedRate
+from clusterra_runtime.turns import Turns
 
 from clusterra_scaler.planner.time_limit import time_limit
 
@@ -37,6 +39,8 @@ class DecisionLanes:
     def __init__(self) -> None:
         self.ticks = SharedRate(TICK_SECONDS_PER_CLUSTER)
         """The decisions that only the passing of time causes. All clusters that are decided on here share them."""
+        self.turns = Turns()
+        """A cluster takes a turn before it looks at its inputs and decides."""
         self._medium = ThreadPoolExecutor(1, thread_name_prefix="medium-decisions")
         self._large = ThreadPoolExecutor(1, thread_name_prefix="large-decisions")
         sys.setswitchinterval(SWITCH_SECONDS)
