@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+from clusterra_runtime.garbage_collection import collect_seldom
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.nats.registry import Registry
@@ -47,4 +48,5 @@ async def app(service: Service) -> AsyncIterator[None]:
 def main() -> None:
     """Run the proxy until it is stopped."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    collect_seldom()
     run("proxy", Settings(), app)

@@ -94,7 +94,7 @@ class Clusters:
             lists = SharedLists(cluster)
             rest = RestReads(lists)
             watching = partial(supervisor.run, "watch", partial(self._watch, cluster, rest))
-            keep = partial(cluster.placeholders.keep, lambda: self._pace.placeholder_seconds)
+            keep = partial(cluster.placeholders.keep, lambda: self._pace.placeholder_seconds, self._pace.sleep)
             keeping = partial(supervisor.run, "placeholders", keep)
             tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
             tasks.create_task(self._partitions.while_leading(ref, watching))

@@ -13,6 +13,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.lease_terms import Lease
+from clusterra_runtime.turns import Turns
 from prometheus_client import Gauge
 
 from clusterra_proxy.requests.in_flight import InFlight
@@ -25,7 +26,8 @@ class Partitions:
     """Runs the work for the clusters of the leased partitions."""
 
     def __init__(self) -> None:
-        self._partitions = tuple(_Partition() for _ in range(JOB_PARTITIONS))
+        turns = Turns()
+        self._partitions = tuple(_Partition(turns) for _ in range(JOB_PARTITIONS))
 
     async def lead(self, lease: Lease) -> None:
         """Work for the clusters of a partition until cancelled. This is the work of its lease.
@@ -46,7 +48,8 @@ class Partitions:
 class _Partition:
     """One partition, whose lease this replica may hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
         self._begun = asyncio.Event()
         self._ended = asyncio.Event()
         self._in_flight = InFlight()
@@ -64,8 +67,11 @@ class _Partition:
     async def while_leading(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             await self._begun.wait()
-            with self._in_flight:
-                await self._run_until_ended(run)
+            # The work for all clusters of a partition begins at the same time.
+            await self._turns.take()
+            if self._begun.is_set():
+                with self._in_flight:
+                    await self._run_until_ended(run)
 
     async def _run_until_ended(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task, ended = asyncio.create_task(run()), asyncio.create_task(self._ended.wait())

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.rpc.usage import ReadUsage
+from clusterra_runtime.garbage_collection import collect_seldom
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker
 from clusterra_runtime.nats.registry import Registry
@@ -21,7 +22,6 @@ from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.decisions.lanes import DecisionLanes
 from clusterra_scaler.decisions.log import decision_log
 from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
-from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.large_process.process import LargeProcess
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings

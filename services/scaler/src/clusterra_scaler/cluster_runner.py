@@ -74,6 +74,8 @@ class ClusterRunner:
     async def run(self, ref: ClusterRef, lease: FencedLease) -> None:
         """Run a cluster's control loop until the cluster is gone. If it fails, it starts again. Raises FencedOff."""
         backoff = Backoff(RESTART_SECONDS, LONGEST_RESTART_SECONDS)
+        # The work for all clusters of a partition begins at the same time.
+        await self._lanes.turns.take()
         while (binding := self._registry.get(ref)) is not None:
             control_loop = ControlLoop(ref, binding, lease, self._fleets, self._client, self._lanes, self._decision_log)
             self._control_loops[ref] = control_loop

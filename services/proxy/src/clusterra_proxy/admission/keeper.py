@@ -17,7 +17,7 @@ the leading replica runs it; a second one would do no harm.
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from prometheus_client import Counter
@@ -58,10 +58,15 @@ class PlaceholderKeeper:
         self._groups = groups
         self._token = token
 
-    async def keep(self, check_seconds: Callable[[], float] = lambda: SENTINEL_SECONDS) -> None:
+    async def keep(
+        self,
+        check_seconds: Callable[[], float] = lambda: SENTINEL_SECONDS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         """Keep the placeholders, forever. A failure is retried with backoff; each new reason is logged.
 
-        `check_seconds` returns the pause until the next check, which is never below `SENTINEL_SECONDS`.
+        `check_seconds` returns the pause until the next check, which is never below `SENTINEL_SECONDS`. `sleep` ends no
+        earlier, and later in a replica that has more work than CPU.
         """
         full_check_at = 0.0
         retry_seconds = RETRY_SECONDS
@@ -85,7 +90,7 @@ class PlaceholderKeeper:
                 )
                 pause = min(retry_seconds, max_retry_seconds) * random.uniform(0.5, 1.0)  # noqa: S311
                 retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)
-            await asyncio.sleep(pause)
+            await sleep(pause)
 
     async def intact(self) -> bool:
         """Return whether all sentinels are correct. Raises the errors of `clusterra_proxy.slurmrestd.errors`."""

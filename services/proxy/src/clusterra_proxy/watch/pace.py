@@ -4,6 +4,7 @@ Polls are most of what a quiet cluster costs. Without a bound on all of them tog
 clusters of another has no CPU left for requests, and its polls become rare in no order.
 """
 
+import asyncio
 import time
 from contextlib import AbstractContextManager
 
@@ -36,8 +37,9 @@ class Pace:
         """Seconds between two checks of a cluster's placeholders."""
         return POLLS_PER_PLACEHOLDER_CHECK * self.poll_seconds
 
-    async def turn(self) -> None:
-        """Wait until a poll may begin. A replica with more work than CPU polls later, and still answers requests."""
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, then wait for a turn. A replica with more work than CPU polls later, and still answers requests."""
+        await asyncio.sleep(seconds)
         began = time.monotonic()
         await self._turns.take()
         self.turn_seconds = time.monotonic() - began

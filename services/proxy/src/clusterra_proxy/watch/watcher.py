@@ -55,8 +55,7 @@ class Watcher:
                 tasks.create_task(self._replay())
                 tasks.create_task(self._resolve_lost_jobs())
                 while True:
-                    await asyncio.sleep(self._intervals.poll_seconds)
-                    await self._intervals.pace.turn()
+                    await self._intervals.pace.sleep(self._intervals.poll_seconds)
                     await self._poll()
         finally:
             self._cluster.listener = None

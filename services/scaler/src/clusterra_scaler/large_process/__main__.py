@@ -10,9 +10,9 @@ import socket
 import sys
 
 from clusterra_runtime import logs, tracing
+from clusterra_runtime.garbage_collection import collect_seldom
 
 from clusterra_scaler.fleets import SERVICE
-from clusterra_scaler.garbage_collection import collect_seldom
 from clusterra_scaler.large_process.app import serve
 from clusterra_scaler.large_process.process import NAME
 from clusterra_scaler.settings import Settings
