@@ -1,19 +1,56 @@
 """Reads and writes the API tokens of members in the record. Every change is told in the events of the tenant."""
 
+import asyncio
+import random
 import secrets
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Self
 
 from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent, Present
-from clusterra_runtime.store.outbox_item import with_messages
+from clusterra_runtime.store.condition import Absent, Condition, Present, VersionIs
+from clusterra_runtime.store.outbox_item import OutboxMessage, with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, API_TOKENS, api_token_id, api_token_key, member_key
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.accounts.roles import Scope
+from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.identity.credentials import join_token, secret_hash
+
+MAX_TOKENS = 50
+"""How many tokens a member may have that are valid now."""
+ADD_ATTEMPTS = 10
+"""Attempts to add a token while others change the same member or their tokens."""
+LONGEST_PAUSE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class FreshToken:
+    """A token before it is stored. `text` is the token as its owner sends it, which is shown once."""
+
+    id: str
+    record: ApiToken
+    text: str = field(repr=False)
+
+    @classmethod
+    def made(cls, member_id: str, name: str, *, seconds: int, scopes: tuple[Scope, ...] | None) -> Self:
+        """A token of this member with a new secret, valid from now on for this long."""
+        token_id, secret, made_at = secrets.token_hex(8), secrets.token_urlsafe(32), now()
+        record = ApiToken(
+            name=name,
+            secret_hash=secret_hash(secret),
+            created_at=made_at,
+            valid_until=made_at + timedelta(seconds=seconds),
+            scopes=scopes,
+        )
+        return cls(token_id, record, join_token(member_id, token_id, secret))
 
 
 class TokenRecords:
@@ -28,30 +65,52 @@ class TokenRecords:
         page = await self._directory.store.query(ACCOUNTS, member_key(member_id).pk, sort=API_TOKENS)
         return tuple((api_token_id(item.key), ApiToken.of(item)) for item in page.items)
 
-    async def add(self, member: Member, token_id: str, record: ApiToken) -> None:
-        """Adds a token of the member, who makes it."""
-        key = api_token_key(member.id, token_id)
-        put = Put(ACCOUNTS, key, record.attributes(), Absent(), expiry(record.valid_until))
-        await self._write(member, member.id, put, "token.created", token_id)
+    async def add(self, actor: Member, member_id: str, new: FreshToken) -> None:
+        """Adds a token of a member, who may have MAX_TOKENS. Raises Conflict, NotFound.
+
+        Two that are added at the same moment cannot both be the last one: the write holds only if nobody has changed
+        the member since their tokens were counted, and each token that is added changes them. A counter would not
+        follow the tokens that expire.
+        """
+        key, ends = api_token_key(member_id, new.id), expiry(new.record.valid_until)
+        put = Put(ACCOUNTS, key, new.record.attributes(), Absent(), ends)
+        for attempt in range(ADD_ATTEMPTS):
+            member = await self._directory.store.get(ACCOUNTS, member_key(member_id))
+            if member is None:
+                raise NotFound("there is no such member", hint="sign in again")
+            if len(await self.valid(member_id)) >= MAX_TOKENS:
+                raise Conflict(f"there are {MAX_TOKENS} tokens, the most allowed", hint="revoke one that is not used")
+            try:
+                await self._write(actor, member_id, {"token.created": put}, VersionIs(member.version))
+            except TransactionCancelled:
+                await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE_SECONDS)))  # noqa: S311
+            else:
+                return
+        raise Conflict("many tokens are being made at the same moment", hint="try again in a moment")
 
     async def revoke(self, actor: Member, member_id: str, token_id: str) -> None:
         """Removes a token of a member. Raises NotFound."""
         delete = Delete(ACCOUNTS, api_token_key(member_id, token_id), Present())
         try:
-            await self._write(actor, member_id, delete, "token.revoked", token_id)
+            await self._write(actor, member_id, {"token.revoked": delete}, Present())
         except TransactionCancelled:
             raise NotFound("there is no such token", hint="the list of tokens has their ids") from None
 
-    async def _write(self, actor: Member, member_id: str, write: Put | Delete, kind: AdminKind, token_id: str) -> None:
-        """Writes a token together with its events.
+    async def _write(
+        self, actor: Member, member_id: str, writes: Mapping[AdminKind, Put | Update | Delete], member_is: Condition
+    ) -> None:
+        """Writes tokens together with their events, if the member's item is as `member_is` says.
 
-        The member's item carries the events: the token's own item may be deleted before they are sent.
+        The member's item carries the events: a token's own item may be deleted before they are sent.
         """
-        fact = AdminFact(kind=kind, actor=actor.user, subject=token_id)
-        events = tenant_events(self._registry, actor.tenant, fact, version="1")
+        messages: list[OutboxMessage] = []
+        kept: list[Put] = []
+        for kind, write in writes.items():
+            fact = AdminFact(kind=kind, actor=actor.user, subject=api_token_id(write.key))
+            events = tenant_events(self._registry, actor.tenant, fact, version="1")
+            messages += events.messages
+            kept += events.kept
         key = member_key(member_id)
-        carrier = with_messages(Update(ACCOUNTS, key, condition=Present()), events.messages, now=time.time())
-        await self._directory.store.transact(
-            [write, carrier, *events.kept], token=f"{kind}-{token_id}-{secrets.token_hex(8)}"
-        )
+        carrier = with_messages(Update(ACCOUNTS, key, condition=member_is), messages, now=time.time())
+        await self._directory.store.transact([*writes.values(), carrier, *kept], token=f"token-{secrets.token_hex(16)}")
         await self._directory.outbox.send(ACCOUNTS, key)

@@ -1,29 +1,25 @@
 """The caller's API tokens: the handlers of `/v1/users/me/tokens`."""
 
-import secrets
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Annotated
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.identity import Moment, now
+from clusterra_contracts.identity import Moment
 from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.records import ApiToken
 from clusterra_gateway.accounts.roles import SCOPES, Scope
-from clusterra_gateway.http.errors import Conflict, Forbidden
+from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.credentials import join_token, secret_hash
 from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.identity.token_records import TokenRecords
+from clusterra_gateway.identity.token_records import FreshToken, TokenRecords
 
 log = structlog.get_logger()
 
 DAY = 86_400
-MAX_TOKENS = 50
 
 TOKEN_ID = Parameter("token_id", "path", "^[0-9a-f]{16}$")
 
@@ -64,6 +60,11 @@ class MadeToken(Token):
 
     token: str
 
+    @classmethod
+    def shown(cls, made: FreshToken) -> "MadeToken":
+        """The token, for its owner."""
+        return cls(**Token.of(made.id, made.record).model_dump(), token=made.text)
+
 
 class Tokens(ResponseBody):
     """All tokens of a member."""
@@ -94,21 +95,11 @@ class ApiTokens:
         wanted = await body(request, NewToken)
         if caller.credential != "session":
             raise Forbidden("a token cannot make tokens", hint="sign in and make it from there")
-        if len(await self._records.valid(caller.member.id)) >= MAX_TOKENS:
-            raise Conflict(f"you have {MAX_TOKENS} tokens, the most allowed", hint="revoke one that is not used")
-        token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-        made_at = now()
-        record = ApiToken(
-            name=wanted.name,
-            secret_hash=secret_hash(secret),
-            created_at=made_at,
-            valid_until=made_at + timedelta(seconds=wanted.expires_in_seconds),
-            scopes=wanted.scopes,
-        )
-        await self._records.add(caller.member, token_id, record)
-        log.info("api_key_made", tenant=caller.member.tenant, user=caller.member.user, token_id=token_id)
-        shown = Token.of(token_id, record).model_dump()
-        return json_response(MadeToken(**shown, token=join_token(caller.member.id, token_id, secret)), status=201)
+        member = caller.member
+        made = FreshToken.made(member.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=wanted.scopes)
+        await self._records.add(member, member.id, made)
+        log.info("api_key_made", tenant=member.tenant, user=member.user, token_id=made.id)
+        return json_response(MadeToken.shown(made), status=201)
 
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a token of the caller. It no longer works within a second, on all replicas."""
