@@ -116,6 +116,29 @@ async def of_a_disabled_member(world: World) -> str:
     return session
 
 
+async def key_of_a_service_account(world: World, then: str) -> str:
+    """A key that worked, after a DELETE of this path below the account's."""
+    boss = await world.login("boss@acme.example")
+    account = "/v1/service-accounts/ci"
+    async with boss.post("/v1/service-accounts", json={"name": "ci", "role": "admin"}) as answer:
+        assert answer.status == 201, await answer.text()
+    async with boss.post(f"{account}/keys", json={"name": "runner"}) as answer:
+        assert answer.status == 201, await answer.text()
+        made = await answer.json()
+    assert await works(world, made["token"])
+    async with boss.delete(account + then.format(key_id=made["id"])) as answer:
+        assert answer.status == 204, await answer.text()
+    return str(made["token"])
+
+
+async def revoked_key(world: World) -> str:
+    return await key_of_a_service_account(world, "/keys/{key_id}")
+
+
+async def of_a_deleted_service_account(world: World) -> str:
+    return await key_of_a_service_account(world, "")
+
+
 async def works(world: World, credential: str) -> bool:
     program = await world.browser()
     async with program.get("/v1/users/me", headers={"Authorization": f"Bearer {credential}"}) as answer:
@@ -125,6 +148,7 @@ async def works(world: World, credential: str) -> bool:
 CREDENTIALS: tuple[Credential, ...] = (
     *(none, expired, signed_by_a_stranger, unsigned, for_another_purpose, of_nobody),
     *(with_the_secret_of_another, signed_out, revoked, of_a_disabled_member),
+    *(revoked_key, of_a_deleted_service_account),
 )
 
 

@@ -29,7 +29,15 @@ WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worke
 """`worker.lost` is an alarm: the worker vanished although no desired state had named it; it may have run jobs."""
 ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
-AdminKind = Literal["cluster.registered", "user.created", "member.changed", "token.created", "token.revoked"]
+AdminKind = Literal[
+    "cluster.registered",
+    "user.created",
+    "member.changed",
+    "member.deleted",
+    "token.created",
+    "token.revoked",
+    "token.rotated",
+]
 
 AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))
 """The kinds that edge-agents tell."""

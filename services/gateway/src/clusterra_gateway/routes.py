@@ -39,6 +39,8 @@ from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.members import routes as members
 from clusterra_gateway.members.membership import Membership
 from clusterra_gateway.output import routes as output
+from clusterra_gateway.service_accounts import routes as service_accounts
+from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd import routes as slurmrestd
 
@@ -70,6 +72,7 @@ def gateway_routes(
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
+        *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
         *jobs.routes(access, slurm, scaler, submits),
         *changes.routes(access, slurm, directory.store),

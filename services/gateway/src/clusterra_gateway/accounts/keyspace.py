@@ -5,10 +5,11 @@
 | `tenant#<tenant>` | `tenant` | the tenant |
 | | `uid` | the counter of its members' uids |
 | | `name#<name>` | the reservation of a Slurm user name |
+| | `service-account#<name>` | the mark of a service account that exists, for their list |
 | | `event#<time>#<fact>` | a fact about a person, until the tenant has a cluster |
 | `domain#<domain>` | `domain` | the tenant of an e-mail domain |
 | `email#<address>` | `invitation` | the invitation of an e-mail address |
-| `member#<member>` | `member` | the member |
+| `member#<member>` | `member` | the member: a person or a service account |
 | | `token#<token id>` | one of their API tokens |
 | | `signed-out#<session id>` | the mark of a session that was signed out |
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
@@ -39,6 +40,9 @@ API_TOKENS = Prefix("token#")
 USER_NAMES = Prefix("name#")
 """The sort keys of a tenant's user names."""
 
+SERVICE_ACCOUNTS = Prefix("service-account#")
+"""The sort keys of the marks of a tenant's service accounts."""
+
 
 def tenant_key(tenant: str) -> Key:
     """Key of a tenant."""
@@ -53,6 +57,16 @@ def uid_counter_key(tenant: str) -> Key:
 def user_name_key(tenant: str, name: str) -> Key:
     """Key of the reservation of a Slurm user name in a tenant."""
     return Key(f"tenant#{tenant}", f"{USER_NAMES.text}{name}")
+
+
+def service_account_key(tenant: str, name: str) -> Key:
+    """Key of the mark that a tenant has a service account with this name."""
+    return Key(f"tenant#{tenant}", f"{SERVICE_ACCOUNTS.text}{name}")
+
+
+def service_account_name(key: Key) -> str:
+    """The name of the service account with this mark."""
+    return key.sk.removeprefix(SERVICE_ACCOUNTS.text)
 
 
 def kept_event_key(tenant: str, at: datetime, fact: str) -> Key:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from clusterra_contracts.identity import Id, Moment, SlurmUser, UserName
 from clusterra_runtime.store.item import Attributes, Item
@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from clusterra_gateway.accounts.roles import ROLES, Role, Scope, manages
 
+MemberKind = Literal["person", "service_account"]
+SERVICE_ACCOUNT_ISSUER = "service-account"
+"""In place of the URL of an issuer: nobody can sign in there."""
 OPERATOR = "operator"
 """The owner of a user name that a cluster's operator has."""
 
@@ -52,6 +55,8 @@ class Invitation(Record):
 class Member(Record):
     """A person: `iss` and `sub` at the OIDC issuer, and the Slurm identity that is theirs for good.
 
+    Or a service account, whose issuer is SERVICE_ACCOUNT_ISSUER and whose subject is `<tenant>/<name>`.
+
     The release before knows `admin` alone. Where it has changed that since, `admin` counts and not `role`.
     """
 
@@ -69,6 +74,11 @@ class Member(Record):
     disabled: bool = False
     """A disabled member cannot sign in, and no credential of theirs works."""
     joined_at: Moment
+    kind: MemberKind = "person"
+    scopes: tuple[Scope, ...] | None = None
+    """What the keys of a service account may be used for at most; None: all that its role may do."""
+    deleted: bool = False
+    """A deleted service account is disabled, too. Its record keeps its name and its uid from others."""
 
     @model_validator(mode="before")
     @classmethod
@@ -117,6 +127,11 @@ class ApiToken(Record):
 def member_id(issuer: str, subject: str) -> str:
     """The id of a person at an issuer: 32 hexadecimal digits."""
     return sha256(f"{issuer}\n{subject}".encode()).hexdigest()[:32]
+
+
+def service_account_id(tenant: str, name: str) -> str:
+    """The member id of a tenant's service account."""
+    return member_id(SERVICE_ACCOUNT_ISSUER, f"{tenant}/{name}")
 
 
 def expiry(moment: datetime) -> int:

@@ -125,6 +125,8 @@ class Authentication:
         if await self._directory.store.get(ACCOUNTS, signed_out_key(claims.sub, claims.jti)) is not None:
             raise Unauthenticated("this session was signed out", hint="sign in again")
         member = await self._member(claims.sub)
+        if member.kind != "person":
+            raise Unauthenticated("a service account has no sessions", hint="send one of its keys")
         return Caller(member, "session", claims.jti, claims.expires_at)
 
     async def _verify_token(self, token: str) -> Caller:

@@ -9,21 +9,20 @@ from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.outbox_item import with_messages
-from clusterra_runtime.store.store import ConditionFailed, Put, TransactionCancelled, Update
+from clusterra_runtime.store.store import ConditionFailed, Put, TransactionCancelled
 
 from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, uid_counter_key, user_name_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, user_name_key
 from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, member_id
 from clusterra_gateway.accounts.roles import Role
+from clusterra_gateway.accounts.uids import next_uid
 from clusterra_gateway.http.errors import Conflict, Forbidden
 from clusterra_gateway.identity.oidc import Identity
 from clusterra_gateway.identity.slurm_names import names_for
 
 log = structlog.get_logger()
 
-FIRST_UID = 20001
-"""The first uid of a person. Lower ones are for services, such as a cluster's operator."""
 MAX_NAMES = 200
 """User names to try for one person."""
 
@@ -82,7 +81,7 @@ class Enrolment:
         return updated
 
     async def _enrol(self, identity: Identity, invitation: Invitation) -> Member:
-        uid = await self._next_uid(invitation.tenant)
+        uid = await next_uid(self._directory.store, invitation.tenant)
         for name in islice(names_for(identity.email), MAX_NAMES):
             member = Member(
                 issuer=identity.issuer,
@@ -108,10 +107,6 @@ class Enrolment:
             log.info("member_joined", tenant=member.tenant, user=name, uid=uid)
             return member
         raise Conflict("every user name for this address is taken", hint="contact the operators")
-
-    async def _next_uid(self, tenant: str) -> int:
-        counter = await self._directory.store.write(Update(ACCOUNTS, uid_counter_key(tenant), add={"given": 1}))
-        return FIRST_UID - 1 + int(str(counter.attributes["given"]))
 
     async def _write(self, member: Member) -> None:
         created = AdminFact(kind="user.created", actor=member.user, subject=member.user)

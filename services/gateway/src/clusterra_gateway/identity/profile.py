@@ -6,6 +6,7 @@ from clusterra_contracts.identity import Moment
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.records import MemberKind
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.bus.requests import ScalerRequests
 from clusterra_gateway.http.responses import ResponseBody, json_response
@@ -35,6 +36,7 @@ class Profile(ResponseBody):
     pending_bill_usd: float | None
     running_jobs: int | None
     session_expires_at: Moment
+    kind: MemberKind
 
 
 class Profiles:
@@ -66,5 +68,6 @@ class Profiles:
                 pending_bill_usd=usage.pending_bill_usd if usage else None,
                 running_jobs=usage.running_jobs if usage else None,
                 session_expires_at=caller.expires_at,
+                kind=member.kind,
             )
         )

@@ -10,7 +10,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.identity.authentication import Authentication
 from clusterra_gateway.identity.open_streams import OpenStreams
 
-KINDS = frozenset({"token.revoked", "member.changed"})
+KINDS = frozenset({"token.revoked", "token.rotated", "member.changed", "member.deleted"})
 """The kinds of events after which a credential allows less than before."""
 
 
@@ -24,9 +24,9 @@ class Revocations:
     def on_event(self, ref: ClusterRef, event: Event) -> None:
         """Follows a change that another replica made."""
         match event.data:
-            case AdminFact(kind="token.revoked", subject=token_id):
+            case AdminFact(kind="token.revoked" | "token.rotated", subject=token_id):
                 self.token_revoked(ref.tenant, token_id)
-            case AdminFact(kind="member.changed", subject=user):
+            case AdminFact(kind="member.changed" | "member.deleted", subject=user):
                 self.member_changed(ref.tenant, user)
 
     def token_revoked(self, tenant: str, token_id: str) -> None:

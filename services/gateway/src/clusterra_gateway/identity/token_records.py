@@ -53,6 +53,14 @@ class FreshToken:
         return cls(token_id, record, join_token(member_id, token_id, secret))
 
 
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How long the new token is valid, and the old one still."""
+
+    seconds: int
+    overlap_seconds: int
+
+
 class TokenRecords:
     """The tokens of all members. The caller has checked that the actor may do this to the member."""
 
@@ -66,7 +74,30 @@ class TokenRecords:
         return tuple((api_token_id(item.key), ApiToken.of(item)) for item in page.items)
 
     async def add(self, actor: Member, member_id: str, new: FreshToken) -> None:
-        """Adds a token of a member, who may have MAX_TOKENS. Raises Conflict, NotFound.
+        """Adds a token of a member, who may have MAX_TOKENS. Raises Conflict, NotFound."""
+        await self._add(actor, member_id, new, {})
+
+    async def rotate(self, actor: Member, member_id: str, token_id: str, rotation: Rotation) -> FreshToken:
+        """Adds a token with the name and the scopes of this one, which ends after the overlap, or earlier if it had to.
+
+        Raises Conflict, NotFound.
+        """
+        key = api_token_key(member_id, token_id)
+        item = await self._directory.store.get(ACCOUNTS, key)
+        if item is None:
+            raise NotFound("there is no such token", hint="the list of tokens has their ids")
+        old = ApiToken.of(item)
+        new = FreshToken.made(member_id, old.name, seconds=rotation.seconds, scopes=old.scopes)
+        ends = min(old.valid_until, now() + timedelta(seconds=rotation.overlap_seconds))
+        ending = old.model_copy(update={"valid_until": ends}).attributes()
+        change = Update(ACCOUNTS, key, set=ending, condition=VersionIs(item.version), expires_at=expiry(ends))
+        await self._add(actor, member_id, new, {"token.rotated": change})
+        return new
+
+    async def _add(
+        self, actor: Member, member_id: str, new: FreshToken, others: Mapping[AdminKind, Put | Update]
+    ) -> None:
+        """Adds a token, together with other changes of tokens, unless the member has MAX_TOKENS.
 
         Two that are added at the same moment cannot both be the last one: the write holds only if nobody has changed
         the member since their tokens were counted, and each token that is added changes them. A counter would not
@@ -75,18 +106,18 @@ class TokenRecords:
         key, ends = api_token_key(member_id, new.id), expiry(new.record.valid_until)
         put = Put(ACCOUNTS, key, new.record.attributes(), Absent(), ends)
         for attempt in range(ADD_ATTEMPTS):
-            member = await self._directory.store.get(ACCOUNTS, member_key(member_id))
-            if member is None:
-                raise NotFound("there is no such member", hint="sign in again")
+            item = await self._directory.store.get(ACCOUNTS, member_key(member_id))
+            if item is None or Member.of(item).deleted:
+                raise NotFound("this member no longer exists", hint="GET /v1/members lists those of your workspace")
             if len(await self.valid(member_id)) >= MAX_TOKENS:
                 raise Conflict(f"there are {MAX_TOKENS} tokens, the most allowed", hint="revoke one that is not used")
             try:
-                await self._write(actor, member_id, {"token.created": put}, VersionIs(member.version))
+                await self._write(actor, member_id, {"token.created": put, **others}, VersionIs(item.version))
             except TransactionCancelled:
                 await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE_SECONDS)))  # noqa: S311
             else:
                 return
-        raise Conflict("many tokens are being made at the same moment", hint="try again in a moment")
+        raise Conflict("these tokens are being changed by others", hint="try again in a moment")
 
     async def revoke(self, actor: Member, member_id: str, token_id: str) -> None:
         """Removes a token of a member. Raises NotFound."""

@@ -64,7 +64,7 @@ class Membership:
                 return await self._directory.member(member_id)
 
         found = await asyncio.gather(*(member(owner) for owner in owners if owner != OPERATOR))
-        return tuple(each for each in found if each is not None and each.tenant == tenant), page.cursor
+        return tuple(each for each in found if each is not None and _listed(each, tenant)), page.cursor
 
     async def member(self, tenant: str, member_id: str) -> Member:
         """A member of this tenant. Raises NotFound, also for another tenant's."""
@@ -79,6 +79,8 @@ class Membership:
         for _ in range(CHANGE_ATTEMPTS):
             item = await self._item(actor.tenant, member_id)
             member = Member.of(item)
+            if member.kind == "service_account" and change.role == "owner":
+                raise Forbidden("a service account cannot be an owner", hint="make it an admin at most")
             changed = _changed(member, change)
             if changed == member:
                 return member
@@ -98,7 +100,7 @@ class Membership:
 
     async def _item(self, tenant: str, member_id: str) -> Item:
         item = await self._directory.store.get(ACCOUNTS, member_key(member_id))
-        if item is None or Member.of(item).tenant != tenant:
+        if item is None or not _listed(Member.of(item), tenant):
             raise NotFound("there is no such member", hint="GET /v1/members lists those of your workspace")
         return item
 
@@ -137,5 +139,10 @@ def _changed(member: Member, change: MemberChange) -> Member:
     return changed
 
 
+def _listed(member: Member, tenant: str) -> bool:
+    return member.tenant == tenant and not member.deleted
+
+
 def _in_charge(member: Member) -> bool:
-    return manages(member.role) and not member.disabled
+    """Whether this is a person who manages the tenant: a service account cannot sign in when its keys are lost."""
+    return member.kind == "person" and manages(member.role) and not member.disabled

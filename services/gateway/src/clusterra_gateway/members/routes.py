@@ -6,7 +6,7 @@ from aiohttp import web
 from clusterra_contracts.identity import Moment
 from pydantic import Field
 
-from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.parameters import Body, Parameter, Query, body, path_id, query
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
@@ -33,7 +33,7 @@ class MembersQuery(Query):
 
 
 class MemberView(ResponseBody):
-    """A member. `name` and `uid` are their Slurm identity."""
+    """A member: a person or a service account. `name` and `uid` are their Slurm identity."""
 
     id: str
     name: str
@@ -43,6 +43,7 @@ class MemberView(ResponseBody):
     role: Role
     disabled: bool
     joined_at: Moment
+    kind: MemberKind
 
     @classmethod
     def of(cls, member: Member) -> "MemberView":
@@ -56,6 +57,7 @@ class MemberView(ResponseBody):
             role=member.role,
             disabled=member.disabled,
             joined_at=member.joined_at,
+            kind=member.kind,
         )
 
 

@@ -1,0 +1,1 @@
+"""The service accounts of a tenant: principals for programs, and their keys."""

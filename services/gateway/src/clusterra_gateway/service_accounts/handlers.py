@@ -1,0 +1,129 @@
+"""The handlers of service accounts and their keys."""
+
+import structlog
+from aiohttp import web
+
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.roles import Scope
+from clusterra_gateway.http.errors import Forbidden, InvalidRequest
+from clusterra_gateway.http.parameters import Parameter, body, path_id
+from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.token_records import FreshToken, Rotation, TokenRecords
+from clusterra_gateway.identity.tokens import MadeToken, Token
+from clusterra_gateway.service_accounts.models import (
+    CreateServiceAccount,
+    Keys,
+    NewKey,
+    RotateKey,
+    ServiceAccount,
+    ServiceAccountList,
+)
+from clusterra_gateway.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
+
+log = structlog.get_logger()
+
+NAME = Parameter("name", "path", "^[a-z_][a-z0-9_-]{0,30}$")
+KEY_ID = Parameter("key_id", "path", "^[0-9a-f]{16}$")
+
+
+class ServiceAccountHandlers:
+    """The handlers of service accounts."""
+
+    def __init__(self, accounts: ServiceAccounts, revocations: Revocations) -> None:
+        self._accounts = accounts
+        self._revocations = revocations
+
+    async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Creates a service account: a member for programs, which has keys and cannot sign in with a browser.
+
+        Its jobs run under its own uid. A name that was deleted comes back with the uid it had, without its keys.
+        """
+        wanted = await body(request, CreateServiceAccount)
+        new = NewServiceAccount(wanted.name, wanted.role, wanted.scopes, wanted.description)
+        return json_response(ServiceAccount.of(await self._accounts.create(caller.member, new)), status=201)
+
+    async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the service accounts of the caller's tenant."""
+        accounts = await self._accounts.all(caller.member.tenant)
+        shown = tuple(map(ServiceAccount.of, accounts))
+        return json_response(ServiceAccountList(service_accounts=shown, total=len(shown)))
+
+    async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Returns a service account of the caller's tenant."""
+        account = await self._accounts.one(caller.member.tenant, path_id(request, NAME))
+        return json_response(ServiceAccount.of(account))
+
+    async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Deletes a service account. Its keys no longer work within a second, on all replicas. Its jobs go on."""
+        account = await self._accounts.delete(caller.member, path_id(request, NAME))
+        self._revocations.member_changed(account.tenant, account.user)
+        return no_content()
+
+
+class KeyHandlers:
+    """The handlers of the keys of service accounts."""
+
+    def __init__(self, accounts: ServiceAccounts, records: TokenRecords, revocations: Revocations) -> None:
+        self._accounts = accounts
+        self._records = records
+        self._revocations = revocations
+
+    async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Makes a key of a service account, which is shown only this once. This needs a session, as for tokens."""
+        account, wanted = await self._account(request, caller), await body(request, NewKey)
+        _require_session(caller)
+        scopes = _limited(account, wanted.scopes)
+        made = FreshToken.made(account.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=scopes)
+        await self._records.add(caller.member, account.id, made)
+        log.info("service_account_key_made", name=account.user, key_id=made.id)
+        return json_response(MadeToken.shown(made), status=201)
+
+    async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the keys of a service account that are valid now."""
+        account = await self._account(request, caller)
+        keys = tuple(Token.of(*each) for each in await self._records.valid(account.id))
+        return json_response(Keys(keys=keys, total=len(keys)))
+
+    async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Revokes a key of a service account. It no longer works within a second, on all replicas."""
+        account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
+        await self._records.revoke(caller.member, account.id, key_id)
+        self._revocations.token_revoked(account.tenant, key_id)
+        log.info("service_account_key_revoked", name=account.user, key_id=key_id)
+        return no_content()
+
+    async def rotate(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Makes a new key with the name and scopes of an old one, which ends after `overlap_seconds`.
+
+        The old key ends no later than it would have. This needs a session, as making a key does.
+        """
+        account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
+        wanted = await body(request, RotateKey)
+        _require_session(caller)
+        rotation = Rotation(wanted.expires_in_seconds, wanted.overlap_seconds)
+        made = await self._records.rotate(caller.member, account.id, key_id, rotation)
+        self._revocations.token_revoked(account.tenant, key_id)
+        log.info("service_account_key_rotated", name=account.user, key_id=key_id, new_key_id=made.id)
+        return json_response(MadeToken.shown(made), status=201)
+
+    async def _account(self, request: web.Request, caller: Caller) -> Member:
+        return await self._accounts.one(caller.member.tenant, path_id(request, NAME))
+
+
+def _require_session(caller: Caller) -> None:
+    if caller.credential != "session":
+        raise Forbidden("a token cannot make keys that may outlive it", hint="sign in and make the key from there")
+
+
+def _limited(account: Member, wanted: tuple[Scope, ...] | None) -> tuple[Scope, ...] | None:
+    """The scopes of a new key: those wanted, of which the account must have each. Raises InvalidRequest."""
+    if account.scopes is None or wanted is None:
+        return wanted or account.scopes
+    if beyond := [scope for scope in wanted if scope not in account.scopes]:
+        raise InvalidRequest(
+            f"the service account {account.user} does not have {', '.join(beyond)}",
+            hint=f"its scopes are {', '.join(account.scopes)}",
+        )
+    return wanted

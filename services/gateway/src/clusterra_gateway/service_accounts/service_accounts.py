@@ -1,0 +1,198 @@
+"""Creates, lists and deletes the service accounts of a tenant in the record."""
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+from itertools import batched
+
+import structlog
+from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.outbox_item import with_messages
+from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update, Write
+
+from clusterra_gateway.accounts.admin_events import TenantEvents, tenant_events
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    API_TOKENS,
+    SERVICE_ACCOUNTS,
+    member_key,
+    service_account_key,
+    service_account_name,
+    tenant_key,
+    user_name_key,
+)
+from clusterra_gateway.accounts.records import (
+    SERVICE_ACCOUNT_ISSUER,
+    Member,
+    UserNameReservation,
+    service_account_id,
+)
+from clusterra_gateway.accounts.roles import Role, Scope
+from clusterra_gateway.accounts.uids import next_uid
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.identity.slurm_names import RESERVED
+
+log = structlog.get_logger()
+
+MAX_SERVICE_ACCOUNTS = 100
+"""How many a tenant may have."""
+ATTEMPTS = 5
+"""Attempts to write while others change the same tenant or account."""
+READS_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class NewServiceAccount:
+    """What an admin asks for."""
+
+    name: str
+    role: Role
+    scopes: tuple[Scope, ...] | None
+    description: str
+
+
+class ServiceAccounts:
+    """The service accounts of tenants. Every change is told in the events of the tenant's clusters."""
+
+    def __init__(self, directory: Directory, registry: Registry) -> None:
+        self._directory = directory
+        self._store = directory.store
+        self._registry = registry
+
+    async def all(self, tenant: str) -> tuple[Member, ...]:
+        """The service accounts of a tenant, in the order of their names."""
+        accounts: list[Member] = []
+        for names in batched(await self._names(tenant), READS_AT_ONCE):
+            ids = [service_account_id(tenant, name) for name in names]
+            found = await asyncio.gather(*map(self._directory.member, ids))
+            accounts += [each for each in found if each is not None and not each.deleted]
+        return tuple(accounts)
+
+    async def one(self, tenant: str, name: str) -> Member:
+        """A service account of this tenant. Raises NotFound."""
+        return Member.of(await self._item(tenant, name))
+
+    async def create(self, actor: Member, new: NewServiceAccount) -> Member:
+        """Creates a service account with a uid of its own. One that was deleted comes back with its uid, without keys.
+
+        Raises InvalidRequest for a reserved name; Conflict for one that is taken, and for more than a tenant may have.
+        """
+        if new.name in RESERVED:
+            raise InvalidRequest(f"the name {new.name} is reserved", hint="choose another one")
+        fresh: int | None = None
+        for _ in range(ATTEMPTS):
+            tenant = await self._store.get(ACCOUNTS, tenant_key(actor.tenant))
+            if tenant is None:
+                raise Conflict("this workspace has no record", hint="contact the operators")
+            if len(await self._names(actor.tenant)) >= MAX_SERVICE_ACCOUNTS:
+                raise Conflict(
+                    f"there are {MAX_SERVICE_ACCOUNTS} service accounts, the most allowed", hint="delete an unused one"
+                )
+            reserved = await self._reserved_uid(actor.tenant, new.name)
+            uid = reserved
+            if uid is None:
+                uid = fresh = fresh or await next_uid(self._store, actor.tenant)
+            account = _account(actor.tenant, new, uid=uid)
+            writes = await self._creation(actor, account, reserve=reserved is None)
+            # The tenant changes with each new account, so that two cannot both be the last one allowed.
+            writes.append(Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version)))
+            if await self._written(account, writes):
+                log.info("service_account_created", tenant=account.tenant, name=account.user, uid=account.uid)
+                return account
+        raise _changed_by_others()
+
+    async def delete(self, actor: Member, name: str) -> Member:
+        """Deletes a service account with all its keys. Its name and its uid stay its own. Raises NotFound, Conflict."""
+        for _ in range(ATTEMPTS):
+            item = await self._item(actor.tenant, name)
+            account = Member.of(item)
+            gone = account.model_copy(update={"deleted": True, "disabled": True})
+            update = Update(ACCOUNTS, item.key, set=gone.attributes(), condition=VersionIs(item.version))
+            tokens = await self._store.query(ACCOUNTS, item.key.pk, sort=API_TOKENS)
+            events = self._events(actor, "member.deleted", name)
+            writes: list[Write] = [
+                with_messages(update, events.messages, now=time.time()),
+                Delete(ACCOUNTS, service_account_key(actor.tenant, name)),
+                *(Delete(ACCOUNTS, token.key) for token in tokens.items),
+                *events.kept,
+            ]
+            if await self._written(account, writes):
+                log.info("service_account_deleted", tenant=account.tenant, name=name)
+                return account
+        raise _changed_by_others()
+
+    async def _names(self, tenant: str) -> list[str]:
+        marks = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=SERVICE_ACCOUNTS)
+        return [service_account_name(item.key) for item in marks.items]
+
+    async def _item(self, tenant: str, name: str) -> Item:
+        item = await self._store.get(ACCOUNTS, member_key(service_account_id(tenant, name)))
+        if item is None or Member.of(item).deleted:
+            raise NotFound("there is no such service account", hint="GET /v1/service-accounts lists them")
+        return item
+
+    async def _reserved_uid(self, tenant: str, name: str) -> int | None:
+        """The uid that this name already has as a service account's; None for a new name. Raises Conflict."""
+        item = await self._store.get(ACCOUNTS, user_name_key(tenant, name))
+        if item is None:
+            return None
+        reservation = UserNameReservation.of(item)
+        if reservation.owner != service_account_id(tenant, name):
+            raise Conflict(f"the name {name} is taken", hint="choose another one: a name keeps its owner for good")
+        return reservation.uid
+
+    async def _creation(self, actor: Member, account: Member, *, reserve: bool) -> list[Write]:
+        key = member_key(account.id)
+        known = await self._store.get(ACCOUNTS, key)
+        if known is not None and not Member.of(known).deleted:
+            raise Conflict(f"there is a service account {account.user}", hint="delete it first, or choose another name")
+        put: Put | Update = Put(ACCOUNTS, key, account.attributes(), Absent())
+        if known is not None:
+            put = Update(ACCOUNTS, key, set=account.attributes(), condition=VersionIs(known.version))
+        events = self._events(actor, "user.created", account.user)
+        mark = Put(ACCOUNTS, service_account_key(account.tenant, account.user), {}, Absent())
+        writes: list[Write] = [with_messages(put, events.messages, now=time.time()), mark, *events.kept]
+        if reserve:
+            reservation = UserNameReservation(uid=account.uid, owner=account.id)
+            writes.append(
+                Put(ACCOUNTS, user_name_key(account.tenant, account.user), reservation.attributes(), Absent())
+            )
+        return writes
+
+    def _events(self, actor: Member, kind: AdminKind, name: str) -> TenantEvents:
+        fact = AdminFact(kind=kind, actor=actor.user, subject=name)
+        return tenant_events(self._registry, actor.tenant, fact, version=secrets.token_hex(8))
+
+    async def _written(self, account: Member, writes: list[Write]) -> bool:
+        """Applies the writes and sends their events. Returns False where another writer was faster."""
+        try:
+            await self._store.transact(writes, token=f"service-account-{secrets.token_hex(16)}")
+        except TransactionCancelled:
+            return False
+        await self._directory.outbox.send(ACCOUNTS, member_key(account.id))
+        return True
+
+
+def _account(tenant: str, new: NewServiceAccount, *, uid: int) -> Member:
+    return Member(
+        issuer=SERVICE_ACCOUNT_ISSUER,
+        subject=f"{tenant}/{new.name}",
+        tenant=tenant,
+        user=new.name,
+        uid=uid,
+        email="",
+        display_name=new.description,
+        joined_at=now(),
+        kind="service_account",
+        scopes=new.scopes,
+    ).with_role(new.role)
+
+
+def _changed_by_others() -> Conflict:
+    return Conflict("the service accounts of this workspace are being changed by others", hint="try again in a moment")
