@@ -11,6 +11,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueParts, QueueSnapshot, RunningJob
 from clusterra_contracts.queue_parts.part import NodeChunk, PendingChunk, QueuePart, RunningChunk
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
@@ -310,6 +311,7 @@ EXAMPLES: dict[str, Wire] = {
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
     "history.read.v2": history_rpc.ReadHistory(kinds=("job.*",), limit=50),
     "history.page.v1": history_rpc.HistoryPage(events=(EVENT,)),
+    "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
     "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
     "usage.v1": usage_rpc.Usage(burn_rate_usd_per_hour=0.0816, pending_bill_usd=0.0068, running_jobs=1, as_of=MOMENT),
     "why.explain.v1": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),

@@ -153,6 +153,7 @@ def test_links_leave_out_what_is_no_traceparent() -> None:
         ("job.partition.3.acme.main", "job.pending.{tenant}.{cluster}"),
         ("dlq.heartbeat.acme.main", "dlq.heartbeat.{tenant}.{cluster}"),
         ("usage.acme", "usage.{tenant}"),
+        ("revocation.acme", "revocation.{tenant}"),
         ("unknown.acme.main", "unknown"),
     ],
 )

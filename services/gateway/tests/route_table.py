@@ -7,6 +7,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.sessions import SessionKeys
@@ -42,6 +43,6 @@ def route_table() -> tuple[Route, ...]:
         SessionKeys(KeySet([OctKey.generate_key(256)])),
         issuer,
         Directory(store, Outbox(store, publish)),
-        GatewayBus(client, Registry(), EventFeed(client), EdgeConnections()),
+        GatewayBus(client, Registry(), EventFeed(client), EdgeConnections(), RevocationMessages(client)),
         Secrets(),
     )

@@ -8,16 +8,17 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_contracts.identity import now
-from clusterra_gateway.accounts.keyspace import ACCOUNTS
-from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, tenant_key
+from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant
 from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
+from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
-from clusterra_runtime.store.store import Update
+from clusterra_runtime.store.store import Put, Update
 from gateway_world import World, _Service
 from route_table import example_path, route_table
 
@@ -144,6 +145,40 @@ async def test_what_an_admin_takes_is_gone_on_every_replica_within_a_second(worl
             return await status("ada", "/v1/users/me") == 401
 
         await until(disabled, seconds=TAKEN_SECONDS, every=0.02, what="the other replica to know")
+
+
+async def test_it_is_gone_as_fast_in_a_tenant_without_clusters(world: World) -> None:
+    for key, record in (
+        (tenant_key("lone"), Tenant(name="Lone")),
+        (domain_key("lone.example"), Domain(tenant="lone")),
+        (invitation_key("boss@lone.example"), Invitation(tenant="lone", admin=True)),
+    ):
+        await world.store.write(Put(ACCOUNTS, key, record.attributes(), Absent()))
+    boss, ada, bob = [await world.login(f"{name}@lone.example") for name in ("boss", "ada", "bob")]
+    headers = await program(ada)
+
+    async with (
+        replica(world) as url,
+        aiohttp.ClientSession(url, headers=headers) as of_token,
+        aiohttp.ClientSession(url, headers=await program(bob)) as of_member,
+    ):
+
+        async def statuses() -> list[int]:
+            found = []
+            for each in (of_token, of_member):
+                async with each.get("/v1/clusters") as answer:
+                    found.append(answer.status)
+            return found
+
+        assert await statuses() == [200, 200]
+        async with ada.delete(f"/v1/users/me/tokens/{headers['Authorization'].split('_')[2]}") as answer:
+            assert answer.status == 204
+        assert await change(boss, (await me(bob))["id"], disabled=True) == 200
+
+        async def gone() -> bool:
+            return await statuses() == [401, 401]
+
+        await until(gone, seconds=TAKEN_SECONDS, every=0.02, what="the other replica to know")
 
 
 async def test_an_open_stream_ends_when_its_reader_is_disabled(world: World) -> None:

@@ -23,6 +23,7 @@ from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.sessions import SessionKeys
@@ -64,7 +65,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         directory = Directory(store, outbox)
         projection = Projection(directory, client, registry)
         await projection.project()
-        feed, edges = EventFeed(client), EdgeConnections()
+        feed, edges, revocations = EventFeed(client), EdgeConnections(), RevocationMessages(client)
         heartbeats = await edges.follow(client, await directory.clusters())
         secret = settings.oidc_client_secret()
         issuer = Issuer(http, settings.oidc_issuer, settings.oidc_client_id, secret, settings.redirect_uri)
@@ -78,8 +79,9 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("feed", feed.run)
         service.background("heartbeats", heartbeats.run)
 
-        gateway_bus = GatewayBus(client, registry, feed, edges)
+        gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
         routes = gateway_routes(settings, session_keys, issuer, directory, gateway_bus, secrets)
+        await revocations.follow()
         async with serving(
             routes, settings.http_host, settings.http_port, leaving=service.stopping, encrypted=settings.secure
         ) as port:

@@ -10,6 +10,7 @@ from clusterra_contracts.identity import Wire
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.queue_parts.part import QueuePart
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
@@ -27,7 +28,7 @@ Service = Literal["gateway", "proxy", "scaler", "edge-agent", "events", "*"]
 
 @dataclass(frozen=True)
 class Publication:
-    """A message to all subscribers. `address` contains `{tenant}` and `{cluster}`, or the sender."""
+    """A message to all subscribers. `address` contains `{tenant}` and mostly `{cluster}`, or the sender."""
 
     address: str
     message: type[Wire]
@@ -55,6 +56,7 @@ PUBLICATIONS: tuple[Publication, ...] = (
     Publication("edge-event.{tenant}.{cluster}.{kind}", Event, "edge-agent", ("events",)),
     Publication("$KV.registry.{tenant}.{cluster}", ClusterBinding, "gateway", ("proxy", "scaler")),
     Publication("$KV.conditions.{tenant}.{cluster}", ClusterCondition, "proxy", ("gateway",)),
+    Publication("revocation.{tenant}", Revocation, "gateway", ("gateway",)),
     Publication("$KV.versions.{service}.{instance}", Announcement, "*", ("*",)),
 )
 

@@ -93,6 +93,11 @@ def usage(ref: TenantRef) -> str:
     return f"usage.{ref.tenant}"
 
 
+def revocation(ref: TenantRef) -> str:
+    """The subject of what was taken from the credentials of a tenant without clusters."""
+    return f"revocation.{ref.tenant}"
+
+
 def dead_letter(subject: str) -> str:
     """The subject of dead letters: messages on `subject` that cannot be handled."""
     return f"dlq.{subject}"
@@ -120,6 +125,9 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("scaler",): ("scaler", lambda rest: rest == 1),
 }
 
+TENANT_FAMILIES = frozenset({"usage", "revocation"})
+"""The families of subjects that name a tenant and no cluster."""
+
 
 def parse(subject: str) -> Subject:
     """Parses the subject of a cluster. A subject stored by the JOB stream is read as the one it was published on.
@@ -143,12 +151,12 @@ def parse(subject: str) -> Subject:
     raise UnknownSubject(f"{subject!r} is not the subject of a cluster")
 
 
-def parse_usage(subject: str) -> TenantRef:
-    """Parses a `usage` subject. Raises UnknownSubject."""
+def parse_tenant(subject: str) -> TenantRef:
+    """Parses the subject of a tenant. Raises UnknownSubject."""
     family, _, tenant = subject.partition(".")
     try:
-        if family == "usage":
+        if family in TENANT_FAMILIES:
             return TenantRef(tenant=tenant)
     except ValidationError as error:
         raise UnknownSubject(f"{subject!r} names no valid tenant") from error
-    raise UnknownSubject(f"{subject!r} is not a usage subject")
+    raise UnknownSubject(f"{subject!r} is not the subject of a tenant")

@@ -121,7 +121,7 @@ async def serve_tenant[M: BaseModel, T: Wire](
     concurrency: int = 64,
 ) -> Subscription:
     """Answer the requests on the `usage` subject of a tenant, otherwise as `serve` does."""
-    return await _serve(client, subject, partial(_answer, request, handler, subjects.parse_usage), queue, concurrency)
+    return await _serve(client, subject, partial(_answer, request, handler, subjects.parse_tenant), queue, concurrency)
 
 
 async def _serve[T: Wire](

@@ -69,8 +69,8 @@ def described(subject: str) -> tuple[str, dict[str, str]]:
         template, ids = described(rest)
         return f"dlq.{template}", ids
     try:
-        if family == "usage":
-            return "usage.{tenant}", {tracing.TENANT: subjects.parse_usage(subject).tenant}
+        if family in subjects.TENANT_FAMILIES:
+            return f"{family}.{{tenant}}", {tracing.TENANT: subjects.parse_tenant(subject).tenant}
         about = subjects.parse(subject)
     except UnknownSubject:
         return family, {}

@@ -11,6 +11,7 @@ from clusterra_runtime.settings import ServiceSettings
 
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.revocation_messages import RevocationMessages
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class GatewayBus:
     registry: Registry
     feed: EventFeed
     edges: EdgeConnections
+    revocations: RevocationMessages
 
 
 @asynccontextmanager

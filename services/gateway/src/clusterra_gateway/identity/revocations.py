@@ -1,12 +1,16 @@
 """Ends what a credential allows as soon as the bus tells that it was taken, on whichever replica that happened.
 
-The gateway trusts a verified credential for 15 s (`credentials`). That bound holds where the event does not arrive.
-With it, a revoked token, a lost role and a disabled member count within a second, for open streams too.
+The gateway trusts a verified credential for 15 s (`credentials`). That bound holds where nothing tells it. The live
+events of a tenant's clusters tell all replicas, and `RevocationMessages` those of a tenant that has no cluster. So a
+revoked token, a lost role and a disabled member count within a second, for open streams too.
 """
 
 from clusterra_contracts.events import AdminFact, Event
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, TenantRef
+from clusterra_contracts.revocation import Revocation
+from clusterra_runtime.nats.registry import Registry
 
+from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.identity.authentication import Authentication
 from clusterra_gateway.identity.open_streams import OpenStreams
 
@@ -15,26 +19,43 @@ KINDS = frozenset({"token.revoked", "token.rotated", "member.changed", "member.d
 
 
 class Revocations:
-    """Tells this replica of what was taken, here or on another one."""
+    """Tells this replica of what was taken here or on another one, and the others where no event does."""
 
-    def __init__(self, authentication: Authentication, streams: OpenStreams) -> None:
+    def __init__(
+        self, authentication: Authentication, streams: OpenStreams, messages: RevocationMessages, registry: Registry
+    ) -> None:
         self._authentication = authentication
         self._streams = streams
+        self._messages = messages
+        self._registry = registry
 
     def on_event(self, ref: ClusterRef, event: Event) -> None:
-        """Follows a change that another replica made."""
+        """Follows a change that the event of another replica tells."""
+        tenant = TenantRef(tenant=ref.tenant)
         match event.data:
             case AdminFact(kind="token.revoked" | "token.rotated", subject=token_id):
-                self.token_revoked(ref.tenant, token_id)
+                self.on_revocation(tenant, Revocation(of="token", subject=token_id))
             case AdminFact(kind="member.changed" | "member.deleted", subject=user):
-                self.member_changed(ref.tenant, user)
+                self.on_revocation(tenant, Revocation(of="member", subject=user))
 
-    def token_revoked(self, tenant: str, token_id: str) -> None:
-        """Makes this token be verified again, by its next request and by the open streams of its tenant."""
-        self._authentication.forget(token_id)
-        self._streams.recheck(tenant)
+    def on_revocation(self, ref: TenantRef, revocation: Revocation) -> None:
+        """Makes the credentials be verified again, by their next requests and by the open streams of the tenant."""
+        match revocation.of:
+            case "token":
+                self._authentication.forget(revocation.subject)
+            case "member":
+                self._authentication.forget_member(ref.tenant, revocation.subject)
+        self._streams.recheck(ref.tenant)
 
-    def member_changed(self, tenant: str, user: str) -> None:
-        """Makes this member's credentials be verified again, likewise."""
-        self._authentication.forget_member(tenant, user)
-        self._streams.recheck(tenant)
+    async def token_revoked(self, tenant: str, token_id: str) -> None:
+        """Makes this token, which was revoked here, be verified again on all replicas."""
+        await self._taken(TenantRef(tenant=tenant), Revocation(of="token", subject=token_id))
+
+    async def member_changed(self, tenant: str, user: str) -> None:
+        """Makes the credentials of this member, who was changed here, be verified again on all replicas."""
+        await self._taken(TenantRef(tenant=tenant), Revocation(of="member", subject=user))
+
+    async def _taken(self, ref: TenantRef, revocation: Revocation) -> None:
+        self.on_revocation(ref, revocation)
+        if not any(cluster.tenant == ref.tenant for cluster in self._registry.clusters):
+            await self._messages.tell(ref, revocation)

@@ -105,6 +105,6 @@ class ApiTokens:
         """Revokes a token of the caller. It no longer works within a second, on all replicas."""
         token_id = path_id(request, TOKEN_ID)
         await self._records.revoke(caller.member, caller.member.id, token_id)
-        self._revocations.token_revoked(caller.member.tenant, token_id)
+        await self._revocations.token_revoked(caller.member.tenant, token_id)
         log.info("api_key_revoked", tenant=caller.member.tenant, user=caller.member.user, token_id=token_id)
         return no_content()

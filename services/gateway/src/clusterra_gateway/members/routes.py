@@ -103,7 +103,7 @@ class MemberHandlers:
         wanted = await body(request, ChangeMember)
         change = MemberChange(wanted.role, wanted.disabled)
         member = await self._membership.change(caller.member, path_id(request, MEMBER_ID), change)
-        self._revocations.member_changed(member.tenant, member.user)
+        await self._revocations.member_changed(member.tenant, member.user)
         return json_response(MemberView.of(member))
 
     async def tokens(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -116,7 +116,7 @@ class MemberHandlers:
         member_id, token_id = path_id(request, MEMBER_ID), path_id(request, TOKEN_ID)
         member = await self._membership.member(caller.member.tenant, member_id)
         await self._records.revoke(caller.member, member.id, token_id)
-        self._revocations.token_revoked(caller.member.tenant, token_id)
+        await self._revocations.token_revoked(caller.member.tenant, token_id)
         return no_content()
 
 

@@ -58,7 +58,7 @@ class ServiceAccountHandlers:
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a service account. Its keys no longer work within a second, on all replicas. Its jobs go on."""
         account = await self._accounts.delete(caller.member, path_id(request, NAME))
-        self._revocations.member_changed(account.tenant, account.user)
+        await self._revocations.member_changed(account.tenant, account.user)
         return no_content()
 
 
@@ -90,7 +90,7 @@ class KeyHandlers:
         """Revokes a key of a service account. It no longer works within a second, on all replicas."""
         account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
         await self._records.revoke(caller.member, account.id, key_id)
-        self._revocations.token_revoked(account.tenant, key_id)
+        await self._revocations.token_revoked(account.tenant, key_id)
         log.info("service_account_key_revoked", name=account.user, key_id=key_id)
         return no_content()
 
@@ -104,7 +104,7 @@ class KeyHandlers:
         _require_session(caller)
         rotation = Rotation(wanted.expires_in_seconds, wanted.overlap_seconds)
         made = await self._records.rotate(caller.member, account.id, key_id, rotation)
-        self._revocations.token_revoked(account.tenant, key_id)
+        await self._revocations.token_revoked(account.tenant, key_id)
         log.info("service_account_key_rotated", name=account.user, key_id=key_id, new_key_id=made.id)
         return json_response(MadeToken.shown(made), status=201)
 
