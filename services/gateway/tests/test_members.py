@@ -273,3 +273,37 @@ def test_a_role_that_the_release_before_changed_counts() -> None:
 
     assert Member.model_validate(stored).role == "owner"
     assert (demoted.role, written_before.role) == ("member", "admin")
+
+
+async def test_an_admin_sees_and_revokes_everybody_s_tokens(world: World) -> None:
+    boss, ada, eve = [
+        await world.login(each) for each in ("boss@acme.example", "ada@acme.example", "eve@rival.example")
+    ]
+    of_boss, of_ada, also_of_ada = await program(boss), await program(ada), await program(ada)
+    await program(eve)
+    ada_id = (await me(ada))["id"]
+
+    async def owners(query: str = "") -> list[str]:
+        async with boss.get(f"/v1/tokens{query}") as answer:
+            assert answer.status == 200, await answer.text()
+            return [each["member_name"] for each in (await answer.json())["tokens"]]
+
+    async def statuses() -> list[int]:
+        found = []
+        for headers in (of_boss, of_ada, also_of_ada):
+            async with (
+                aiohttp.ClientSession(world.url, headers=headers) as caller,
+                caller.get("/v1/clusters") as answer,
+            ):
+                found.append(answer.status)
+        return found
+
+    assert await owners() == ["ada", "ada", "boss"]
+    assert await owners("?limit=1") == ["ada", "ada"]
+    assert await statuses() == [200, 200, 200]
+    async with boss.delete(f"/v1/members/{ada_id}/tokens") as answer:
+        assert answer.status == 204
+    assert await owners() == ["boss"]
+    assert await statuses() == [200, 401, 401]
+    async with eve.get("/v1/tokens") as answer:
+        assert answer.status == 403

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
-from clusterra_gateway.http.parameters import Body, Parameter, Query, body, path_id, query
-from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.parameters import Body, Query, body, path_id, query
+from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
@@ -18,11 +18,11 @@ from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import TOKEN_ID, Tokens
 from clusterra_gateway.members.membership import MemberChange, Membership
+from clusterra_gateway.members.tokens import MEMBER_ID, TokenHandlers, TokenPage, TokensQuery
 
 MEMBERS = "/v1/members"
 MEMBER = f"{MEMBERS}/{{member_id}}"
 TOKENS = f"{MEMBER}/tokens"
-MEMBER_ID = Parameter("member_id", "path", "^[0-9a-f]{32}$")
 
 
 class MembersQuery(Query):
@@ -78,9 +78,8 @@ class ChangeMember(Body):
 class MemberHandlers:
     """The handlers of members."""
 
-    def __init__(self, membership: Membership, records: TokenRecords, revocations: Revocations) -> None:
+    def __init__(self, membership: Membership, revocations: Revocations) -> None:
         self._membership = membership
-        self._records = records
         self._revocations = revocations
 
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -106,25 +105,13 @@ class MemberHandlers:
         await self._revocations.member_changed(member.tenant, member.user)
         return json_response(MemberView.of(member))
 
-    async def tokens(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Lists a member's tokens that are valid now."""
-        member = await self._membership.member(caller.member.tenant, path_id(request, MEMBER_ID))
-        return json_response(Tokens.of(await self._records.valid(member.id)))
-
-    async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Revokes a member's token. It no longer works within a second, on all replicas."""
-        member_id, token_id = path_id(request, MEMBER_ID), path_id(request, TOKEN_ID)
-        member = await self._membership.member(caller.member.tenant, member_id)
-        await self._records.revoke(caller.member, member.id, token_id)
-        await self._revocations.token_revoked(caller.member.tenant, token_id)
-        return no_content()
-
 
 def routes(
     access: Access, membership: Membership, records: TokenRecords, revocations: Revocations
 ) -> tuple[Route, ...]:
     """All routes of this room."""
-    members = MemberHandlers(membership, records, revocations)
+    members = MemberHandlers(membership, revocations)
+    tokens = TokenHandlers(membership, records, revocations)
     of_member = (MEMBER_ID,)
     return (
         CallerRoute(
@@ -165,7 +152,7 @@ def routes(
             "members_tokens",
             "GET",
             TOKENS,
-            members.tokens,
+            tokens.of_member,
             access=access,
             scope="members:read",
             role="admin",
@@ -176,11 +163,33 @@ def routes(
             "members_tokens_revoke",
             "DELETE",
             f"{TOKENS}/{{token_id}}",
-            members.revoke,
+            tokens.revoke,
             access=access,
             scope="members:write",
             role="admin",
             parameters=(MEMBER_ID, TOKEN_ID),
             status=204,
+        ),
+        CallerRoute(
+            "members_tokens_revoke_all",
+            "DELETE",
+            TOKENS,
+            tokens.revoke_all,
+            access=access,
+            scope="members:write",
+            role="admin",
+            parameters=of_member,
+            status=204,
+        ),
+        CallerRoute(
+            "tenant_tokens",
+            "GET",
+            "/v1/tokens",
+            tokens.list,
+            access=access,
+            scope="members:read",
+            role="admin",
+            query=TokensQuery,
+            result=TokenPage,
         ),
     )
