@@ -25,7 +25,14 @@ def example_path(route: Route, cluster: str = "main") -> str:
     """The path of a route about the job 7, which exists in the tests that need one."""
     names = {"version": "v0.0.45", "node_name": "w1", "partition_name": "main", "operation": "reconfigure"}
     return route.path.format(
-        cluster_id=cluster, job_id="7", token_id="0" * 16, key_id="0" * 16, member_id="0" * 32, name="internal", **names
+        cluster_id=cluster,
+        job_id="7",
+        token_id="0" * 16,
+        key_id="0" * 16,
+        invitation_id="0" * 16,
+        member_id="0" * 32,
+        name="internal",
+        **names,
     )
 
 

@@ -17,7 +17,7 @@ from joserfc.jwk import KeySet, OctKey
 from route_table import example_path, route_table
 
 OPEN = {
-    *("auth_login", "auth_callback", "auth_callback_redirect"),
+    *("auth_login", "auth_login_invited", "auth_callback", "auth_callback_redirect"),
     *("problem_types", "problem_type", "api_routes", "openapi", "api_page", "api_page_file"),
 }
 """The routes that anybody may call."""

@@ -37,6 +37,8 @@ AdminKind = Literal[
     "token.created",
     "token.revoked",
     "token.rotated",
+    "invitation.created",
+    "invitation.revoked",
 ]
 
 AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))
@@ -161,7 +163,7 @@ class AdminFact(Wire):
     kind: AdminKind
     actor: str
     subject: str
-    """The object of the action: a cluster id, a user name, a token id."""
+    """The object of the action: a cluster id, a user name, the id of a token or an invitation."""
 
 
 class NewerFact(Wire):

@@ -32,6 +32,8 @@ from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
+from clusterra_gateway.invitations import routes as invitations
+from clusterra_gateway.invitations.invitations import Invitations
 from clusterra_gateway.jobs import cancel_many, changes
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
@@ -73,6 +75,7 @@ def gateway_routes(
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
+        *invitations.routes(access, Invitations(directory, bus.registry)),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
         *jobs.routes(access, slurm, scaler, submits),

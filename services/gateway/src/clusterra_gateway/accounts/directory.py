@@ -20,9 +20,10 @@ from clusterra_gateway.accounts.keyspace import (
     domain_key,
     invitation_key,
     member_key,
+    sent_invitation_key,
     tenant_key,
 )
-from clusterra_gateway.accounts.records import Domain, Invitation, Member, Record, Tenant
+from clusterra_gateway.accounts.records import Domain, Invitation, Member, Record, SentInvitation, Tenant
 
 log = structlog.get_logger()
 
@@ -52,6 +53,10 @@ class Directory:
     async def invitation(self, email: str) -> Invitation | None:
         """The invitation of an e-mail address; None when there is none."""
         return await self._read(invitation_key(email), Invitation)
+
+    async def sent_invitation(self, tenant: str, invitation_id: str) -> SentInvitation | None:
+        """An invitation that an admin has made; None when there is none, or no longer."""
+        return await self._read(sent_invitation_key(tenant, invitation_id), SentInvitation)
 
     async def clusters(self) -> dict[ClusterRef, ClusterBinding]:
         """All clusters of all tenants whose bindings can be read. The others are logged."""

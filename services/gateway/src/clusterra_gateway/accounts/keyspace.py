@@ -6,9 +6,10 @@
 | | `uid` | the counter of its members' uids |
 | | `name#<name>` | the reservation of a Slurm user name |
 | | `service-account#<name>` | the mark of a service account that exists, for their list |
+| | `invitation#<id>` | an invitation that an admin has made, until it is accepted, revoked or expired |
 | | `event#<time>#<fact>` | a fact about a person, until the tenant has a cluster |
 | `domain#<domain>` | `domain` | the tenant of an e-mail domain |
-| `email#<address>` | `invitation` | the invitation of an e-mail address |
+| `email#<address>` | `invitation` | the invitation of an e-mail address by an operator (`provision`) |
 | `member#<member>` | `member` | the member: a person or a service account |
 | | `token#<token id>` | one of their API tokens |
 | | `signed-out#<session id>` | the mark of a session that was signed out |
@@ -40,6 +41,9 @@ API_TOKENS = Prefix("token#")
 USER_NAMES = Prefix("name#")
 """The sort keys of a tenant's user names."""
 
+INVITATIONS = Prefix("invitation#")
+"""The sort keys of a tenant's invitations."""
+
 SERVICE_ACCOUNTS = Prefix("service-account#")
 """The sort keys of the marks of a tenant's service accounts."""
 
@@ -67,6 +71,16 @@ def service_account_key(tenant: str, name: str) -> Key:
 def service_account_name(key: Key) -> str:
     """The name of the service account with this mark."""
     return key.sk.removeprefix(SERVICE_ACCOUNTS.text)
+
+
+def sent_invitation_key(tenant: str, invitation_id: str) -> Key:
+    """Key of an invitation that an admin of the tenant has made."""
+    return Key(f"tenant#{tenant}", f"{INVITATIONS.text}{invitation_id}")
+
+
+def sent_invitation_id(key: Key) -> str:
+    """The id of the invitation with this key."""
+    return key.sk.removeprefix(INVITATIONS.text)
 
 
 def kept_event_key(tenant: str, at: datetime, fact: str) -> Key:

@@ -46,10 +46,26 @@ class Domain(Record):
 
 
 class Invitation(Record):
-    """An invited address. Its owner belongs to this tenant unless another has its domain, and may be an admin."""
+    """An address that an operator has invited. Its owner may be an admin.
+
+    They belong to this tenant unless another has the address's domain.
+    """
 
     tenant: Id
     admin: bool = False
+
+
+class SentInvitation(Record):
+    """An invitation that an admin has made. Whoever has its secret and this address may accept it, once."""
+
+    email: str
+    """In lower case."""
+    role: Role
+    secret_hash: str
+    invited_by: str
+    """The user name of the admin."""
+    created_at: Moment
+    valid_until: Moment
 
 
 class Member(Record):

@@ -1,23 +1,25 @@
 """Enrols a person who signed in as a member of a tenant, with a Slurm identity that is theirs for good."""
 
 import time
+from dataclasses import dataclass
 from itertools import islice
 
 import structlog
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.condition import Absent, Present
 from clusterra_runtime.store.outbox_item import with_messages
-from clusterra_runtime.store.store import ConditionFailed, Put, TransactionCancelled
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled
 
 from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, user_name_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, sent_invitation_key, user_name_key
 from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, member_id
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.accounts.uids import next_uid
 from clusterra_gateway.http.errors import Conflict, Forbidden
+from clusterra_gateway.identity.invitation_token import InvitationId, no_longer_open, presented
 from clusterra_gateway.identity.oidc import Identity
 from clusterra_gateway.identity.slurm_names import names_for
 
@@ -27,12 +29,23 @@ MAX_NAMES = 200
 """User names to try for one person."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Joining:
+    """What a new member joins, and the write that uses up the invitation they accept."""
+
+    tenant: str
+    role: Role
+    accepts: Delete | None = None
+
+
 class Enrolment:
     """Decides which tenant a person belongs to: that of their address's domain, otherwise that of its invitation.
 
-    An invitation by another tenant than the domain's counts for nothing: nobody takes a domain's people from it.
+    An invitation is an operator's, which counts at the first sign-in with its address, or an admin's, which the person
+    accepts. So no admin can take a person into their tenant who does not want it. An invitation by another tenant than
+    the domain's counts for nothing: nobody takes a domain's people from it.
 
-    Both require an address that the issuer has verified, because anyone can claim any other. An atomic counter gives
+    All require an address that the issuer has verified, because anyone can claim any other. An atomic counter gives
     each uid once. The transaction that writes the member also reserves their user name.
     """
 
@@ -40,32 +53,51 @@ class Enrolment:
         self._directory = directory
         self._registry = registry
 
-    async def member(self, identity: Identity) -> Member:
+    async def presented(self, token: str) -> InvitationId:
+        """The open invitation with this token. Raises Forbidden."""
+        return await presented(self._directory, token)
+
+    async def member(self, identity: Identity, accepted: InvitationId | None = None) -> Member:
         """The person's member record; their first sign-in enrols them. Raises Forbidden for a stranger, Conflict."""
         invitation = await self._directory.invitation(identity.email) if identity.email_verified else None
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
+        if known is not None and accepted is not None and known.tenant != accepted.tenant:
+            raise Conflict(f"{identity.email} belongs to another workspace", hint="sign in with another address")
         if known is not None:
             return await self._update(known, identity, invitation)
+        if accepted is not None:
+            return await self._enrol(identity, await self._accepting(identity, accepted))
         return await self._enrol(identity, await self._joining(identity, invitation))
 
-    async def _joining(self, identity: Identity, invitation: Invitation | None) -> Invitation:
+    async def _accepting(self, identity: Identity, accepted: InvitationId) -> _Joining:
+        invitation = await self._directory.sent_invitation(accepted.tenant, accepted.id)
+        if invitation is None:
+            raise no_longer_open()
+        if not identity.email_verified or identity.email.lower() != invitation.email:
+            raise Forbidden("this invitation is for another address", hint="sign in with the address it was sent to")
+        domain = await self._directory.domain(identity.email.rpartition("@")[2])
+        if domain is not None and domain.tenant != accepted.tenant:
+            raise Forbidden("the workspace of your address's domain decides where you belong", hint="ask its admins")
+        key = sent_invitation_key(accepted.tenant, accepted.id)
+        return _Joining(accepted.tenant, invitation.role, Delete(ACCOUNTS, key, Present()))
+
+    async def _joining(self, identity: Identity, invitation: Invitation | None) -> _Joining:
         if not identity.email_verified:
             raise Forbidden(
                 "your e-mail address is not verified",
                 hint="verify it with the service where you sign in, then sign in here again",
             )
         domain = await self._directory.domain(identity.email.rpartition("@")[2])
-        if domain is None and invitation is not None:
-            return invitation
-        if domain is None:
+        if domain is None and invitation is None:
             raise Forbidden(
                 f"{identity.email} belongs to no workspace", hint="ask a workspace's admin to invite this address"
             )
-        if invitation is not None and invitation.tenant == domain.tenant:
-            return invitation
+        if invitation is not None and (domain is None or invitation.tenant == domain.tenant):
+            return _Joining(invitation.tenant, _invited_as(invitation))
+        assert domain is not None  # noqa: S101 - one of the two is there
         if invitation is not None:
             log.warning("invitation_ignored", invited_by=invitation.tenant, tenant=domain.tenant)
-        return Invitation(tenant=domain.tenant)
+        return _Joining(domain.tenant, "member")
 
     async def _update(self, known: Member, identity: Identity, invitation: Invitation | None) -> Member:
         changes: dict[str, str] = {"display_name": identity.name}
@@ -80,24 +112,24 @@ class Enrolment:
             log.info("member_renewed_twice", member=known.id)  # a parallel sign-in wrote the same
         return updated
 
-    async def _enrol(self, identity: Identity, invitation: Invitation) -> Member:
-        uid = await next_uid(self._directory.store, invitation.tenant)
+    async def _enrol(self, identity: Identity, joining: _Joining) -> Member:
+        uid = await next_uid(self._directory.store, joining.tenant)
         for name in islice(names_for(identity.email), MAX_NAMES):
             member = Member(
                 issuer=identity.issuer,
                 subject=identity.subject,
-                tenant=invitation.tenant,
+                tenant=joining.tenant,
                 user=name,
                 uid=uid,
                 email=identity.email,
                 display_name=identity.name,
-                admin=invitation.admin,
-                role=_invited_as(invitation),
                 joined_at=now(),
-            )
+            ).with_role(joining.role)
             try:
-                await self._write(member)
+                await self._write(member, joining)
             except TransactionCancelled as cancelled:
+                if joining.accepts is not None and cancelled.reasons[2] is not None:
+                    raise no_longer_open() from None
                 if cancelled.reasons[0] is None:
                     continue  # the member is new, so it is the name that is taken
                 if (other := await self._directory.member(member.id)) is not None:
@@ -108,7 +140,7 @@ class Enrolment:
             return member
         raise Conflict("every user name for this address is taken", hint="contact the operators")
 
-    async def _write(self, member: Member) -> None:
+    async def _write(self, member: Member, joining: _Joining) -> None:
         created = AdminFact(kind="user.created", actor=member.user, subject=member.user)
         events = tenant_events(self._registry, member.tenant, created, version=str(member.uid))
         put_member = Put(ACCOUNTS, member_key(member.id), member.attributes(), Absent())
@@ -118,6 +150,7 @@ class Enrolment:
             [
                 with_messages(put_member, events.messages, now=time.time()),
                 Put(ACCOUNTS, name_key, reservation.attributes(), Absent()),
+                *([joining.accepts] if joining.accepts is not None else []),
                 *events.kept,
             ],
             token=f"join-{member.id}-{member.user}-{member.uid}",

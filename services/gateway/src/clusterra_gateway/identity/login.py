@@ -11,23 +11,40 @@ from pydantic import ConfigDict, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.errors import Forbidden, Unauthenticated
-from clusterra_gateway.http.parameters import Query, body, query
+from clusterra_gateway.http.parameters import Body, Query, body, query
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content, redirect
+from clusterra_gateway.identity import invitation_token
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
+from clusterra_gateway.identity.invitation_token import InvitationId
 from clusterra_gateway.identity.oidc import Issuer, new_secret
 from clusterra_gateway.identity.sessions import LoginState
 
 log = structlog.get_logger()
 
 
+ReturnTo = Annotated[str, StringConstraints(pattern=r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$", max_length=1024)]
+PROFILE = "/v1/users/me"
+
+
 class LoginQuery(Query):
     """The path of our own origin to go to after the login."""
 
-    return_to: Annotated[str, StringConstraints(pattern=r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$", max_length=1024)] = (
-        "/v1/users/me"
-    )
+    return_to: ReturnTo = PROFILE
+
+
+class AcceptInvitation(Body):
+    """The token of an invitation, and the path of our own origin to go to after the login."""
+
+    token: Annotated[str, StringConstraints(pattern=invitation_token.PATTERN)]
+    return_to: ReturnTo = PROFILE
+
+
+class LoginAddress(ResponseBody):
+    """Where the browser is to go on with the login."""
+
+    location: str
 
 
 class Callback(Query):
@@ -61,14 +78,21 @@ class Login:
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Begins a login: sends the browser to the OIDC issuer, with a cookie that binds the login to this browser."""
-        state = LoginState(
-            state=new_secret(),
-            nonce=new_secret(),
-            verifier=new_secret(),
-            return_to=query(request, LoginQuery).return_to,
-        )
-        address = await self._issuer.authorization_url(state=state.state, nonce=state.nonce, verifier=state.verifier)
+        address, state = await self._begun(query(request, LoginQuery).return_to)
         response = redirect(HTTPStatus.FOUND, address)
+        self._cookies.set_login(response, state)
+        return response
+
+    async def begin_invited(self, request: web.Request) -> web.StreamResponse:
+        """Begins a login that accepts an invitation: whoever signs in with its address joins its tenant.
+
+        Each invitation is accepted once. The token travels in the body, so that no address has it.
+        """
+        self._authentication.reject_cross_site(request)
+        wanted = await body(request, AcceptInvitation)
+        invitation = await self._enrolment.presented(wanted.token)
+        address, state = await self._begun(wanted.return_to, invitation)
+        response = json_response(LoginAddress(location=address))
         self._cookies.set_login(response, state)
         return response
 
@@ -99,6 +123,17 @@ class Login:
         self._cookies.delete_session(response)
         return response
 
+    async def _begun(self, return_to: str, invitation: InvitationId | None = None) -> tuple[str, LoginState]:
+        state = LoginState(
+            state=new_secret(),
+            nonce=new_secret(),
+            verifier=new_secret(),
+            return_to=return_to,
+            invitation="" if invitation is None else str(invitation),
+        )
+        address = await self._issuer.authorization_url(state=state.state, nonce=state.nonce, verifier=state.verifier)
+        return address, state
+
     async def _finish(self, request: web.Request, answer: Callback) -> tuple[Member, LoginState]:
         state = self._cookies.login_state(request)
         if not hmac.compare_digest(state.state.encode(), answer.state.encode()):
@@ -108,6 +143,7 @@ class Login:
         if answer.error or not answer.code:
             raise Unauthenticated("the sign-in was not completed", hint="begin again at /v1/auth/login")
         identity = await self._issuer.identity(code=answer.code, verifier=state.verifier, nonce=state.nonce)
-        member = await self._enrolment.member(identity)
+        invited = InvitationId.parse(state.invitation) if state.invitation else None
+        member = await self._enrolment.member(identity, invited)
         log.info("signed_in", tenant=member.tenant, user=member.user)
         return member, state

@@ -2,7 +2,7 @@
 
 from clusterra_gateway.http.route import PublicRoute, Route
 from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.login import Callback, Login, LoginQuery, SignedIn
+from clusterra_gateway.identity.login import AcceptInvitation, Callback, Login, LoginAddress, LoginQuery, SignedIn
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity.profile import Profile, Profiles
 from clusterra_gateway.identity.tokens import TOKEN_ID, ApiTokens, MadeToken, NewToken, Tokens
@@ -15,6 +15,14 @@ def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiToke
     """All routes of this room."""
     return (
         PublicRoute("auth_login", "GET", "/v1/auth/login", login.begin, status=302, query=LoginQuery),
+        PublicRoute(
+            "auth_login_invited",
+            "POST",
+            "/v1/auth/login",
+            login.begin_invited,
+            body=AcceptInvitation,
+            result=LoginAddress,
+        ),
         PublicRoute(
             "auth_callback_redirect", "GET", "/v1/auth/callback", login.callback_redirect, status=303, query=Callback
         ),

@@ -49,6 +49,8 @@ class LoginState(BaseModel):
     verifier: str
     """The code verifier of PKCE."""
     return_to: str
+    invitation: str = ""
+    """The invitation that the person accepts with this login, whose secret was checked; empty for none."""
 
 
 class SessionKeys:

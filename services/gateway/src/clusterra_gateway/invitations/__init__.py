@@ -1,0 +1,1 @@
+"""The invitations that admins make: who may join their tenant, and as what."""

@@ -1,0 +1,113 @@
+"""Creates, lists and revokes the invitations of a tenant in the record."""
+
+import secrets
+import time
+from datetime import timedelta
+
+import structlog
+from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent, Present, VersionIs
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.outbox_item import with_messages
+from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
+
+from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    INVITATIONS,
+    sent_invitation_id,
+    sent_invitation_key,
+    tenant_key,
+)
+from clusterra_gateway.accounts.records import Member, SentInvitation, expiry
+from clusterra_gateway.accounts.roles import Role
+from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.invitation_token import InvitationId, join_invitation
+
+log = structlog.get_logger()
+
+MAX_INVITATIONS = 200
+"""How many open ones a tenant may have."""
+ATTEMPTS = 5
+"""Attempts to write while others change the same tenant."""
+
+
+class Invitations:
+    """The invitations of tenants. Every change is told in the events of the tenant's clusters, without the address."""
+
+    def __init__(self, directory: Directory, registry: Registry) -> None:
+        self._directory = directory
+        self._registry = registry
+
+    async def open(self, tenant: str) -> tuple[tuple[str, SentInvitation], ...]:
+        """The ids and records of the invitations that can be accepted."""
+        page = await self._directory.store.query(ACCOUNTS, tenant_key(tenant).pk, sort=INVITATIONS)
+        return tuple((sent_invitation_id(item.key), SentInvitation.of(item)) for item in page.items)
+
+    async def create(self, actor: Member, email: str, role: Role, *, seconds: int) -> tuple[str, SentInvitation, str]:
+        """Invites an address. Returns the invitation's id, its record, and its token, which is kept nowhere.
+
+        Raises Conflict for an address whose domain belongs to another tenant, and for more than a tenant may have.
+        """
+        domain = await self._directory.domain(email.rpartition("@")[2])
+        if domain is not None and domain.tenant != actor.tenant:
+            raise Conflict("another workspace decides who uses this domain", hint="invite another address")
+        invitation, secret, made_at = InvitationId(actor.tenant, secrets.token_hex(8)), secrets.token_urlsafe(32), now()
+        record = SentInvitation(
+            email=email.lower(),
+            role=role,
+            secret_hash=secret_hash(secret),
+            invited_by=actor.user,
+            created_at=made_at,
+            valid_until=made_at + timedelta(seconds=seconds),
+        )
+        key = sent_invitation_key(actor.tenant, invitation.id)
+        put = Put(ACCOUNTS, key, record.attributes(), Absent(), expiry(record.valid_until))
+        for _ in range(ATTEMPTS):
+            tenant = await self._tenant(actor)
+            if len(await self.open(actor.tenant)) >= MAX_INVITATIONS:
+                raise Conflict(f"there are {MAX_INVITATIONS} open invitations, the most allowed", hint="revoke one")
+            if await self._written(actor, tenant, put, "invitation.created"):
+                log.info("invitation_created", invitation_id=invitation.id, role=role)
+                return invitation.id, record, join_invitation(invitation, secret)
+        raise Conflict("the invitations of this workspace are being changed by others", hint="try again in a moment")
+
+    async def revoke(self, actor: Member, invitation_id: str) -> None:
+        """Makes an invitation unusable. Raises NotFound, Conflict."""
+        key = sent_invitation_key(actor.tenant, invitation_id)
+        for _ in range(ATTEMPTS):
+            tenant = await self._tenant(actor)
+            if await self._directory.store.get(ACCOUNTS, key) is None:
+                raise NotFound("there is no such open invitation", hint="GET /v1/invitations lists them")
+            if await self._written(actor, tenant, Delete(ACCOUNTS, key, Present()), "invitation.revoked"):
+                log.info("invitation_revoked", invitation_id=invitation_id)
+                return
+        raise Conflict("the invitations of this workspace are being changed by others", hint="try again in a moment")
+
+    async def _tenant(self, actor: Member) -> Item:
+        tenant = await self._directory.store.get(ACCOUNTS, tenant_key(actor.tenant))
+        if tenant is None:
+            raise Conflict("this workspace has no record", hint="contact the operators")
+        return tenant
+
+    async def _written(self, actor: Member, tenant: Item, write: Put | Delete, kind: AdminKind) -> bool:
+        """Applies the write and sends its events. Returns False where another writer was faster.
+
+        The tenant changes with each invitation, so that two cannot both be the last one allowed. It carries the events.
+        """
+        fact = AdminFact(kind=kind, actor=actor.user, subject=sent_invitation_id(write.key))
+        events = tenant_events(self._registry, actor.tenant, fact, version="1")
+        update = Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version))
+        carrier = with_messages(update, events.messages, now=time.time())
+        try:
+            await self._directory.store.transact(
+                [write, carrier, *events.kept], token=f"invitation-{secrets.token_hex(16)}"
+            )
+        except TransactionCancelled:
+            return False
+        await self._directory.outbox.send(ACCOUNTS, tenant.key)
+        return True
