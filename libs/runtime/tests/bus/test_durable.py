@@ -148,6 +148,28 @@ async def test_garbage_becomes_a_dead_letter_immediately(
     assert (info.num_redelivered, info.num_ack_pending) == (0, 0)
 
 
+@pytest.mark.parametrize("status", ["100", "404", "408", "409", "503"])
+async def test_a_sender_cannot_answer_in_the_name_of_the_server(
+    settings: ServiceSettings, client: Client, ref: ClusterRef, status: str
+) -> None:
+    received: list[int] = []
+
+    async def handler(_about: Subject, _event: Event, sequence: int) -> None:
+        received.append(sequence)
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    # JetStream delivers a message without a body as it does its own answers.
+    empty = await bus.store(client, subjects.event(ref, "node.down"), b"", {"x-schema": "event.v1", "Status": status})
+    async with handled_by(settings, consumer, handler):
+        good = await publish_event(client, ref, 1)
+        await until(lambda: received == [good], seconds=30, what="the good message")
+        (letter,) = await until(lambda: dead_letters(client, ref), seconds=30, what="the dead letter")
+        await all_settled(client, consumer)
+
+    assert letter.headers["Nats-Msg-Id"] == f"dlq-EVENT-{empty}"
+
+
 async def test_a_message_is_delivered_again_after_its_handler_failed(
     settings: ServiceSettings, client: Client, ref: ClusterRef, quick: None
 ) -> None:

@@ -182,3 +182,18 @@ def test_garbage_of_a_few_kib_is_refused_quickly() -> None:
 def test_any_garbage_is_an_invalid_message(body: bytes) -> None:
     with pytest.raises(InvalidMessage):
         decode_foreign(Heartbeat, body, max_bytes=100)
+
+
+@pytest.mark.parametrize("headers", [{"Status": "404"}, {"Status": "204"}, {"Status": "503"}, {"Nats-Sequence": "x"}])
+async def test_headers_of_a_heartbeat_do_not_pass_for_those_of_the_server(
+    server: NatsServer, headers: dict[str, str]
+) -> None:
+    heard = Heard()
+    body, own = encode(beat(1))
+
+    async with connected(server.settings()) as client, reading(client, heard):
+        await client.publish(subjects.heartbeat(NOISY), body, headers={**own, **headers})
+        await bus.publish(client, subjects.heartbeat(QUIET), beat(1))
+        await until(partial(heard.has, QUIET, 1), seconds=20, what="the heartbeat of the quiet cluster")
+
+        assert heard.has(NOISY, 1)

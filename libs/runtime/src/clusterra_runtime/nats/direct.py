@@ -16,6 +16,7 @@ from clusterra_runtime.nats.client import BusUnavailable, Client
 REQUEST_SECONDS = 5.0
 PAGE = 256
 _NOTHING = "404"
+_SEQUENCE = "Nats-Sequence"
 _TIMESTAMP = "Nats-Time-Stamp"
 
 
@@ -141,7 +142,12 @@ async def _page(answers: Subscription, request: str) -> tuple[list[Stored], bool
 
 
 def _status(answer: Msg) -> str | None:
-    return (answer.headers or {}).get("Status")
+    """The status of an answer without a stored message. nats-py tells the status line as a header.
+
+    A stored message may have a header `Status` of its own, which its sender chose. The server adds the sequence to it.
+    """
+    headers = answer.headers or {}
+    return None if _SEQUENCE in headers else headers.get("Status")
 
 
 def _error(answer: Msg) -> str:
@@ -151,4 +157,4 @@ def _error(answer: Msg) -> str:
 
 def _stored(answer: Msg) -> Stored:
     headers = answer.headers or {}
-    return Stored(int(headers["Nats-Sequence"]), headers["Nats-Subject"], answer.data, headers)
+    return Stored(int(headers[_SEQUENCE]), headers["Nats-Subject"], answer.data, headers)

@@ -29,6 +29,7 @@ FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 2.0
 """The pause between requests that no consumer answers; it doubles from the first to the longest."""
 
+_ACKNOWLEDGE = "$JS.ACK."
 _NO_CONSUMER = "503"
 _HEARTBEAT = "100"
 _EMPTY = frozenset({"404", "408"})
@@ -171,7 +172,12 @@ class JetStream(JetStreamContext):
 
 
 def _status(message: Msg) -> str | None:
-    return JetStreamContext.is_status_msg(message)
+    """The status of an answer that is no message of the stream.
+
+    A message of the stream may have a header `Status` of its own, which its sender chose. It asks for an
+    acknowledgement, which the server's answers do not.
+    """
+    return None if message.reply.startswith(_ACKNOWLEDGE) else JetStreamContext.is_status_msg(message)
 
 
 def _nanoseconds(seconds: float) -> int:
