@@ -107,7 +107,7 @@ def test_no_part_of_a_job_is_bought_without_the_others() -> None:
     assert decision.plan is not None
     assert {unmet.demand.job_ids: unmet.reason for unmet in decision.plan.unmet} == {
         ("1", "2"): "no shape has the features 'spot'",
-        ("3",): "the cluster has reached its limit on workers or on USD per hour",
+        ("3",): "it asks for more nodes (3) than the cluster may have (2)",
     }
 
 
@@ -218,7 +218,7 @@ def test_a_job_of_several_nodes_is_bought_for_whole_or_not_at_all() -> None:
     assert replicas_by_shape(refused) == {}
     assert refused.plan is not None
     assert [unmet.reason for unmet in refused.plan.unmet] == [
-        "the cluster has reached its limit on workers or on USD per hour"
+        "it asks for more nodes (3) than the cluster may have (2)"
     ]
 
 

@@ -12,6 +12,7 @@ from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_runtime.metrics import exposition
 from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.control_loop import FencedLease
+from clusterra_scaler.decisions.lanes import DecisionLanes
 
 REF = ClusterRef(tenant="lost-lease", cluster="main")
 SNAPSHOT = QueueSnapshot(generation=1, taken_at=now(), pending=(), running=(), nodes=())
@@ -32,7 +33,7 @@ async def test_metrics_end_with_a_lease_that_is_lost_during_the_replay(monkeypat
 
     monkeypatch.setattr(clusterra_scaler.cluster_runner, "last", last)
     registry = Mock(get=Mock(return_value=Mock(spec=ClusterBinding, policy=ScalingPolicy())))
-    runner = ClusterRunner(Mock(), registry, Mock(), Mock())
+    runner = ClusterRunner(Mock(), registry, Mock(), DecisionLanes())
     working = asyncio.create_task(runner.run(REF, FencedLease(1, lambda: True)))
     await asyncio.wait_for(replayed.wait(), 10)
     assert exported()

@@ -175,7 +175,9 @@ def test_the_quota_is_kept_and_reported(limits: dict[str, Any], workers: int) ->
 def test_a_job_of_several_nodes_is_bought_whole_or_not_at_all() -> None:
     decision = first_decision(observe((group("1", cpus=8, nodes=4),), max_workers=3))
     assert replicas_by_shape(decision) == {}
-    assert [each.reason for each in plan_of(decision).unmet] == [AT_QUOTA]
+    assert [each.reason for each in plan_of(decision).unmet] == [
+        "it asks for more nodes (4) than the cluster may have (3)"
+    ]
 
 
 def test_jobs_are_batched_before_workers_are_bought() -> None:

@@ -17,10 +17,12 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_runtime.shared_rate import SharedRate
 from clusterra_runtime.turns import Turns
 
+from clusterra_scaler.planner.placement.node_bounds import MAX_NODES
+from clusterra_scaler.planner.requests.demand import node_count
 from clusterra_scaler.planner.time_limit import time_limit
 
 SMALL_QUEUE = 500
-"""Pending jobs and array tasks, running jobs and nodes of a small snapshot together."""
+"""Pending jobs and array tasks, times their nodes, running jobs and nodes of a small snapshot together."""
 MEDIUM_QUEUE = 5_000
 """Of a medium snapshot, whose decision takes less than a second and does not wait for those that take longer."""
 MAX_CPU_SECONDS = 30.0
@@ -69,9 +71,9 @@ def _within_limit[T](compute: Callable[[], T]) -> T:
 def jobs_and_nodes(snapshot: QueueSnapshot) -> int:
     """How many jobs and nodes a snapshot tells of, which its decision's time grows with.
 
-    Each task of an array that may start counts: 490 arrays of 40 tasks take a second.
+    Each task of an array that may start counts: 490 arrays of 40 tasks take a second. So does each node of a job.
     """
-    pending = sum(max(each.count, 1) for each in snapshot.pending or ())
+    pending = sum(max(each.count, 1) * min(node_count(each), MAX_NODES) for each in snapshot.pending or ())
     return pending + len(snapshot.running or ()) + len(snapshot.nodes or ())
 
 

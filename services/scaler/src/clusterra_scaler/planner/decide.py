@@ -22,6 +22,7 @@ from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.failover import Failover, plan_around
+from clusterra_scaler.planner.placement.node_bounds import LargestFleet, plannable
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.placement.policies import policy_of
 from clusterra_scaler.planner.placement.policy import PlacementRequest
@@ -97,8 +98,9 @@ def _place_jobs(working: _Working) -> None:
     demands: list[Demand] = []
     if binding.state == "active":
         demands = startable(snapshot.pending, binding.partition, observation.now, new_workers(binding.catalogue))
-    request = PlacementRequest(context, demands, context.supply, binding.catalogue, context.headroom)
-    working.failover = plan_around(request, policy_of(binding))
+    planned, unmet = plannable(demands, LargestFleet.of(observation))
+    request = PlacementRequest(context, planned, context.supply, binding.catalogue, context.headroom)
+    working.failover = plan_around(request, policy_of(binding)).with_unmet(unmet)
 
 
 def _fill_warm_pool(working: _Working) -> None:

@@ -12,6 +12,7 @@ from clusterra_scaler.planner.packing.bin_index import BinIndex, EqualBins
 from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.settings import Settings
+from clusterra_scaler.planner.time_limit import check
 
 
 @dataclass(slots=True)
@@ -104,6 +105,7 @@ class Assignment:
             waiting.rejected_below = next(self._content_ids)
         placed = 0
         while placed < len(waiting.job_ids) and candidates and (buy or len(candidates) >= nodes):
+            check()
             bins: list[Bin] = []
             usd = 0.0
             while candidates and len(bins) < nodes:
@@ -130,6 +132,7 @@ class Assignment:
         group, nodes, job_ids = waiting.group, waiting.group.nodes, waiting.job_ids
         placed = 0
         while placed < len(job_ids):
+            check()
             first = tuple([self.buy(waiting.offering) for _ in range(nodes)])
             prices: list[float] = []
             usd = waiting.new_usd

@@ -14,6 +14,7 @@ Meanwhile a coming worker takes any job that it can hold, whatever its family: i
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue
@@ -40,6 +41,13 @@ class Failover:
     """Workers that may be removed, as long as they do not serve."""
     reasons: Mapping[ShapeName, str]
     """Why fewer workers of a shape are wanted, or more of another one, for people."""
+
+    def with_unmet(self, unmet: Sequence[Unmet]) -> Self:
+        """Add jobs that were not planned for."""
+        if not unmet:
+            return self
+        plan = replace(self.placement.plan, unmet=(*self.placement.plan.unmet, *unmet))
+        return replace(self, placement=replace(self.placement, plan=plan))
 
 
 def plan_around(request: PlacementRequest, policy: Policy) -> Failover:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 
 from clusterra_contracts.identity import JobId, ShapeName, WorkerName
 
@@ -29,10 +30,14 @@ from clusterra_scaler.planner.placement.fleet_bins import FleetBin
 from clusterra_scaler.planner.placement.offers import Offers
 from clusterra_scaler.planner.placement.warm_pool import warm_pool_of
 from clusterra_scaler.planner.requests.demand import Demand
+from clusterra_scaler.planner.time_limit import check
 
 GROWTH = 4
 """The waiting CPUs must be this many times those of a worker before a larger worker replaces it. With 2, small fleets
 lose more by workers that are half empty while they drain than they gain."""
+
+MAX_TRIED = 50
+"""The first jobs in the queue that are tried. Each attempt compares all workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,8 @@ def head_reservation(
         return None
     offerings, left = offers.offerings, offers.headroom
     patience = timedelta(seconds=offers.boot_seconds)
-    due = [each for each in capped if observation.now - each.demand.submitted_at >= patience]
+    long_enough = (each for each in capped if observation.now - each.demand.submitted_at >= patience)
+    due = list(islice(long_enough, MAX_TRIED))
     there = supply.active_by_shape + Counter(supply.ordered)
     by_shape = {each.shape: each for each in offerings}
     held_by_none = [
@@ -100,6 +106,7 @@ def head_reservation(
         candidates += [(each, small) for each in due]
     for each, candidates_to_drain in candidates:
         for offering in offerings:
+            check()
             if each.group.runs_on(offering):
                 shortage = _Shortage.of(offering.shape, each.missing, left.after(each.ahead), supply.leaving_by_shape)
                 chosen = _chosen(each, shortage, candidates_to_drain, supply, observation)

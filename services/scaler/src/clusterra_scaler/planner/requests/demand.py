@@ -129,6 +129,16 @@ def demand_of(groups: Sequence[PendingJobs], fits: Fits) -> Demand:
     )
 
 
+def node_count(group: PendingJobs) -> int:
+    """The number of nodes that each of these jobs asks for, with those that its constraint counts."""
+    if "*" not in group.features:
+        return group.nodes
+    try:
+        return max(sum(count for _, count in layout) for layout in layouts(group.features, group.nodes))
+    except UnreadableConstraint:
+        return group.nodes
+
+
 def _could_start(group: PendingJobs, partition: str, now: datetime) -> bool:
     return group.count > 0 and partition in group.partition.split(",") and waits_for_nodes(group, now)
 
