@@ -1,6 +1,7 @@
 """Agents that speak HTTP: their authentication, what reaches the bus, and the replies they get."""
 
 import secrets
+import time
 import uuid
 from base64 import b64decode
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from clusterra_admin.provision.given import Given
 from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.agent_http import KEY_HEADER, PATH, new_key
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import MESSAGE_ID
 from clusterra_contracts.bus.topology import HB, JOB, SCALE
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
@@ -148,6 +150,19 @@ async def agent(world: World, tmp_path: Path) -> Agent:
     for stream in (SCALE, JOB, HB):
         await world.client.jetstream().purge_stream(stream.name)
     return Agent(world, await world.browser(), await provision_agent_key(world, tmp_path))
+
+
+async def test_another_agent_cannot_have_a_heartbeat_dropped(agent: Agent, no_rate_limit: None) -> None:
+    rival = ClusterRef(tenant="rival", cluster="main")
+    coming = int(time.time() * 1000)
+    for number in range(coming, coming + 5000):
+        headers = {MESSAGE_ID: f"{REF.key}:heartbeat:{number}"}
+        await agent.world.client.publish(subjects.heartbeat(rival), b"{}", headers=headers)
+    await agent.world.client.flush()
+
+    await agent.post()
+
+    assert await agent.heartbeat() is not None
 
 
 async def test_only_the_clusters_own_agent_key_is_accepted(agent: Agent, tmp_path: Path, no_rate_limit: None) -> None:

@@ -135,7 +135,9 @@ HB = Stream(
     max_age_seconds=300.0,
     bounds=last_values(256 * MIB, message_bytes=512 * KIB),
     # Not in memory: a single server would lose the stream at a restart.
-    deduplication_seconds=120.0,
+    # The server compares ids across all clusters, and an agent may name those of another. A repeated heartbeat is
+    # harmless.
+    deduplication_seconds=0.1,
 )
 EVENT = Stream(
     name="EVENT",

@@ -4,6 +4,7 @@ import asyncio
 import time
 from base64 import b64encode
 from hashlib import sha256
+from secrets import token_hex
 
 import structlog
 from clusterra_contracts.agent_http import EVERY_SECONDS, AgentHeartbeat, AgentHeartbeatReply
@@ -68,7 +69,8 @@ class AgentExchange:
                     self._client,
                     subjects.heartbeat(ref),
                     heartbeat,
-                    message_id=f"{ref.key}:heartbeat:{heartbeat.generation}",
+                    # The server compares ids across all clusters: an agent that guessed one could have it dropped.
+                    message_id=token_hex(16),
                 )
         except (TimeoutError, bus.BusUnavailable) as error:
             log.warning("agent_heartbeat_not_stored", reason=str(error) or "it took too long")
