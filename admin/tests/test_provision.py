@@ -202,6 +202,17 @@ async def test_a_cluster_with_workers_is_removed_only_by_force(operator: Operato
     assert await operator.projected() is None
 
 
+async def test_garbage_of_one_agent_hides_no_other_cluster(operator: Operator) -> None:
+    await operator.run("apply", operator.file(provisioned("acme", "main"), provisioned("rival", "main")))
+    await operator.beat("compute-xs-a")
+    rival = ClusterRef(tenant="rival", cluster="main")
+    await bus.store(operator.client, subjects.heartbeat(rival), b"\x00{", {"x-schema": "heartbeat.v3"})
+
+    listed = await operator.run("list", "--json")
+
+    assert {cluster["tenant"]: cluster["workers"] for cluster in listed.json["clusters"]} == {"acme": 1, "rival": None}
+
+
 async def test_an_interrupted_removal_is_listed_and_can_be_completed(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

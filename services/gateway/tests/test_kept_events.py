@@ -1,17 +1,20 @@
 """What people of a tenant without clusters do is in the history of its first cluster."""
 
+from dataclasses import replace
 from functools import partial
 
 from clusterra_admin.provision.given import Given
 from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.bus.envelope import decode
-from clusterra_contracts.events import Event
+from clusterra_contracts.events import AdminFact, Event
+from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.kept_events import KeptEvents, kept_fact
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.direct import replay
-from clusterra_runtime.nats.registry import put_binding
+from clusterra_runtime.nats.registry import Registry, put_binding
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, World, provisioned
 
@@ -61,3 +64,22 @@ async def test_events_of_a_tenant_without_clusters_wait_for_its_first_one(world:
     async with browser.post("/v1/users/me/tokens", json={"name": "more"}) as answer:
         assert answer.status == 201
     assert await kept(world) == 0
+
+
+async def test_a_kept_fact_of_a_newer_release_stays_and_holds_up_no_other(world: World) -> None:
+    await provision(world, "first")
+    ours, newer = (
+        kept_fact(TENANT, AdminFact(kind="token.created", actor="nina", subject=name), version="9", at=now())
+        for name in ("zz-ours", "aa-newer")
+    )
+    fact = str(newer.attributes["fact"]).replace("token.created", "token.rotated")
+    await world.store.write(ours)
+    await world.store.write(replace(newer, attributes={**newer.attributes, "fact": fact}))
+    registry = Registry()
+    await registry.start(world.client)
+
+    await KeptEvents(world.store, world.client, registry).tell()
+
+    await registry.stop()
+    assert await kept(world) == 1
+    assert "zz-ours" in {event.subject for event in await history(world, "first")}

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.envelope import InvalidMessage, decode_foreign
 from clusterra_contracts.bus.topology import HB, JOB
-from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
@@ -35,6 +36,8 @@ from clusterra_admin.provision.changes import Change, change_of
 from clusterra_admin.provision.draft import Draft
 from clusterra_admin.provision.given import Given, read
 from clusterra_admin.provision.provisioning import ACTOR, Provisioning
+
+log = structlog.get_logger()
 
 OLD_SECONDS = 60.0
 """A heartbeat that is older than this no longer proves that an edge works."""
@@ -93,12 +96,21 @@ class Record:
         return await Projection(self.directory, self.client, self.registry).project()
 
     async def rows(self) -> list[Row]:
-        """Every cluster of the record and of the registry, in the order of their names."""
+        """Every cluster of the record and of the registry, in the order of their names.
+
+        Of a cluster whose last messages cannot be read, nothing is known.
+        """
         recorded = await self.directory.clusters()
         clusters = {**self.registry.clusters, **recorded}
-        return list(
-            await asyncio.gather(*(self._row(ref, clusters[ref], ref in recorded) for ref in sorted(clusters, key=str)))
-        )
+
+        async def row(ref: ClusterRef) -> Row:
+            try:
+                return await self._row(ref, clusters[ref], ref in recorded)
+            except InvalidRequest as error:
+                log.warning("cluster_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+                return Row(ref, clusters[ref], ref in recorded, None, None, None, None)
+
+        return list(await asyncio.gather(*map(row, sorted(clusters, key=str))))
 
     async def set_state(self, ref: ClusterRef, state: Literal["active", "paused"]) -> bool:
         """Pause or resume a cluster. Returns whether that changed anything. Raises NotFound."""
@@ -144,7 +156,11 @@ class Record:
     async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:
             beat = await direct.last_stored(self.client, HB.name, subjects.heartbeat(ref))
-            heartbeat = None if beat is None else decode(Heartbeat, beat.body, dict(beat.headers))
+            heartbeat = (
+                None
+                if beat is None
+                else decode_foreign(Heartbeat, beat.body, dict(beat.headers), max_bytes=MAX_DECODED_BYTES)
+            )
             queue = await direct.last(self.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
         except InvalidMessage as error:
             raise InvalidRequest(f"the last message about {ref} cannot be read: {error}") from error
@@ -159,6 +175,10 @@ class Record:
             None if heartbeat is None or heartbeat.workers is None else len(heartbeat.workers),
             *_job_counts(snapshot),
         )
+
+
+def _heartbeat(stored: direct.Stored) -> Heartbeat:
+    return decode_foreign(Heartbeat, stored.body, dict(stored.headers), max_bytes=MAX_DECODED_BYTES)
 
 
 def _job_counts(snapshot: QueueSnapshot | None) -> tuple[int | None, int | None]:

@@ -76,8 +76,13 @@ class KeptEvents:
             self._done |= {tenant}
 
     async def _tell(self, item: Item, clusters: list[ClusterRef]) -> None:
-        fact = AdminFact.model_validate_json(str(item.attributes["fact"]))
-        at, version = datetime.fromisoformat(str(item.attributes["at"])), str(item.attributes["fact_version"])
+        try:
+            fact = AdminFact.model_validate_json(str(item.attributes["fact"]))
+            at, version = datetime.fromisoformat(str(item.attributes["at"])), str(item.attributes["fact_version"])
+        except (KeyError, ValueError) as error:
+            # Of a newer release, which will tell it, or damaged.
+            log.warning("kept_event_unreadable", key=item.key.sk, reason=type(error).__name__)
+            return
         for ref in clusters:
             event = event_of(SERVICE, ref, fact, version=version, time=at)
             await bus.store(self._client, subjects.event(ref, fact.kind), *encode(event, message_id=event.id))
