@@ -19,7 +19,15 @@ mkdir -p /mnt/efs; mount -t tmpfs -o mode=1777 efs /mnt/efs
 job() { env -i SLURM_JOB_ID=$1 SLURM_JOB_UID=$2 SLURM_JOB_GID=$2 SLURM_JOB_USER=u$2 SLURM_JOB_CPUS_PER_NODE=1 \\
   SLURMD_NODENAME=w1 SLURM_JOB_WORK_DIR=/mnt/efs SLURM_JOB_STDOUT="$3" SLURM_JOB_STDERR="$3" sh /root/prolog; }
 """
-TRICKS = ("job_1%j.out", "job_%j%j.out", "job_12%j", "job_123.out", "job_%a_%A.out", "../efs/job_1%j.out", "job_1_%j.out")
+TRICKS = (
+    "job_1%j.out",
+    "job_%j%j.out",
+    "job_12%j",
+    "job_123.out",
+    "job_%a_%A.out",
+    "../efs/job_1%j.out",
+    "job_1_%j.out",
+)
 
 
 def played(tmp_path: Path, script: str) -> list[str]:
