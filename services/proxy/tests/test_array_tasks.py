@@ -59,3 +59,15 @@ def test_a_large_bitmap_is_truncated(bitmap: str, expression: str) -> None:
 def test_text_that_is_not_a_bitmap_is_unchanged() -> None:
     assert array_tasks.from_bitmap("0-2,4") == "0-2,4"
     assert array_tasks.from_bitmap("0x") == "0x"
+
+
+RANGE = st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 12)).map(
+    lambda drawn: f"{min(drawn[:2])}-{max(drawn[:2])}:{drawn[2]}"
+)
+
+
+@given(st.lists(RANGE, max_size=4).map(",".join), st.lists(RANGE, max_size=4).map(",".join))
+def test_expressions_overlap_where_their_tasks_do(one: str, other: str) -> None:
+    common = set(array_tasks.expand(one)) & set(array_tasks.expand(other))
+
+    assert array_tasks.overlap(one, other) == bool(common)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from math import gcd
 
 MAX_TASK = 4_000_000
 """The highest task id of any array: the bound of Slurm's MaxArraySize."""
@@ -48,8 +49,17 @@ def overlap(expression: str, other: str) -> bool:
 
 
 def _common(one: range, other: range) -> bool:
-    first, stop = max(one.start, other.start), min(one.stop, other.stop)
-    return any(task in one and task in other for task in range(first, stop))
+    """Whether two ranges have a common number, by the Chinese remainder theorem: their numbers may be a million."""
+    step = gcd(one.step, other.step)
+    if (other.start - one.start) % step:
+        return False
+    factor = other.step // step
+    turns = (other.start - one.start) // step * pow(one.step // step, -1, factor) % factor
+    common, period = one.start + turns * one.step, one.step * factor
+    first = max(one.start, other.start)
+    if common < first:
+        common += -(-(first - common) // period) * period
+    return common < min(one.stop, other.stop)
 
 
 def _items(expression: str) -> Iterator[range]:

@@ -31,6 +31,7 @@ _UNUSABLE = frozenset({
     "POWERING_DOWN",
     "REBOOT_ISSUED",
     "RESERVED",
+    "UNREADABLE",
 })  # fmt: skip
 
 Kind = Literal["node", "booting", "ordered", "draining", "new"]
@@ -122,7 +123,7 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
     bins: list[SupplyBin] = []
     for node in nodes.values():
         unreported = reported is not None and node.name in shapes and node.name not in workers
-        if unreported or node.name in victims or node.not_responding or _UNUSABLE.intersection(node.states):
+        if unreported or node.name in victims or node.not_responding or not is_usable(node):
             continue
         if node.name in workers and workers[node.name].leaves_by is not None:
             continue
@@ -138,6 +139,14 @@ def supply_of(observation: Observation, state: FleetState, latency: Provisioning
     ]
     ordered = {target.shape: max(0, target.replicas - active_by_shape[target.shape]) for target in state.targets}
     return Supply(bins, ordered, specs, workers, nodes, active_by_shape, frozenset(shapes), leaving_by_shape)
+
+
+def is_usable(node: NodeState) -> bool:
+    """Whether Slurm may start jobs on a node, as far as its state and its record tell.
+
+    A record that cannot be read, or that a strange slurmd registered, has no CPUs or no memory.
+    """
+    return node.cpus > 0 and node.memory_mib > 0 and not _UNUSABLE.intersection(node.states)
 
 
 def drained_by_us(node: NodeState) -> bool:
@@ -197,8 +206,9 @@ def _node_bin(kind: Kind, node: NodeState, shape: ShapeName, spec: WorkerSpec | 
         node.name,
         shape,
         frozenset(node.features),
-        cpus=node.cpus - cpus_in_use,
-        memory_mib=node.memory_mib - memory_in_use,
+        # Of a job on unequal nodes, more may seem to be in use on a small one than there is.
+        cpus=max(node.cpus - cpus_in_use, 0),
+        memory_mib=max(node.memory_mib - memory_in_use, 0),
         gres=gres.subtract(gres.request_for(in_use.gres[node.name]), total),
         empty=cpus_in_use == 0,
         weight=spec.weight if spec else 1,

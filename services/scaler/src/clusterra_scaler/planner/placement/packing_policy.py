@@ -19,7 +19,7 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_scaler.planner.observed.booking import Booking
 from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.observation import Observation
-from clusterra_scaler.planner.observed.supply import Supply, SupplyBin
+from clusterra_scaler.planner.observed.supply import Supply, SupplyBin, is_usable
 from clusterra_scaler.planner.packing.bins import Bin
 from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.settings import Settings
@@ -100,6 +100,10 @@ def _problem(request: PlacementRequest) -> tuple["_PackingProblem", Plan]:
     return problem, fitted.plan
 
 
+LONGEST_GATHER_SECONDS = 1e9
+"""A longer batching window has no end, and no timedelta."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PackingProblem:
     """The input of the packing. It can be solved more than once: each solution starts with fresh bins."""
@@ -125,7 +129,7 @@ class _PackingProblem:
         closed_nodes = ClosedNodes(closable, self.supply, self.classes, self.admitted, self.offers, Settings())
         capacity = FleetCapacity(fleet_bins, closed_nodes, self._soon, head)
         assignment = FleetAssignment(capacity, self.job_groups, observation, self.kept)
-        gathers = timedelta(seconds=observation.binding.policy.gather_seconds)
+        gathers = timedelta(seconds=min(observation.binding.policy.gather_seconds, LONGEST_GATHER_SECONDS))
         for demand in sorted(self.packed, key=lambda demand: not assignment.has_head_job(demand)):
             assignment.start(demand, batch_closed=observation.now - demand.submitted_at >= gathers)
         assignment.buy(self.offers)
@@ -193,7 +197,7 @@ def _foreign(supply: Supply) -> dict[ShapeName, WorkerSpec]:
     return {
         foreign_shape(node.name): WorkerSpec(cpus=node.cpus, memory_mib=node.memory_mib, features=node.features)
         for node in supply.nodes.values()
-        if node.name not in supply.worker_nodes
+        if node.name not in supply.worker_nodes and is_usable(node)
     }
 
 
