@@ -38,6 +38,9 @@ from clusterra_scaler.planner.placement.policy import Placement, PlacementReques
 from clusterra_scaler.planner.placement.shape_choice import FamilyShapes
 from clusterra_scaler.planner.requests.demand import Demand
 
+LONGEST_GATHER_SECONDS = 1e9
+"""A longer batching window has no end, and no timedelta."""
+
 
 class PackingPolicy:
     """Buys by expected cost and learns how long to keep idle workers."""
@@ -98,10 +101,6 @@ def _problem(request: PlacementRequest) -> tuple["_PackingProblem", Plan]:
         admitted=admitted,
     )
     return problem, fitted.plan
-
-
-LONGEST_GATHER_SECONDS = 1e9
-"""A longer batching window has no end, and no timedelta."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
