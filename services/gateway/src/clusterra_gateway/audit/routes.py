@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.audit.entries import KINDS, WRITERS, Format, entry_of
 from clusterra_gateway.bus.requests import HistoryRequests
-from clusterra_gateway.http.parameters import Query, query
+from clusterra_gateway.http.parameters import Query, Time, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.writing import break_off, write
@@ -28,8 +28,8 @@ class AuditQuery(Query):
     """What to export. `after` is inclusive, `before` exclusive."""
 
     format: Format = "ndjson"
-    after: Moment | None = None
-    before: Moment | None = None
+    after: Time | None = None
+    before: Time | None = None
 
 
 class Audit:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import may_see
@@ -13,7 +13,7 @@ from pydantic import Field
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
-from clusterra_gateway.http.parameters import CommaSeparated, Query, query
+from clusterra_gateway.http.parameters import CommaSeparated, Query, Time, query
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, ServerSentEvent, last_event_id, stream
@@ -34,8 +34,8 @@ class EventsQuery(Query):
 
     kind: Annotated[tuple[str, ...] | None, CommaSeparated] = None
     subject: Annotated[str | None, Field(max_length=MAX_SUBJECT_CHARACTERS)] = None
-    after: Moment | None = None
-    before: Moment | None = None
+    after: Time | None = None
+    before: Time | None = None
     newest_first: bool = False
     limit: Annotated[int, Field(ge=1, le=500)] = 100
     cursor: str | None = None

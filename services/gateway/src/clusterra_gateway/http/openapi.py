@@ -42,7 +42,20 @@ def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
             wanted.append((route.body, "validation"))
         wanted += [(each, "serialization") for each in (route.result, route.error) if isinstance(each, type)]
     schemas, definitions = models_json_schema(list(dict.fromkeys(wanted)), ref_template=_SCHEMAS)
-    return schemas, dict(definitions["$defs"])
+    return schemas, {name: _any_of(schema) for name, schema in definitions["$defs"].items()}
+
+
+def _any_of(schema: Any) -> Any:
+    """The schema with `anyOf` in place of `oneOf`.
+
+    The kind of a fact tells its model, and the model for kinds of newer releases takes any kind: so a value fits two.
+    """
+    match schema:
+        case dict():
+            return {"anyOf" if name == "oneOf" else name: _any_of(part) for name, part in schema.items()}
+        case list():
+            return [_any_of(part) for part in schema]
+    return schema
 
 
 def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:

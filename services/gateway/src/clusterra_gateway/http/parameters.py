@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from aiohttp import web
-from clusterra_contracts.identity import JobId
+from clusterra_contracts.identity import JobId, Moment
 from clusterra_contracts.rpc.slurm_jobs import JobSelection
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
@@ -41,6 +41,7 @@ type Location = tuple[int | str, ...]
 type Hints = Mapping[Location, str]
 """The hint for an error at a location in the body, such as `("job", "nodes")`."""
 
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
 _JOB_ID: TypeAdapter[str] = TypeAdapter(JobId)
 _JOBS: TypeAdapter[str] = TypeAdapter(JobSelection)
 
@@ -53,6 +54,17 @@ def _split(value: object) -> object:
 
 CommaSeparated = BeforeValidator(_split)
 """For a query parameter with several values, such as `state=RUNNING,PENDING`. An empty one counts as not given."""
+
+
+def _written(value: object) -> object:
+    """Refuses a number: pydantic would take `2026` for the seconds since 1970."""
+    if isinstance(value, str) and not _DATE.match(value):
+        raise ValueError("a time is written like 2026-11-23T17:00:00Z")
+    return value
+
+
+Time = Annotated[Moment, BeforeValidator(_written)]
+"""For a query parameter that is a time of RFC 3339."""
 
 
 class Query(BaseModel):

@@ -1,7 +1,9 @@
 """The HTTP server: serves a table of routes with aiohttp."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -15,6 +17,8 @@ from clusterra_gateway.http.sse import STOPPING
 
 SHUTDOWN_SECONDS = 10.0
 """Time for open requests to finish when the process stops."""
+_PARAMETER = re.compile(r"\{(\w+)\}")
+"""A last segment of a path that is a parameter without a syntax of its own."""
 
 
 def application(
@@ -31,13 +35,37 @@ def application(
     app[STREAMS] = frozenset(route.name for route in routes if route.stream)
     describe(app, routes)
     app.on_response_prepare.append(add_headers)
+    literals = _last_literals(routes)
     for route in routes:
         for path, name in ((route.pattern, route.name), *((alias, None) for alias in route.aliases)):
-            resource = app.router.add_resource(path, name=name)
+            resource = app.router.add_resource(_without_literals(path, literals), name=name)
             resource.add_route(route.method, route.serve)
             if route.has_head:
                 resource.add_route("HEAD", route.serve)
     return app
+
+
+def _last_literals(routes: Sequence[Route]) -> dict[str, list[str]]:
+    """The fixed last segments of paths, such as `submit`, by what comes before them."""
+    found = defaultdict[str, set[str]](set)
+    for route in routes:
+        before, _, last = route.path.rpartition("/")
+        if last and not last.startswith("{"):
+            found[before].add(last)
+    return {before: sorted(names) for before, names in found.items()}
+
+
+def _without_literals(path: str, literals: Mapping[str, Sequence[str]]) -> str:
+    """A path whose last parameter takes no value that is a path of its own.
+
+    Otherwise `PATCH .../jobs/submit` would change a job of the id `submit`, in place of being answered with 405.
+    """
+    before, _, last = path.rpartition("/")
+    parameter = _PARAMETER.fullmatch(last)
+    if parameter is None or before not in literals:
+        return path
+    others = "|".join(map(re.escape, literals[before]))
+    return f"{before}/{{{parameter[1]}:(?!(?:{others})$)[^{{}}/]+}}"
 
 
 @asynccontextmanager

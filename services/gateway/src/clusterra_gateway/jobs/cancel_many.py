@@ -9,7 +9,7 @@ from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.rpc.slurm import Job, ListJobs
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks, JobSelection
 from clusterra_runtime.nats.rpc import RpcFailed
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field, StrictBool, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import Rejected
@@ -44,7 +44,7 @@ class JobFilter(Body):
     user: _Text | None = None
     """Whose jobs; the caller's own without it. Only admins see those of others."""
     limit: Annotated[int, Field(ge=1, le=MAX_CANCELS)] = 100
-    dry_run: bool = False
+    dry_run: StrictBool = False
     """Whether to tell only which jobs would be cancelled."""
 
 

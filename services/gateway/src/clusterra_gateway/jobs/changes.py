@@ -9,6 +9,7 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm_jobs import Action, Hold, JobChanges, Release, Requeue, SendSignal, Signal, Update
 from clusterra_runtime.store.store import Store
+from pydantic import StrictBool
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_jobs
@@ -31,7 +32,7 @@ _HINTS: Hints = {(name,): _SET_BY_CLUSTERRA for name in ("user_id", "group_id", 
 class RequeueOptions(Body):
     """How a job is queued again."""
 
-    hold: bool = False
+    hold: StrictBool = False
     """Whether the job is then held until it is released."""
 
 
@@ -39,7 +40,7 @@ class SignalToSend(Body):
     """The signal for the processes of a running job."""
 
     signal: Signal
-    batch_only: bool = False
+    batch_only: StrictBool = False
     """Whether only the batch script gets it, and not the job's steps."""
 
 

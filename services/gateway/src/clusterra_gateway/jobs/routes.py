@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import JobState
 from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Submitted
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
@@ -11,7 +11,7 @@ from clusterra_contracts.rpc.why import Explanation
 from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
-from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, job_id, query, selected_jobs
+from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
@@ -39,8 +39,8 @@ class JobsQuery(Query):
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
-    submitted_after: Moment | None = None
-    submitted_before: Moment | None = None
+    submitted_after: Time | None = None
+    submitted_before: Time | None = None
     sort: Ascending | Descending = "-submitted"
     """`-` before the field: descending. A cursor belongs to one order."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from aiohttp import web
 from clusterra_contracts.identity import Moment
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
@@ -72,7 +72,7 @@ class ChangeMember(Body):
     """What to change; a field that is missing or null stays as it is."""
 
     role: Role | None = None
-    disabled: bool | None = None
+    disabled: StrictBool | None = None
 
 
 class MemberHandlers:
