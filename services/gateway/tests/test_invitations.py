@@ -7,12 +7,14 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, sent_invitation_key
+from clusterra_gateway.identity.authentication import COOKIE
 from clusterra_gateway.invitations import invitations
 from clusterra_runtime.store.store import Update
 from gateway_world import World
 from test_members import change, me, program
 
 INVITATIONS = "/v1/invitations"
+MEMBERSHIPS = "/v1/users/me/memberships"
 GUEST = "guest@elsewhere.example"
 
 
@@ -101,20 +103,82 @@ async def test_a_revoked_and_an_expired_invitation_are_refused(world: World) -> 
     assert await total(boss) == 0
 
 
-async def test_no_tenant_takes_the_people_of_another(world: World) -> None:
-    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+async def memberships(browser: aiohttp.ClientSession) -> list[tuple[str, str, bool]]:
+    async with browser.get(MEMBERSHIPS) as answer:
+        assert answer.status == 200, await answer.text()
+        found = (await answer.json())["memberships"]
+    return [(each["tenant"]["id"], each["role"], each["current"]) for each in found]
+
+
+async def choose(world: World, browser: aiohttp.ClientSession, tenant: str) -> int:
+    origin = {"Origin": world.settings.public_url}
+    async with browser.post(f"{MEMBERSHIPS}/{tenant}/session", headers=origin) as answer:
+        return answer.status
+
+
+async def test_a_person_belongs_to_several_tenants_and_chooses(world: World) -> None:
+    ada, chief = await world.login("ada@acme.example"), await world.login("chief@rival.example")
+    token = (await invited(chief, "ada@acme.example", role="admin"))["token"]
+
+    status, there = await accept(world, token, "ada@acme.example")
+
+    assert status == 303
+    at_home, abroad = await me(ada), await me(there)
+    assert (at_home["tenant"]["id"], at_home["role"]) == ("acme", "member")
+    assert (abroad["tenant"]["id"], abroad["role"]) == ("rival", "admin")
+    assert at_home["id"] != abroad["id"]
+    assert await memberships(there) == [("acme", "member", False), ("rival", "admin", True)]
+    assert (await me(await world.login("ada@acme.example")))["tenant"]["id"] == "acme"
+
+    (before,) = [each.value for each in ada.cookie_jar if each.key == COOKIE]
+    assert await choose(world, ada, "rival") == 200
+    assert (await me(ada))["id"] == abroad["id"]
+    assert (await me(ada))["session_expires_at"] == at_home["session_expires_at"]
+    async with (await world.browser()).get("/v1/users/me", headers={"Authorization": f"Bearer {before}"}) as answer:
+        assert answer.status == 401
+    assert await choose(world, ada, "acme") == 200
+    assert (await me(ada))["id"] == at_home["id"]
+
+
+async def test_a_membership_ends_where_it_is_taken_and_nowhere_else(world: World) -> None:
+    boss, chief = await world.login("boss@acme.example"), await world.login("chief@rival.example")
+    ada = await world.login("ada@acme.example")
+    _, there = await accept(world, (await invited(chief, "ada@acme.example"))["token"], "ada@acme.example")
+
+    assert await change(chief, (await me(ada))["id"], disabled=True) == 404
+    assert await change(boss, (await me(ada))["id"], disabled=True) == 200
+
+    assert (await me(there))["tenant"]["id"] == "rival"
+    assert await memberships(there) == [("rival", "member", True)]
+    assert await choose(world, there, "acme") == 404
+    assert (await me(await world.login("ada@acme.example")))["tenant"]["id"] == "rival"
+
+
+async def test_nobody_chooses_a_tenant_they_do_not_belong_to(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    assert [await choose(world, ada, tenant) for tenant in ("rival", "nothing")] == [404, 404]
+    async with aiohttp.ClientSession(world.url, headers=await program(ada)) as caller:
+        assert await choose(world, caller, "acme") == 403
+
+
+async def test_a_stranger_of_a_domain_joins_its_tenant_first(world: World) -> None:
     chief = await world.login("chief@rival.example")
 
-    async with chief.post(INVITATIONS, json={"email": "ada@acme.example"}) as answer:
-        assert answer.status == 409
+    _, there = await accept(world, (await invited(chief, "new@acme.example"))["token"], "new@acme.example")
 
+    assert await memberships(there) == [("acme", "member", False), ("rival", "member", True)]
+
+
+async def test_no_tenant_sees_the_invitations_of_another(world: World) -> None:
+    boss, chief = await world.login("boss@acme.example"), await world.login("chief@rival.example")
     of_acme = await invited(boss)
+
     async with chief.delete(f"{INVITATIONS}/{of_acme['id']}") as answer:
         assert answer.status == 404
+
     assert await total(chief) == 0
     assert (await accept(world, of_acme["token"]))[0] == 303
-    assert (await accept(world, (await invited(chief))["token"]))[0] == 409
-    assert (await me(ada))["tenant"]["id"] == "acme"
 
 
 async def test_only_admins_invite_and_only_in_a_session(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Which addresses may be plain HTTP: those that browsers reach without leaving their machine."""
+"""Which addresses the gateway accepts: plain HTTP only for those that browsers reach without leaving their machine."""
 
 import pytest
 from clusterra_gateway.settings import Settings
@@ -41,3 +41,8 @@ def test_http_to_another_machine_is_refused(url: str) -> None:
 
     with pytest.raises(ValidationError, match="oidc_issuer must be an https:// address"):
         settings(oidc_issuer=url)
+
+
+def test_an_issuer_with_a_fragment_is_refused() -> None:
+    with pytest.raises(ValidationError, match="oidc_issuer must have no fragment"):
+        settings(oidc_issuer="https://b.example.org#acme")

@@ -40,6 +40,7 @@ from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.members import routes as members
 from clusterra_gateway.members.membership import Membership
+from clusterra_gateway.memberships import routes as memberships
 from clusterra_gateway.output import routes as output
 from clusterra_gateway.service_accounts import routes as service_accounts
 from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
@@ -75,6 +76,7 @@ def gateway_routes(
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
+        *memberships.routes(access, directory, cookies, authentication),
         *invitations.routes(access, Invitations(directory, bus.registry)),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),

@@ -81,6 +81,9 @@ class Settings(RecordSettings):
             parts = urlsplit(getattr(self, name))
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
                 raise ValueError(f"{name} must be an https:// address (http:// is allowed for this machine only)")
+        if "#" in self.oidc_issuer:
+            # The ids of people in their further tenants rely on it (`accounts.records`).
+            raise ValueError("oidc_issuer must have no fragment (`#`): no issuer's address has one")
         return self
 
 

@@ -16,8 +16,10 @@ from pydantic import ValidationError
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
     CLUSTERS,
+    MEMBERSHIPS,
     cluster_key,
     domain_key,
+    further_tenant,
     invitation_key,
     member_key,
     sent_invitation_key,
@@ -27,6 +29,8 @@ from clusterra_gateway.accounts.records import Domain, Invitation, Member, Recor
 
 log = structlog.get_logger()
 
+MAX_FURTHER = 20
+"""How many tenants a person may belong to besides their first one."""
 CHANGE_ATTEMPTS = 5
 """Attempts to change a cluster that others change at the same time."""
 
@@ -45,6 +49,15 @@ class Directory:
     async def member(self, member_id: str) -> Member | None:
         """A member; None when there is none."""
         return await self._read(member_key(member_id), Member)
+
+    async def memberships(self, member: Member) -> tuple[Member, ...]:
+        """The members that a person is, in all tenants they belong to: the first one first."""
+        first = await self.member(member.first_id)
+        page = await self.store.query(ACCOUNTS, member_key(member.first_id).pk, sort=MEMBERSHIPS, limit=MAX_FURTHER)
+        found = [first]
+        for item in page.items:
+            found.append(await self.member(member.further_id(further_tenant(item.key))))
+        return tuple(each for each in found if each is not None)
 
     async def domain(self, domain: str) -> Domain | None:
         """An e-mail domain; None when no tenant has it."""

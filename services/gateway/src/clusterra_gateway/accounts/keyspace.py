@@ -11,6 +11,7 @@
 | `domain#<domain>` | `domain` | the tenant of an e-mail domain |
 | `email#<address>` | `invitation` | the invitation of an e-mail address by an operator (`provision`) |
 | `member#<member>` | `member` | the member: a person or a service account |
+| | `membership#<tenant>` | the mark of another tenant that this person belongs to, too |
 | | `token#<token id>` | one of their API tokens |
 | | `signed-out#<session id>` | the mark of a session that was signed out |
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
@@ -40,6 +41,9 @@ API_TOKENS = Prefix("token#")
 
 USER_NAMES = Prefix("name#")
 """The sort keys of a tenant's user names."""
+
+MEMBERSHIPS = Prefix("membership#")
+"""The sort keys of the further tenants of a person, below their first member id."""
 
 INVITATIONS = Prefix("invitation#")
 """The sort keys of a tenant's invitations."""
@@ -101,6 +105,16 @@ def invitation_key(email: str) -> Key:
 def member_key(member_id: str) -> Key:
     """Key of a member."""
     return Key(f"member#{member_id}", "member")
+
+
+def further_membership_key(first_id: str, tenant: str) -> Key:
+    """Key of the mark that a person belongs to another tenant, too."""
+    return Key(f"member#{first_id}", f"{MEMBERSHIPS.text}{tenant}")
+
+
+def further_tenant(key: Key) -> str:
+    """The tenant of this mark."""
+    return key.sk.removeprefix(MEMBERSHIPS.text)
 
 
 def api_token_key(member_id: str, token_id: str) -> Key:

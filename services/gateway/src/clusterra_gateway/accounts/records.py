@@ -71,6 +71,9 @@ class SentInvitation(Record):
 class Member(Record):
     """A person: `iss` and `sub` at the OIDC issuer, and the Slurm identity that is theirs for good.
 
+    In a further tenant that the person belongs to, `issuer` ends with `#<tenant>`, which no issuer's URL does. So they
+    are a member of their own there, with another id, name, uid and role.
+
     Or a service account, whose issuer is SERVICE_ACCOUNT_ISSUER and whose subject is `<tenant>/<name>`.
 
     The release before knows `admin` alone. Where it has changed that since, `admin` counts and not `role`.
@@ -116,6 +119,15 @@ class Member(Record):
         return member_id(self.issuer, self.subject)
 
     @property
+    def first_id(self) -> str:
+        """The id of this person in the tenant that they first belonged to, as which they sign in."""
+        return member_id(self.issuer.partition("#")[0], self.subject)
+
+    def further_id(self, tenant: str) -> str:
+        """The id that this person has in a further tenant."""
+        return member_id(further_issuer(self.issuer.partition("#")[0], tenant), self.subject)
+
+    @property
     def slurm_user(self) -> SlurmUser:
         """The identity that the person's jobs run as. Every person has a group of their own."""
         return SlurmUser(name=self.user, uid=self.uid, gid=self.uid)
@@ -143,6 +155,11 @@ class ApiToken(Record):
 def member_id(issuer: str, subject: str) -> str:
     """The id of a person at an issuer: 32 hexadecimal digits."""
     return sha256(f"{issuer}\n{subject}".encode()).hexdigest()[:32]
+
+
+def further_issuer(issuer: str, tenant: str) -> str:
+    """What a person's record in a further tenant has for an issuer."""
+    return f"{issuer}#{tenant}"
 
 
 def service_account_id(tenant: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from datetime import datetime
 
 from aiohttp import web
 
@@ -41,10 +42,15 @@ class Cookies:
         issued = int(time.time())
         return Claims(sub=member_id, jti=secrets.token_hex(16), iat=issued, exp=issued + int(self._session_seconds))
 
+    def session_instead(self, member_id: str, until: datetime) -> Claims:
+        """The claims of a session in place of another one. It ends when that one would have."""
+        return self.new_session(member_id).model_copy(update={"exp": int(until.timestamp())})
+
     def set_session(self, response: web.Response, claims: Claims) -> None:
         """Starts the session in this browser, and ends the login."""
-        session = self._keys.sign(SESSION, claims, seconds=self._session_seconds)
-        self._set(response, COOKIE, session, path="/", seconds=self._session_seconds)
+        seconds = claims.exp - claims.iat
+        session = self._keys.sign(SESSION, claims, seconds=seconds)
+        self._set(response, COOKIE, session, path="/", seconds=seconds)
         self._delete(response, LOGIN_COOKIE, path=LOGIN_PATH)
 
     def delete_session(self, response: web.Response) -> None:

@@ -1,7 +1,7 @@
 """Enrols a person who signed in as a member of a tenant, with a Slurm identity that is theirs for good."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import structlog
@@ -13,9 +13,15 @@ from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled
 
 from clusterra_gateway.accounts.admin_events import tenant_events
-from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, sent_invitation_key, user_name_key
-from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, member_id
+from clusterra_gateway.accounts.directory import MAX_FURTHER, Directory
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    further_membership_key,
+    member_key,
+    sent_invitation_key,
+    user_name_key,
+)
+from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, further_issuer, member_id
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.accounts.uids import next_uid
 from clusterra_gateway.http.errors import Conflict, Forbidden
@@ -31,19 +37,20 @@ MAX_NAMES = 200
 
 @dataclass(frozen=True, slots=True)
 class _Joining:
-    """What a new member joins, and the write that uses up the invitation they accept."""
+    """What a new member joins, and the writes that go with it: the first uses up the invitation they accept."""
 
     tenant: str
     role: Role
-    accepts: Delete | None = None
+    writes: tuple[Delete | Put, ...] = ()
 
 
 class Enrolment:
     """Decides which tenant a person belongs to: that of their address's domain, otherwise that of its invitation.
 
     An invitation is an operator's, which counts at the first sign-in with its address, or an admin's, which the person
-    accepts. So no admin can take a person into their tenant who does not want it. An invitation by another tenant than
-    the domain's counts for nothing: nobody takes a domain's people from it.
+    accepts. So no admin can take a person into their tenant who does not want it. An operator's
+    invitation by another tenant than the domain's counts for nothing: nobody takes a domain's people from it. An
+    admin's, which is accepted, adds a tenant to the one where the person belongs.
 
     All require an address that the issuer has verified, because anyone can claim any other. An atomic counter gives
     each uid once. The transaction that writes the member also reserves their user name.
@@ -61,25 +68,40 @@ class Enrolment:
         """The person's member record; their first sign-in enrols them. Raises Forbidden for a stranger, Conflict."""
         invitation = await self._directory.invitation(identity.email) if identity.email_verified else None
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
-        if known is not None and accepted is not None and known.tenant != accepted.tenant:
-            raise Conflict(f"{identity.email} belongs to another workspace", hint="sign in with another address")
-        if known is not None:
-            return await self._update(known, identity, invitation)
-        if accepted is not None:
-            return await self._enrol(identity, await self._accepting(identity, accepted))
-        return await self._enrol(identity, await self._joining(identity, invitation))
+        if accepted is not None and (known is None or known.tenant != accepted.tenant):
+            return await self._accept(identity, accepted, known, invitation)
+        if known is None:
+            return await self._enrol(identity, await self._joining(identity, invitation))
+        updated = await self._update(known, identity, invitation)
+        if not updated.disabled:
+            return updated
+        return next((each for each in await self._directory.memberships(updated) if not each.disabled), updated)
 
-    async def _accepting(self, identity: Identity, accepted: InvitationId) -> _Joining:
-        invitation = await self._directory.sent_invitation(accepted.tenant, accepted.id)
-        if invitation is None:
+    async def _accept(
+        self, identity: Identity, accepted: InvitationId, known: Member | None, invitation: Invitation | None
+    ) -> Member:
+        """Enrols a person in the tenant that invited them. Whoever belongs elsewhere belongs there as well."""
+        sent = await self._directory.sent_invitation(accepted.tenant, accepted.id)
+        if sent is None:
             raise no_longer_open()
-        if not identity.email_verified or identity.email.lower() != invitation.email:
+        if not identity.email_verified or identity.email.lower() != sent.email:
             raise Forbidden("this invitation is for another address", hint="sign in with the address it was sent to")
+        used_up = Delete(ACCOUNTS, sent_invitation_key(accepted.tenant, accepted.id), Present())
         domain = await self._directory.domain(identity.email.rpartition("@")[2])
-        if domain is not None and domain.tenant != accepted.tenant:
-            raise Forbidden("the workspace of your address's domain decides where you belong", hint="ask its admins")
-        key = sent_invitation_key(accepted.tenant, accepted.id)
-        return _Joining(accepted.tenant, invitation.role, Delete(ACCOUNTS, key, Present()))
+        if known is None and domain is not None and domain.tenant != accepted.tenant:
+            known = await self._enrol(identity, await self._joining(identity, invitation))
+        if known is None:
+            return await self._enrol(identity, _Joining(accepted.tenant, sent.role, (used_up,)))
+        memberships = await self._directory.memberships(known)
+        if (there := next((each for each in memberships if each.tenant == accepted.tenant), None)) is not None:
+            return there
+        if len(memberships) > MAX_FURTHER:
+            raise Conflict(
+                f"you belong to {len(memberships)} workspaces, the most allowed", hint="contact the operators"
+            )
+        mark = Put(ACCOUNTS, further_membership_key(known.id, accepted.tenant), {}, Absent())
+        further = replace(identity, issuer=further_issuer(identity.issuer, accepted.tenant))
+        return await self._enrol(further, _Joining(accepted.tenant, sent.role, (used_up, mark)))
 
     async def _joining(self, identity: Identity, invitation: Invitation | None) -> _Joining:
         if not identity.email_verified:
@@ -128,7 +150,7 @@ class Enrolment:
             try:
                 await self._write(member, joining)
             except TransactionCancelled as cancelled:
-                if joining.accepts is not None and cancelled.reasons[2] is not None:
+                if joining.writes and cancelled.reasons[2] is not None:
                     raise no_longer_open() from None
                 if cancelled.reasons[0] is None:
                     continue  # the member is new, so it is the name that is taken
@@ -150,7 +172,7 @@ class Enrolment:
             [
                 with_messages(put_member, events.messages, now=time.time()),
                 Put(ACCOUNTS, name_key, reservation.attributes(), Absent()),
-                *([joining.accepts] if joining.accepts is not None else []),
+                *joining.writes,
                 *events.kept,
             ],
             token=f"join-{member.id}-{member.user}-{member.uid}",

@@ -1,0 +1,1 @@
+"""The tenants that a person belongs to, and the choice among them."""

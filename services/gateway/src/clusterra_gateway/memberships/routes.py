@@ -1,0 +1,118 @@
+"""The routes of the caller's memberships: which tenants they belong to, and for which one their session is."""
+
+from aiohttp import web
+from clusterra_contracts.identity import Moment, TenantRef
+
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.roles import Role
+from clusterra_gateway.http.errors import Forbidden, NotFound
+from clusterra_gateway.http.parameters import Parameter, path_id
+from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Authentication, Caller
+from clusterra_gateway.identity.cookies import Cookies
+from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.profile import Workspace
+
+MEMBERSHIPS = "/v1/users/me/memberships"
+TENANT_ID = Parameter("tenant_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
+
+
+class MembershipView(ResponseBody):
+    """The caller in one tenant. `name` and `uid` are their Slurm identity there, and `id` is their member id."""
+
+    tenant: Workspace
+    id: str
+    name: str
+    uid: int
+    role: Role
+    current: bool
+    """Whether the credential of this request is for this tenant."""
+
+
+class MembershipList(ResponseBody):
+    """All tenants that the caller belongs to: first the one that they sign in to."""
+
+    memberships: tuple[MembershipView, ...]
+    total: int
+
+
+class ChosenMembership(MembershipView):
+    """The tenant that the session is for from now on, and the end of the session."""
+
+    session_expires_at: Moment
+
+
+class MembershipHandlers:
+    """The handlers of memberships."""
+
+    def __init__(self, directory: Directory, cookies: Cookies, authentication: Authentication) -> None:
+        self._directory = directory
+        self._cookies = cookies
+        self._authentication = authentication
+
+    async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the tenants that the caller belongs to, without those where they are disabled."""
+        shown = [await self._view(each, caller.member) for each in await self._enabled(caller)]
+        return json_response(MembershipList(memberships=tuple(shown), total=len(shown)))
+
+    async def choose(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Replaces the session by one for another tenant of the caller, which ends when the old one would have.
+
+        A session is for one tenant, and so is a token: nothing mixes what belongs to two.
+        """
+        wanted = path_id(request, TENANT_ID)
+        if caller.credential != "session":
+            raise Forbidden("a token is for one workspace", hint="make a token in the other one")
+        member = next((each for each in await self._enabled(caller) if each.tenant == wanted), None)
+        if member is None:
+            raise NotFound("you do not belong to this workspace", hint=f"GET {MEMBERSHIPS} lists yours")
+        session = self._cookies.session_instead(member.id, caller.expires_at)
+        view = await self._view(member, member)
+        response = json_response(ChosenMembership(**view.model_dump(), session_expires_at=session.expires_at))
+        await self._authentication.sign_out(caller)
+        self._cookies.set_session(response, session)
+        return response
+
+    async def _enabled(self, caller: Caller) -> tuple[Member, ...]:
+        found = await self._directory.memberships(caller.member)
+        return tuple(each for each in found if not each.disabled)
+
+    async def _view(self, member: Member, current: Member) -> MembershipView:
+        tenant = await self._directory.tenant(TenantRef(tenant=member.tenant))
+        return MembershipView(
+            tenant=Workspace(id=member.tenant, name=tenant.name if tenant else member.tenant),
+            id=member.id,
+            name=member.user,
+            uid=member.uid,
+            role=member.role,
+            current=member.id == current.id,
+        )
+
+
+def routes(access: Access, directory: Directory, cookies: Cookies, authentication: Authentication) -> tuple[Route, ...]:
+    """All routes of this room."""
+    handlers = MembershipHandlers(directory, cookies, authentication)
+    return (
+        CallerRoute(
+            "memberships_list",
+            "GET",
+            MEMBERSHIPS,
+            handlers.list,
+            access=access,
+            scope="profile",
+            result=MembershipList,
+        ),
+        CallerRoute(
+            "memberships_choose",
+            "POST",
+            f"{MEMBERSHIPS}/{{tenant_id}}/session",
+            handlers.choose,
+            access=access,
+            scope="profile",
+            parameters=(TENANT_ID,),
+            result=ChosenMembership,
+        ),
+    )
