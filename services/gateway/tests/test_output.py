@@ -6,6 +6,7 @@ import pytest
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
+from clusterra_gateway.output.start import TAIL_BYTES
 from clusterra_gateway.output.text import MAX_EVENT_BYTES, OutputDecoder
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World
@@ -200,6 +201,98 @@ async def test_a_malformed_last_event_id_is_rejected(world: World, last_id: str)
 
     async with browser.get(STREAM, headers={"Last-Event-ID": last_id}) as answer:
         assert answer.status == 400
+
+
+@pytest.mark.parametrize(("after", "rest"), [(0, b"one\ntwo\n"), (4, b"two\n"), (8, b"")])
+async def test_the_output_is_returned_from_a_byte_offset_on(world: World, after: int, rest: bytes) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"one\ntwo\n")
+
+    assert await read_output(browser, f"?after={after}") == rest
+
+
+async def test_an_offset_behind_the_end_is_not_satisfiable(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"one\n")
+
+    async with browser.get(f"{OUTPUT}?after=5") as answer:
+        assert answer.status == 416
+        problem = await answer.json()
+
+    assert problem["type"].endswith("/range-not-satisfiable")
+    assert "4 bytes" in problem["detail"]
+
+
+@pytest.mark.parametrize("query", ["after=-1", "after=x", "tail=-1", "tail=10001", "after=1&tail=1"])
+@pytest.mark.parametrize("path", [OUTPUT, STREAM])
+async def test_a_wrong_beginning_is_rejected(world: World, path: str, query: str) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"one\n")
+
+    async with browser.get(f"{path}?{query}") as answer:
+        assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    ("written", "lines", "tail"),
+    [
+        (b"one\ntwo\nthree\n", 2, b"two\nthree\n"),
+        (b"one\ntwo\nthree", 2, b"two\nthree"),
+        (b"one\ntwo\n", 2, b"one\ntwo\n"),
+        (b"one\ntwo\n", 9, b"one\ntwo\n"),
+        (b"one\n", 0, b""),
+        (b"", 3, b""),
+        (b"\n\n\n", 1, b"\n"),
+        (b"a\n" + b"x" * LOG_CHUNK_BYTES + b"\nlast\n", 2, b"x" * LOG_CHUNK_BYTES + b"\nlast\n"),
+        (b"a\n" + b"x" * (LOG_CHUNK_BYTES - 1) + b"\n", 1, b"x" * (LOG_CHUNK_BYTES - 1) + b"\n"),
+        (b"a\n" + b"x" * (2 * TAIL_BYTES), 1, b"x" * TAIL_BYTES),
+        ("ä".encode() * TAIL_BYTES + b"x", 1, "ä".encode() * (TAIL_BYTES // 2 - 1) + b"x"),
+    ],
+)
+async def test_the_tail_is_the_last_lines(world: World, written: bytes, lines: int, tail: bytes) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", written)
+
+    assert await read_output(browser, f"?tail={lines}") == tail
+
+
+async def test_a_stream_begins_with_the_last_lines(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"one\ntwo\nthree\n")
+
+    async with sse_reader(browser, f"{STREAM}?tail=1") as reader:
+        await reader.until_text("three\n")
+        world.acme.write_output("7", b"four\n")
+        await reader.until_text("three\nfour\n")
+
+    assert reader.events[-1].id == str(len(b"one\ntwo\nthree\nfour\n"))
+
+
+async def test_a_stream_of_the_last_lines_waits_for_a_job_that_has_not_started(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7", state="PENDING")
+
+    async with sse_reader(browser, f"{STREAM}?tail=1") as reader:
+        world.acme.write_output("7", b"one\ntwo\n")
+        await change_state(world, state="RUNNING")
+        await reader.until_text("one\ntwo\n")
+
+
+@pytest.mark.parametrize("begin", ["after=8", "tail=0"])
+async def test_the_last_event_id_goes_before_another_beginning(world: World, begin: str) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7", state="COMPLETED")
+    world.acme.write_output("7", b"one\ntwo\nthree\n")
+
+    async with sse_reader(browser, f"{STREAM}?{begin}", last_id="4") as reader:
+        await reader.until_end()
+
+    assert reader.text == "two\nthree\n"
 
 
 pieces = st.lists(st.binary(max_size=12) | st.sampled_from(["ä€𝄞".encode(), b"\r", b"\n", b"\r\n", b"\xf0\x9d"]))

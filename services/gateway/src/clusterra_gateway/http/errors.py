@@ -65,6 +65,10 @@ class TooLarge(RequestError):
     """The body, or a part of it, is larger than allowed."""
 
 
+class RangeNotSatisfiable(RequestError):
+    """The wanted part begins behind the end of what there is."""
+
+
 class UnsupportedMedia(RequestError):
     """The body has a media type that this route does not read."""
 

@@ -9,7 +9,7 @@ import orjson
 from clusterra_contracts.events import Fact, JobFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import ENDED
-from clusterra_contracts.rpc.edge import ReadLog
+from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES, ReadLog
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
@@ -49,7 +49,7 @@ class Output:
         """Raise NotFound for a path that cannot be read: that is an answer, not a stream that ends at once."""
         relative_path(job, self.stream, self.shared_path)
 
-    def part(self, job: Job, offset: int, wait_seconds: float = 0.0) -> ReadLog:
+    def part(self, job: Job, offset: int, wait_seconds: float = 0.0, *, limit: int = LOG_CHUNK_BYTES) -> ReadLog:
         """The request of a part of it, by the newest record of the job. Raises NotFound."""
         return ReadLog(
             job_id=job.job_id,
@@ -57,6 +57,7 @@ class Output:
             stream=self.stream,
             path=relative_path(job, self.stream, self.shared_path),
             offset=offset,
+            limit=limit,
             wait_seconds=wait_seconds,
         )
 

@@ -1,13 +1,16 @@
 """The routes of a job's output: all of the present output, or a stream that follows it."""
 
+from typing import Annotated
+
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.rpc import RpcFailed
+from pydantic import Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.errors import InvalidRequest, NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.route import Route
@@ -17,6 +20,7 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.output.follow import Output, OutputFollower
+from clusterra_gateway.output.start import MAX_TAIL_LINES, start_of_tail
 
 log = structlog.get_logger()
 
@@ -24,9 +28,11 @@ OUTPUT = f"{CLUSTER}/jobs/{{job_id}}/output"
 
 
 class OutputQuery(Query):
-    """The output to read."""
+    """The output to read, from its start, from the byte offset `after`, or from its last `tail` lines on."""
 
     stream: OutputStream = "stdout"
+    after: Annotated[int, Field(ge=0, lt=10**18)] | None = None
+    tail: Annotated[int, Field(ge=0, le=MAX_TAIL_LINES)] | None = None
 
 
 class Outputs:
@@ -39,10 +45,16 @@ class Outputs:
         self._follower = OutputFollower(slurm, edge, feed)
 
     async def whole(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Returns all that the job has written so far, byte for byte."""
-        output = await self._output(request, caller, ref)
+        """Returns what the job has written so far, byte for byte.
+
+        All of it, or what follows the byte offset `after`, or its last `tail` lines, of which at most the last MiB is
+        returned.
+        """
+        wanted = _wanted(request)
+        output = await self._output(request, caller, ref, wanted.stream)
+        begin = await self._begin(output, wanted)
         try:
-            chunk = await self._edge.output(ref, output.part(output.job, 0))
+            chunk = await self._edge.output(ref, output.part(output.job, begin))
         except RpcFailed as failed:
             if failed.error.kind != "not_found":
                 raise
@@ -50,6 +62,11 @@ class Outputs:
                 f"job {output.job.job_id} has no {output.stream} (yet); it is {output.job.state}",
                 hint="a job has output once it runs and writes to the cluster's shared file system",
             ) from None
+        if begin > chunk.size:
+            raise RangeNotSatisfiable(
+                f"after is {begin}, but the {output.stream} of job {output.job.job_id} has {chunk.size} bytes",
+                hint="read it without `after`; the output of a job that is requeued starts again",
+            )
         response = web.StreamResponse(headers=NO_STORE)
         response.content_type = "text/plain"
         response.charset = "utf-8"
@@ -72,19 +89,33 @@ class Outputs:
     async def followed(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Streams the job's output as it is written. The `id` of each event is the byte offset behind it.
 
-        The `end` event comes last.
+        The `end` event comes last. A new stream begins at the start, at the byte offset `after`, or with the last
+        `tail` lines, but at most 1 MiB before the end. A Last-Event-ID goes before both.
         """
-        offset = last_event_id(request) or 0
-        output = await self._output(request, caller, ref)
+        wanted, resumed = _wanted(request), last_event_id(request)
+        output = await self._output(request, caller, ref, wanted.stream)
+        offset = await self._begin(output, wanted) if resumed is None else resumed
         source = self._follower.follow(output, offset=offset)
         return await stream(request, source, self._access.stream_permission(request, caller))
 
-    async def _output(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Output:
-        wanted = query(request, OutputQuery)
+    async def _output(self, request: web.Request, caller: Caller, ref: ClusterRef, wanted: OutputStream) -> Output:
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
-        output = Output(ref, caller.viewer, job, wanted.stream, self._access.shared_path(ref))
+        output = Output(ref, caller.viewer, job, wanted, self._access.shared_path(ref))
         output.check_path(job)
         return output
+
+    async def _begin(self, output: Output, wanted: OutputQuery) -> int:
+        """The byte offset at which the wanted output begins."""
+        if wanted.tail is not None:
+            return await start_of_tail(self._edge, output, wanted.tail)
+        return wanted.after or 0
+
+
+def _wanted(request: web.Request) -> OutputQuery:
+    wanted = query(request, OutputQuery)
+    if wanted.after is not None and wanted.tail is not None:
+        raise InvalidRequest("after and tail are both given", hint="give one of them")
+    return wanted
 
 
 def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> tuple[Route, ...]:
