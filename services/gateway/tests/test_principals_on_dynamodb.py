@@ -1,0 +1,119 @@
+"""What two replicas make at the same moment, on an emulator of DynamoDB: tokens, service accounts, invitations."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.identity import now
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, tenant_key
+from clusterra_gateway.accounts.records import Member, Tenant
+from clusterra_gateway.http.errors import Conflict, Forbidden
+from clusterra_gateway.identity.enrolment import Enrolment
+from clusterra_gateway.identity.invitation_token import presented
+from clusterra_gateway.identity.oidc import Identity
+from clusterra_gateway.identity.token_records import MAX_TOKENS, FreshToken, Rotation, TokenRecords
+from clusterra_gateway.invitations.invitations import Invitations
+from clusterra_gateway.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
+from clusterra_gateway.tables import TABLES
+from clusterra_lab.parts.aws import aws_emulator
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import Put
+from clusterra_runtime.store.table_use import tables_of
+
+BOSS = Member(issuer="https://i", subject="boss", tenant="acme", user="boss", uid=20001, email="b@a.b", joined_at=now())
+GUEST = Identity("https://i", "guest", "guest@elsewhere.example", True, "Guest")
+
+
+@pytest.fixture
+async def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Directory]]:
+    """Two gateways' views of one record with the tenant `acme` and its admin."""
+
+    async def publish(_subject: str, _body: bytes, _headers: Mapping[str, str]) -> None:
+        raise AssertionError("a tenant without clusters has no live events")
+
+    async with aws_emulator(tmp_path / "aws") as aws:
+        for name, value in aws.environment().items():
+            monkeypatch.setenv(name, value)
+        prefix = f"{uuid.uuid4()}-"
+        async with DynamoDBStore(table_prefix=prefix) as one, DynamoDBStore(table_prefix=prefix) as other:
+            await one.create_tables(*tables_of(TABLES))
+            await one.write(Put(ACCOUNTS, tenant_key("acme"), Tenant(name="Acme").attributes(), Absent()))
+            await one.write(Put(ACCOUNTS, member_key(BOSS.id), BOSS.attributes(), Absent()))
+            yield [Directory(store, Outbox(store, publish)) for store in (one, other)]
+
+
+async def test_tokens_keep_their_limit(replicas: list[Directory]) -> None:
+    records = [TokenRecords(directory, Registry()) for directory in replicas]
+
+    async def add(number: int) -> bool:
+        try:
+            await records[number % 2].add(BOSS, BOSS.id, FreshToken.made(BOSS.id, "ci", seconds=3600, scopes=None))
+        except Conflict:
+            return False
+        return True
+
+    for number in range(MAX_TOKENS - 2):
+        assert await add(number)
+    added = await asyncio.gather(*map(add, range(6)))
+
+    assert added.count(True) == 2
+    valid = await records[0].valid(BOSS.id)
+    assert len(valid) == MAX_TOKENS
+
+
+async def test_a_token_that_two_replicas_rotate_is_replaced_once(replicas: list[Directory]) -> None:
+    records = [TokenRecords(directory, Registry()) for directory in replicas]
+    old = FreshToken.made(BOSS.id, "ci", seconds=3600, scopes=("profile",))
+    await records[0].add(BOSS, BOSS.id, old)
+
+    rotated = await asyncio.gather(
+        *(each.rotate(BOSS, BOSS.id, old.id, Rotation(7200, 60)) for each in records), return_exceptions=True
+    )
+
+    made = [each for each in rotated if isinstance(each, FreshToken)]
+    valid = dict(await records[0].valid(BOSS.id))
+    assert valid.keys() == {old.id, *(each.id for each in made)}
+    assert valid[old.id].valid_until < old.record.valid_until
+    assert all(isinstance(each, Conflict) for each in rotated if each not in made)
+
+
+async def test_a_service_account_is_created_once_and_comes_back_with_its_uid(replicas: list[Directory]) -> None:
+    accounts = [ServiceAccounts(directory, Registry()) for directory in replicas]
+    records = TokenRecords(replicas[0], Registry())
+    wanted = NewServiceAccount("ci", "member", None, "")
+
+    answers = await asyncio.gather(*(each.create(BOSS, wanted) for each in accounts), return_exceptions=True)
+    (account,) = [each for each in answers if isinstance(each, Member)]
+    await records.add(BOSS, account.id, FreshToken.made(account.id, "key", seconds=3600, scopes=None))
+    await accounts[1].delete(BOSS, "ci")
+    again = await accounts[0].create(BOSS, wanted)
+
+    assert again.uid == account.uid
+    assert await records.valid(account.id) == ()
+    assert [each.user for each in await accounts[1].all("acme")] == ["ci"]
+
+
+async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory]) -> None:
+    _, _, token = await Invitations(replicas[0], Registry()).create(BOSS, GUEST.email, "viewer", seconds=3600)
+    invitation = await presented(replicas[1], token)
+    people = [GUEST, Identity(GUEST.issuer, "another", GUEST.email, True, "Another")]
+
+    answers = await asyncio.gather(
+        *(
+            Enrolment(directory, Registry()).member(person, invitation)
+            for directory, person in zip(replicas, people, strict=True)
+        ),
+        return_exceptions=True,
+    )
+
+    (member,) = [each for each in answers if isinstance(each, Member)]
+    assert (member.tenant, member.role) == ("acme", "viewer")
+    assert [type(each) for each in answers if not isinstance(each, Member)] == [Forbidden]
+    with pytest.raises(Forbidden):
+        await presented(replicas[0], token)
