@@ -6,10 +6,12 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, sent_invitation_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, invitation_key, sent_invitation_key
+from clusterra_gateway.accounts.records import Invitation
 from clusterra_gateway.identity.authentication import COOKIE
 from clusterra_gateway.invitations import invitations
-from clusterra_runtime.store.store import Update
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.store import Put, Update
 from gateway_world import World
 from test_members import change, me, program
 
@@ -233,3 +235,14 @@ async def test_a_role_that_an_admin_changes_afterwards_stays(world: World) -> No
     assert await change(boss, (await me(guest))["id"], role="viewer") == 200
 
     assert (await me(await world.login(GUEST)))["role"] == "viewer"
+
+
+async def test_the_role_of_an_accepted_invitation_counts_before_an_operator_s(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    _, guest = await accept(world, (await invited(boss, role="viewer"))["token"])
+    operators = Invitation(tenant="acme", admin=True)
+    await world.store.write(Put(ACCOUNTS, invitation_key(GUEST), operators.attributes(), Absent()))
+
+    again = await world.login(GUEST)
+
+    assert [(await me(each))["role"] for each in (guest, again)] == ["viewer", "viewer"]

@@ -146,7 +146,7 @@ class Enrolment:
                 email=identity.email,
                 display_name=identity.name,
                 joined_at=now(),
-            ).with_role(joining.role)
+            ).with_role(joining.role, given_at=now() if joining.writes else None)
             try:
                 await self._write(member, joining)
             except TransactionCancelled as cancelled:
