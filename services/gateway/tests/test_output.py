@@ -260,6 +260,63 @@ async def test_the_tail_is_the_last_lines(world: World, written: bytes, lines: i
     assert await read_output(browser, f"?tail={lines}") == tail
 
 
+@pytest.mark.parametrize(
+    ("wanted", "part", "content_range"),
+    [
+        ("bytes=0-0", b"0", "bytes 0-0/10"),
+        ("bytes=2-4", b"234", "bytes 2-4/10"),
+        ("bytes=7-", b"789", "bytes 7-9/10"),
+        ("bytes=7-99", b"789", "bytes 7-9/10"),
+        ("Bytes=-3", b"789", "bytes 7-9/10"),
+        ("bytes=-99", b"0123456789", "bytes 0-9/10"),
+    ],
+)
+async def test_a_range_of_the_output_is_returned(world: World, wanted: str, part: bytes, content_range: str) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"0123456789")
+
+    async with browser.get(OUTPUT, headers={"Range": wanted}) as answer:
+        assert answer.status == 206
+        assert answer.headers["Content-Range"] == content_range
+        assert answer.content_length == len(part)
+        assert await answer.read() == part
+
+
+async def test_a_long_range_is_returned(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    data = bytes(range(256)) * (3 * LOG_CHUNK_BYTES // 256)
+    world.acme.write_output("7", data)
+
+    async with browser.get(OUTPUT, headers={"Range": f"bytes=5-{2 * LOG_CHUNK_BYTES + 9}"}) as answer:
+        assert await answer.read() == data[5 : 2 * LOG_CHUNK_BYTES + 10]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ("bytes=10-", 416),
+        ("bytes=-0", 416),
+        ("bytes=4-2", 400),
+        ("bytes=0-1,3-4", 400),
+        ("bytes=x-1", 400),
+        ("bytes=-", 400),
+        ("bytes=٣-", 400),
+        ("lines=1-2", 200),
+    ],
+)
+async def test_a_range_that_cannot_be_returned(world: World, wanted: str, status: int) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"0123456789")
+
+    async with browser.get(OUTPUT, headers={"Range": wanted}) as answer:
+        assert answer.status == status
+    async with browser.get(f"{OUTPUT}?tail=1", headers={"Range": "bytes=0-1"}) as answer:
+        assert answer.status == 400
+
+
 async def test_a_stream_begins_with_the_last_lines(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")

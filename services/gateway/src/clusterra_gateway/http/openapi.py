@@ -71,6 +71,8 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         },
         "security": [{scheme.name: []} for scheme in route.security],
     }
+    if route.ranges:
+        operation["responses"]["206"] = _response(route, schemas)
     if route.role is not None:
         operation |= {"x-role": route.role, "x-scope": route.scope}
     if route.body is not None:

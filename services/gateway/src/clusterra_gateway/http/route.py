@@ -31,9 +31,9 @@ class SecurityScheme:
 class Route(ABC):
     """One route. The docstring of its handler is its public description.
 
-    `stream` marks a response without an end. `parameters` are those in the path, and the request headers that the
-    handler reads. `result` is the model of a JSON response, the media type of another response, or None for an empty
-    one.
+    `stream` marks a response without an end, `ranges` one that answers 206 to a Range. `parameters` are those in the
+    path, and the request headers that the handler reads. `result` is the model of a JSON response, the media type of
+    another response, or None for an empty one.
     """
 
     security: ClassVar[tuple[SecurityScheme, ...]] = ()
@@ -48,6 +48,7 @@ class Route(ABC):
     _: KW_ONLY
     status: int = 200
     stream: bool = False
+    ranges: bool = False
     parameters: tuple[Parameter, ...] = ()
     query: type[Query] | None = None
     body: type[BaseModel] | None = None

@@ -1,10 +1,12 @@
 """The routes of a job's output: all of the present output, or a stream that follows it."""
 
+from http import HTTPStatus
 from typing import Annotated
 
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
 from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import Field
 
@@ -19,6 +21,7 @@ from clusterra_gateway.http.writing import break_off, write
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.output.byte_range import RANGE, byte_range
 from clusterra_gateway.output.follow import Output, OutputFollower
 from clusterra_gateway.output.start import MAX_TAIL_LINES, start_of_tail
 
@@ -48,13 +51,15 @@ class Outputs:
         """Returns what the job has written so far, byte for byte.
 
         All of it, or what follows the byte offset `after`, or its last `tail` lines, of which at most the last MiB is
-        returned.
+        returned. With a Range, 206 and these bytes.
         """
-        wanted = _wanted(request)
+        wanted, part = _wanted(request), byte_range(request)
+        if part is not None and (wanted.after, wanted.tail) != (None, None):
+            raise InvalidRequest("Range is given with after or tail", hint="give one of them")
         output = await self._output(request, caller, ref, wanted.stream)
-        begin = await self._begin(output, wanted)
         try:
-            chunk = await self._edge.output(ref, output.part(output.job, begin))
+            size = (await self._edge.output(ref, output.part(output.job, 0, limit=1))).size
+            begin, end = (await self._begin(output, wanted), size) if part is None else part.within(size)
         except RpcFailed as failed:
             if failed.error.kind != "not_found":
                 raise
@@ -62,29 +67,40 @@ class Outputs:
                 f"job {output.job.job_id} has no {output.stream} (yet); it is {output.job.state}",
                 hint="a job has output once it runs and writes to the cluster's shared file system",
             ) from None
-        if begin > chunk.size:
+        if begin > size:
             raise RangeNotSatisfiable(
-                f"after is {begin}, but the {output.stream} of job {output.job.job_id} has {chunk.size} bytes",
+                f"after is {begin}, but the {output.stream} of job {output.job.job_id} has {size} bytes",
                 hint="read it without `after`; the output of a job that is requeued starts again",
             )
-        response = web.StreamResponse(headers=NO_STORE)
+        response = web.StreamResponse(headers={**NO_STORE, "Accept-Ranges": "bytes"})
         response.content_type = "text/plain"
         response.charset = "utf-8"
+        response.content_length = end - begin
+        if part is not None:
+            response.set_status(HTTPStatus.PARTIAL_CONTENT)
+            response.headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
         await response.prepare(request)
-        end = chunk.size
+        await self._write(request, response, output, range(begin, end))
+        return response
+
+    async def _write(self, request: web.Request, response: web.StreamResponse, output: Output, wanted: range) -> None:
+        """Writes these bytes. A response that gets fewer is broken off, so that it does not look complete."""
+        offset = wanted.start
         try:
-            while chunk.data:
+            while offset < wanted.stop:
+                limit = min(LOG_CHUNK_BYTES, wanted.stop - offset)
+                chunk = await self._edge.output(output.ref, output.part(output.job, offset, limit=limit))
+                if not chunk.data:
+                    log.warning("output_cut_off", job=output.job.job_id, reason="the output became shorter")
+                    break_off(request)
+                    return
                 await write(request, response, chunk.data)
-                offset = chunk.offset + len(chunk.data)
-                if offset >= end:
-                    break
-                chunk = await self._edge.output(ref, output.part(output.job, offset))
+                offset += len(chunk.data)
         except ConnectionResetError:
             pass  # the client has left, or was left
         except RpcFailed as failed:
             log.warning("output_cut_off", job=output.job.job_id, reason=failed.error.detail)
             break_off(request)
-        return response
 
     async def followed(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Streams the job's output as it is written. The `id` of each event is the byte offset behind it.
@@ -129,7 +145,8 @@ def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: Event
             outputs.whole,
             access=access,
             scope="jobs:read",
-            parameters=(CLUSTER_ID, JOB_ID),
+            ranges=True,
+            parameters=(CLUSTER_ID, JOB_ID, RANGE),
             query=OutputQuery,
             result="text/plain",
         ),
