@@ -186,6 +186,44 @@ async def test_a_client_resumes_behind_its_last_id_and_misses_nothing(world: Wor
     assert nodes(resumed.events) == [f"n{number}" for number in range(1, 601)]
 
 
+async def test_a_client_that_is_too_far_behind_is_sent_to_the_history(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusterra_gateway.events.resumption.MAX_EVENTS", 5)
+    browser = await world.login("boss@acme.example")
+    async with sse_reader(browser, STREAM) as reader:
+        await publish_node_down(world, "n0")
+        await reader.until_events(1)
+    for number in range(1, 10):
+        await publish_node_down(world, f"n{number}")
+
+    async with sse_reader(browser, STREAM, last_id=reader.events[0].id) as resumed:
+        await resumed.until_events(6)
+        await publish_node_down(world, "n10")
+        await resumed.until_events(7)
+
+    assert [event.event for event in resumed.events] == [*("message",) * 5, "reset", "message"]
+    assert nodes(resumed.events) == [*(f"n{number}" for number in range(1, 6)), "n10"]
+
+
+async def test_the_streams_of_a_person_resume_one_after_the_other(world: World) -> None:
+    browser = await world.login("boss@acme.example")
+    async with sse_reader(browser, STREAM) as reader:
+        await publish_node_down(world, "n0")
+        await reader.until_events(1)
+    for number in range(1, 30):
+        await publish_node_down(world, f"n{number}")
+
+    async with (
+        sse_reader(browser, STREAM, last_id=reader.events[0].id) as one,
+        sse_reader(browser, STREAM, last_id=reader.events[0].id) as other,
+    ):
+        await one.until_events(29)
+        await other.until_events(29)
+
+    assert nodes(one.events) == nodes(other.events) == [f"n{number}" for number in range(1, 30)]
+
+
 async def test_an_id_that_is_no_longer_retained_is_answered_with_reset(world: World) -> None:
     browser = await world.login("boss@acme.example")
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
+from clusterra_gateway.events.resumption import Resumptions
 from clusterra_gateway.http.parameters import CommaSeparated, Query, Time, query
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Route
@@ -23,6 +24,7 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 
 EVENTS = f"{CLUSTER}/events"
 NOT_RETAINED = '{"reason": "some events in between are no longer retained"}'
+TOO_MANY = '{"reason": "too many events in between; the history of the cluster has them"}'
 MAX_SUBJECT_CHARACTERS = 500
 """The longest filter: the archive's keys have at most 2048 bytes."""
 
@@ -48,6 +50,7 @@ class Events:
         self._access = access
         self._archive = archive
         self._feed = feed
+        self._resumptions = Resumptions(feed)
 
     async def page(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a page of archived events, oldest first unless asked otherwise.
@@ -77,19 +80,26 @@ class Events:
         """Streams events as they happen. `id` is the event's position in the stream.
 
         Members get the events of their own jobs, admins all events.
-        A `reset` event means that some events in between are no longer retained.
+        A `reset` event means that some events in between are not told: they are no longer retained, or there are more
+        than 20,000. The history has them.
         """
-        source = self._events(ref, caller.viewer, last_event_id(request))
+        source = self._events(ref, caller.viewer, caller.member.id, last_event_id(request))
         return await stream(request, source, self._access.stream_permission(request, caller))
 
-    async def _events(self, ref: ClusterRef, viewer: Viewer, after: int | None) -> AsyncGenerator[ServerSentEvent]:
+    async def _events(
+        self, ref: ClusterRef, viewer: Viewer, person: str, after: int | None
+    ) -> AsyncGenerator[ServerSentEvent]:
         with self._feed.subscribe(
             ref, visible=lambda fact: may_see(viewer, fact)
         ) as live:  # before the replay, so that no event is lost between the two
             if after is not None:
                 retained = await self._feed.retained()
                 if retained.follows(after):
-                    async for event in self._feed.replay(ref, after=after):
+                    async for event in self._resumptions.events(person, ref, after=after):
+                        if event is None:
+                            after = retained.last
+                            yield ServerSentEvent(TOO_MANY, event="reset", id=after)
+                            break
                         after = event.sequence
                         if may_see(viewer, event.event.data):
                             yield _encoded(event)
