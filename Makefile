@@ -17,7 +17,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-fleet soak docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-fleet soak test-openapi docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -79,6 +79,9 @@ test-upgrade: prepare ## Run jobs while services of an earlier release and of th
 
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
+
+test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 5 minutes)
+	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 tests/test_openapi.py
 
 soak: prepare ## Run random jobs while every part is killed, paused, full, slow or wrong in turn (MINUTES=N, SOAK_SEED=N, WITHOUT="kill slurmctld")
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),60) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) \

@@ -78,3 +78,14 @@ async def test_a_client_of_slurmrestd_works_with_its_own_jobs_alone(
 
 async def _has(listing: Any, job_id: int) -> bool:
     return job_id in await listing
+
+
+@pytest.mark.parametrize("query", ["state=none", "qos=none", "node=[broken", "node=x[1-999999999]", "users=none"])
+async def test_a_filter_that_slurmdbd_cannot_use_is_an_error_of_the_client(
+    clients: tuple[aiohttp.ClientSession, aiohttp.ClientSession], ada: User, query: str
+) -> None:
+    async with clients[0].get(f"/v1/clusters/{ada.cluster}/slurmdb/v0.0.45/jobs/?{query}") as answer:
+        told = await answer.json()
+
+    assert answer.status == 422, told
+    assert told["errors"]

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.rest.parts import answer_text, part_of, unchanged
 from clusterra_proxy.requests.rest.shared_lists import SharedLists
-from clusterra_proxy.slurmrestd.errors import Invalid, NotFound
+from clusterra_proxy.slurmrestd.errors import Invalid, NotFound, Rejected, SlurmFailed
 from clusterra_proxy.slurmrestd.relay.lists import PackedList, without_jobs_of_others
 from clusterra_proxy.slurmrestd.relay.whole import WholeAnswer
 from clusterra_proxy.slurmrestd.slurmctld import node_path
@@ -27,6 +27,11 @@ HISTORY_FILTERS = frozenset(
     }
 )
 """The parameters of slurmdbd's jobs that are passed on. Scripts and environments, which hold secrets, are not."""
+_ERRORS_OF_FILTERS = frozenset({-1, 22, 9207})
+"""What slurmrestd answers to a filter with a QOS that does not exist (-1), a list of nodes that is none (22), and a
+state that does not exist (9207). A slurmdbd that is away has numbers of its own."""
+_UNSPECIFIED = "Unspecified error"
+"""Slurm's text for -1, which stands without the number where several filters are wrong."""
 _USERS_OF_SLURM = ("rpcs_by_user", "pending_rpcs", "pending_rpcs_by_hostlist")
 """What of slurmctld's statistics tells of other people."""
 
@@ -131,7 +136,13 @@ class RestReads:
             since = now().replace(second=0, microsecond=0) - HISTORY
             query["start_time"] = f"uts{int(since.timestamp())}"
             warnings = (f"without start_time, the jobs of the last {HISTORY.days} days are listed",)
-        history = await self._lists.history(version, _of_viewer(request, query))
+        try:
+            history = await self._lists.history(version, _of_viewer(request, query))
+        except SlurmFailed as error:
+            if request.query and (error.error.code in _ERRORS_OF_FILTERS or _UNSPECIFIED in error.error.detail):
+                hint = "check the names and values of the filters"
+                raise Rejected(error.error.detail, hint=hint, code=error.error.code) from error
+            raise
         return part_of(history, request.viewer, request.after, warnings)
 
     async def _associations(self, cluster: Cluster, version: Version, request: ReadRest) -> RestPart:

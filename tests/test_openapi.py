@@ -1,0 +1,85 @@
+"""Schemathesis, a client made by others, on the whole running product: no 5xx, and every answer as documented.
+
+`make test-openapi CASES=20000` sends that many generated requests at least.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
+
+CASES = int(os.environ.get("OPENAPI_CASES", "600"))
+ENDING = ("auth_logout", "auth_callback", "auth_callback_redirect", "auth_login", "members_change")
+"""Operations that end the session of the run, or take its role."""
+LEFT_OUT = (
+    # Takes a spoilt token beside a valid cookie for a hole. `test_credential_matrix.py` covers it.
+    "ignored_auth",
+    # A cursor must come from an earlier answer, a script must name its interpreter: no schema says so.
+    "positive_data_acceptance",
+    # Below a cluster's path of slurmrestd every operation has an answer, in slurmrestd's shape.
+    "allow_header_conformance",
+)
+"""Checks of Schemathesis that do not hold here."""
+HOOKS = Path(__file__).with_name("openapi_hooks.py")
+
+
+async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada: User, tmp_path: Path) -> None:
+    job = await ada.submit("#!/bin/bash\necho hello\n", {"name": "seen"})
+    async with ada.session.get("/v1/openapi.json") as answer:
+        document = await answer.json()
+    tested = [operation for operation in _operations(document) if _may_test(operation)]
+
+    status, output = await _schemathesis(
+        lab,
+        ada,
+        tmp_path,
+        {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"]},
+        f"--max-examples={max(CASES // len(tested), 1)}",
+        *(f"--include-operation-id={operation['operationId']}" for operation in tested),
+    )
+
+    assert status == 0, output
+    generated = re.search(r"(\d+) generated", output)
+    assert generated is not None, output
+    print(f"\n{generated[1]} cases, {len(tested)} operations, no failure")
+    assert int(generated[1]) >= CASES
+
+
+def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [operation for methods in document["paths"].values() for operation in methods.values()]
+
+
+def _may_test(operation: dict[str, Any]) -> bool:
+    streams = any("text/event-stream" in answer.get("content", {}) for answer in operation["responses"].values())
+    return not streams and operation["operationId"] not in ENDING
+
+
+async def _schemathesis(
+    lab: Stack, user: User, folder: Path, existing: dict[str, list[str]], *options: str
+) -> tuple[int, str]:
+    cookies = "; ".join(f"{cookie.key}={cookie.value}" for cookie in user.session.cookie_jar)
+    command = [
+        *(sys.executable, "-m", "schemathesis.cli", "run", f"{lab.gateway_url}/v1/openapi.json"),
+        *("--header", f"Cookie: {cookies}", "--workers=2", "--no-color", "--continue-on-failure"),
+        *("--checks=all", f"--exclude-checks={','.join(LEFT_OUT)}", "--request-timeout=60", *options),
+    ]
+    environment = {
+        "SCHEMATHESIS_HOOKS": HOOKS.stem,
+        "PYTHONPATH": str(HOOKS.parent),
+        "OPENAPI_EXISTING": json.dumps(existing),
+    }
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=os.environ | environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
