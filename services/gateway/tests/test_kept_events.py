@@ -9,7 +9,7 @@ from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.kept_events import KeptEvents, kept_fact
+from clusterra_gateway.accounts.kept_events import MAX_TOLD_AT_ONCE, KeptEvents, kept_fact
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
@@ -72,7 +72,7 @@ async def test_a_kept_fact_of_a_newer_release_stays_and_holds_up_no_other(world:
         kept_fact(TENANT, AdminFact(kind="token.created", actor="nina", subject=name), version="9", at=now())
         for name in ("zz-ours", "aa-newer")
     )
-    fact = str(newer.attributes["fact"]).replace("token.created", "token.rotated")
+    fact = str(newer.attributes["fact"]).replace("token.created", "token.unheard_of")
     await world.store.write(ours)
     await world.store.write(replace(newer, attributes={**newer.attributes, "fact": fact}))
     registry = Registry()
@@ -83,3 +83,18 @@ async def test_a_kept_fact_of_a_newer_release_stays_and_holds_up_no_other(world:
     await registry.stop()
     assert await kept(world) == 1
     assert "zz-ours" in {event.subject for event in await history(world, "first")}
+
+
+async def test_a_tenant_of_many_clusters_has_what_people_do_in_each_history(world: World) -> None:
+    clusters = [f"many-{number}" for number in range(MAX_TOLD_AT_ONCE + 5)]
+    await provision(world, *clusters)
+    browser = await world.login(f"mona@{TENANT}.example")
+
+    async with browser.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
+        assert answer.status == 201
+
+    async def told() -> bool:
+        return "token.created" in {event.kind for event in await history(world, clusters[-1])}
+
+    await until(told, seconds=30, what="the event in the history of the last cluster")
+    assert {"token.created", "user.created"} <= {event.kind for event in await history(world, clusters[0])}

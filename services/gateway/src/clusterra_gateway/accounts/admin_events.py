@@ -9,7 +9,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import Put
 
-from clusterra_gateway.accounts.kept_events import SERVICE, kept_fact
+from clusterra_gateway.accounts.kept_events import SERVICE, are_told_at_once, kept_fact
 
 
 def cluster_event(ref: ClusterRef, fact: AdminFact, *, version: str) -> OutboxMessage:
@@ -28,11 +28,12 @@ class TenantEvents:
     messages: list[OutboxMessage]
     """One event for the history of each cluster of the tenant."""
     kept: list[Put]
-    """The fact itself, for a tenant without clusters: it waits for the first one (`KeptEvents`)."""
+    """The fact itself, for a tenant without clusters, or with more than an item has room for (`KeptEvents`)."""
 
 
 def tenant_events(registry: Registry, tenant: str, fact: AdminFact, *, version: str) -> TenantEvents:
     """The events of a fact about a person: one in the history of each cluster of their tenant."""
     clusters = [ref for ref in registry.clusters if ref.tenant == tenant]
-    messages = [cluster_event(ref, fact, version=version) for ref in clusters]
-    return TenantEvents(messages, [] if clusters else [kept_fact(tenant, fact, version=version, at=now())])
+    if not are_told_at_once(len(clusters)):
+        return TenantEvents([], [kept_fact(tenant, fact, version=version, at=now())])
+    return TenantEvents([cluster_event(ref, fact, version=version) for ref in clusters], [])

@@ -1,4 +1,4 @@
-"""Keeps facts about people of a tenant that has no cluster yet, and tells them to the history of its first cluster.
+"""Keeps facts about people of a tenant that has no cluster yet, or very many, and tells them to the histories.
 
 The archive has a history for each cluster. A fact waits in the record, at most `KEPT_DAYS`, and keeps its own time.
 """
@@ -28,6 +28,13 @@ SERVICE = "gateway"
 KEPT_DAYS = 90
 """As long as the archive keeps events by default."""
 INTERVAL_SECONDS = 5.0
+MAX_TOLD_AT_ONCE = 50
+"""Clusters whose events one write may hold: an item of DynamoDB has room for some 500."""
+
+
+def are_told_at_once(clusters: int) -> bool:
+    """Whether the write about a person of a tenant with so many clusters holds the events for all of them."""
+    return 0 < clusters <= MAX_TOLD_AT_ONCE
 
 
 def kept_fact(tenant: str, fact: AdminFact, *, version: str, at: datetime) -> Put:
@@ -40,8 +47,9 @@ def kept_fact(tenant: str, fact: AdminFact, *, version: str, at: datetime) -> Pu
 class KeptEvents:
     """Tells kept facts to the histories of clusters, and then forgets them.
 
-    It looks once at each tenant that has a cluster: at the start, and when a tenant gets its first one. A fact that is
-    told twice, by two replicas or after a failure, has the same event id, and the archive keeps it once.
+    It looks once at each tenant that has a cluster: at the start, and when a tenant gets its first one. At tenants with
+    many clusters it looks again and again. A fact that is told twice, by two replicas or after a failure, has the same
+    event id, and the archive keeps it once.
     """
 
     def __init__(self, store: Store, client: Client, registry: Registry) -> None:
@@ -64,16 +72,18 @@ class KeptEvents:
         clusters = tuple(self._registry.clusters)
         self._done &= {ref.tenant for ref in clusters}
         for tenant in sorted({ref.tenant for ref in clusters} - self._done):
+            of_tenant = [ref for ref in clusters if ref.tenant == tenant]
             cursor = None
             while True:
                 page = await self._store.query(
                     ACCOUNTS, tenant_key(tenant).pk, sort=KEPT_EVENTS, cursor=cursor, limit=100
                 )
                 for item in page.items:
-                    await self._tell(item, [ref for ref in clusters if ref.tenant == tenant])
+                    await self._tell(item, of_tenant)
                 if (cursor := page.cursor) is None:
                     break
-            self._done |= {tenant}
+            if are_told_at_once(len(of_tenant)):
+                self._done |= {tenant}
 
     async def _tell(self, item: Item, clusters: list[ClusterRef]) -> None:
         try:

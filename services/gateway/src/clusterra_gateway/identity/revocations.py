@@ -1,8 +1,8 @@
 """Ends what a credential allows as soon as the bus tells that it was taken, on whichever replica that happened.
 
 The gateway trusts a verified credential for 15 s (`credentials`). That bound holds where nothing tells it. The live
-events of a tenant's clusters tell all replicas, and `RevocationMessages` those of a tenant that has no cluster. So a
-revoked token, a lost role and a disabled member count within a second, for open streams too.
+events of a tenant's clusters tell all replicas, and `RevocationMessages` those of a tenant that has no cluster, or very
+many. So a revoked token, a lost role and a disabled member count within a second, for open streams too.
 """
 
 from clusterra_contracts.events import AdminFact, Event
@@ -10,6 +10,7 @@ from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.revocation import Revocation
 from clusterra_runtime.nats.registry import Registry
 
+from clusterra_gateway.accounts.kept_events import are_told_at_once
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.identity.authentication import Authentication
 from clusterra_gateway.identity.open_streams import OpenStreams
@@ -57,5 +58,5 @@ class Revocations:
 
     async def _taken(self, ref: TenantRef, revocation: Revocation) -> None:
         self.on_revocation(ref, revocation)
-        if not any(cluster.tenant == ref.tenant for cluster in self._registry.clusters):
+        if not are_told_at_once(sum(cluster.tenant == ref.tenant for cluster in self._registry.clusters)):
             await self._messages.tell(ref, revocation)
