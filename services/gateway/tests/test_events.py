@@ -112,6 +112,26 @@ async def test_members_see_the_events_of_their_own_jobs_alone(world: World) -> N
     assert [event["subject"] for event in page["events"]] == ["2"], "also from an archive that knows no viewer"
 
 
+async def test_a_list_of_jobs_says_where_the_stream_goes_on(world: World) -> None:
+    browser = await world.login("boss@acme.example")
+    async with sse_reader(browser, STREAM) as reader:
+        await publish_node_down(world, "n1")
+        await reader.until_events(1)
+    before = reader.events[-1].id
+
+    async with browser.get("/v1/clusters/main/jobs") as answer:
+        position, etag = answer.headers["Event-Position"], answer.headers["ETag"]
+    await publish_node_down(world, "n2")
+    async with sse_reader(browser, STREAM, last_id=position) as resumed:
+        await resumed.until_events(1)
+    async with browser.get("/v1/clusters/main/jobs", headers={"If-None-Match": etag}) as unchanged:
+        assert unchanged.status == 304
+
+    assert int(position) >= int(before)
+    assert nodes(resumed.events) == ["n2"]
+    assert int(unchanged.headers["Event-Position"]) >= int(position), "also in an answer without a body"
+
+
 async def test_an_unknown_parameter_of_a_stream_is_refused(world: World) -> None:
     browser = await world.login("ada@acme.example")
 

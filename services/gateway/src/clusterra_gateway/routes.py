@@ -80,7 +80,7 @@ def gateway_routes(
         *invitations.routes(access, Invitations(directory, bus.registry)),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
-        *jobs.routes(access, slurm, scaler, submits),
+        *jobs.routes(access, slurm, scaler, submits, bus.feed),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm),
         *slurmrestd.routes(access, slurm, submits),

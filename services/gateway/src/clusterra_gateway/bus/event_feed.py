@@ -54,6 +54,15 @@ class EventFeed:
         """Whether the feed is reading events."""
         return self._follower.working
 
+    @property
+    def position(self) -> int | None:
+        """The sequence up to which this process has read the events, where a follower goes on; None if not known yet.
+
+        It is behind the end of the stream by what arrived a moment ago. So a state that is read after it shows every
+        event up to it, and asks the bus for nothing.
+        """
+        return self._follower.position
+
     def observe(self, kinds: frozenset[str], observer: Callable[[ClusterRef, Event], None]) -> None:
         """Passes all events of these kinds, of every cluster, to an observer in this process. It must not raise."""
         self._observers.append((kinds, observer))

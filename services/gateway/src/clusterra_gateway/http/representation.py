@@ -6,6 +6,10 @@ from http import HTTPStatus
 
 from aiohttp import ETag, web
 
+from clusterra_gateway.http.sse import EVENT_POSITION
+
+KEPT = ("ETag", "Cache-Control", EVENT_POSITION)
+"""The headers of an answer that is not changed."""
 COMPRESSED_FROM_BYTES = 1024
 """A smaller answer would hardly become smaller."""
 
@@ -28,7 +32,7 @@ async def representation(
         digest = blake2b(response.body, digest_size=16).hexdigest()
         response.etag = ETag(digest, is_weak=True)
         if any(known.value in (digest, "*") for known in request.if_none_match or ()):
-            headers = {name: response.headers[name] for name in ("ETag", "Cache-Control") if name in response.headers}
+            headers = {name: response.headers[name] for name in KEPT if name in response.headers}
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
     if len(response.body) >= COMPRESSED_FROM_BYTES:
         response.enable_compression()

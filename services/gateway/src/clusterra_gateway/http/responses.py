@@ -18,9 +18,15 @@ class ResponseBody(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-def json_response(model: BaseModel, *, status: int = HTTPStatus.OK, location: str | None = None) -> web.Response:
+def json_response(
+    model: BaseModel,
+    *,
+    status: int = HTTPStatus.OK,
+    location: str | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> web.Response:
     """A model as JSON; `location` is the URL of a resource that the request created."""
-    headers = dict(NO_STORE)
+    headers = {**NO_STORE, **headers}
     if location is not None:
         headers["Location"] = location
     return json_bytes(model.model_dump_json().encode(), status=status, headers=headers)

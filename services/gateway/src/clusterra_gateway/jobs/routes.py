@@ -10,10 +10,12 @@ from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from clusterra_contracts.rpc.why import Explanation
 from pydantic import BeforeValidator, Field
 
+from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.sse import EVENT_POSITION
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
@@ -50,8 +52,9 @@ class JobsQuery(Query):
 class Jobs:
     """The handlers of jobs."""
 
-    def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits) -> None:
+    def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits, feed: EventFeed) -> None:
         self._slurm = slurm
+        self._feed = feed
         self._scaler = scaler
         self._submits = submits
 
@@ -68,8 +71,12 @@ class Jobs:
         return json_response(submitted, status=201, location=f"/v1/clusters/{ref.cluster}/jobs/{submitted.job_id}")
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Lists the caller's jobs, by default the newest first. An admin sees the jobs of the whole tenant."""
+        """Lists the caller's jobs, by default the newest first. An admin sees the jobs of the whole tenant.
+
+        `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this list.
+        """
         filters = query(request, JobsQuery)
+        position = self._feed.position  # before the list is read, so that no event falls between the two
         return json_response(
             await self._slurm.jobs(
                 ref,
@@ -87,7 +94,8 @@ class Jobs:
                     limit=filters.limit,
                     cursor=filters.cursor,
                 ),
-            )
+            ),
+            headers={} if position is None else {EVENT_POSITION: str(position)},
         )
 
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -108,9 +116,11 @@ class Jobs:
         return no_content()
 
 
-def routes(access: Access, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits) -> tuple[Route, ...]:
+def routes(
+    access: Access, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits, feed: EventFeed
+) -> tuple[Route, ...]:
     """All routes of this room."""
-    jobs = Jobs(slurm, scaler, submits)
+    jobs = Jobs(slurm, scaler, submits, feed)
     of_cluster, of_job = (CLUSTER_ID,), (CLUSTER_ID, JOB_ID)
     return (
         ClusterRoute(

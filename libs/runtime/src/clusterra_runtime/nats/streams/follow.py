@@ -39,6 +39,11 @@ class Follower:
         self.working = False
         """Whether the last look succeeded."""
 
+    @property
+    def position(self) -> int | None:
+        """The sequence up to which everything was passed on; None before the first look."""
+        return self._position
+
     async def begin(self) -> None:
         """Start after what the stream holds now, instead of what it holds when `run` begins. Raises BusUnavailable."""
         self._position = await last_sequence(self._client, self._stream)
