@@ -106,6 +106,25 @@ async def test_the_stream_follows_the_output_until_the_job_has_ended(world: Worl
     assert last.id == str(len(b"one\ntwo\nlast"))
 
 
+async def test_the_stream_ends_with_its_job_after_more_events_than_it_can_hold(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusterra_gateway.bus.subscription.QUEUE", 1)
+    monkeypatch.setattr("clusterra_gateway.output.follow.POLL_SECONDS", 3600.0)
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"one\n")
+
+    async with sse_reader(browser, STREAM) as reader:
+        await reader.until_text("one\n")
+        for _ in range(4):
+            await change_state(world, state="RUNNING")
+        await change_state(world)
+        await reader.until_end()
+
+    assert reader.events[-1].event == "end"
+
+
 async def test_the_stream_waits_for_a_job_that_has_not_started(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7", state="PENDING")

@@ -43,6 +43,12 @@ class Subscription:
             self._too_slow = True
             DROPPED.inc()
 
+    def restart(self) -> None:
+        """Forgets an overflow and what is queued: for a subscriber that reads the state instead of the events."""
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        self._too_slow = False
+
     async def next(self) -> StreamedEvent:
         """The next event. After an overflow, raises SubscriberTooSlow once the queue is empty."""
         if self._too_slow and self._queue.empty():

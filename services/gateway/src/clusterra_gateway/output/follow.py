@@ -1,6 +1,5 @@
 """Follows a job's output from a byte offset as the job writes it, until the job has ended and everything is read."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -79,11 +78,11 @@ class _JobState:
     async def wait(self, seconds: float) -> None:
         """Waits for an event about the job, but no longer than this, and reads the job's state where that is due."""
         try:
-            event = await self._events.wait(seconds)
+            changed = await self._events.wait(seconds) is not None
         except SubscriberTooSlow:
-            event = None
-            await asyncio.sleep(seconds)
-        if event is not None or time.monotonic() - self._polled_at >= POLL_SECONDS:
+            self._events.restart()
+            changed = True  # for all that is known
+        if changed or time.monotonic() - self._polled_at >= POLL_SECONDS:
             self._polled_at = time.monotonic()
             try:
                 self.job = await self._slurm.job(self._output.ref, self._output.viewer, self.job.job_id)
