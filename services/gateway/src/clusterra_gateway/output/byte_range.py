@@ -43,7 +43,7 @@ def byte_range(request: web.Request) -> ByteRange | None:
     if given is None or not given.lower().startswith("bytes="):
         return None
     first, _, last = given[len("bytes=") :].partition("-")
-    if re.fullmatch(RANGE.pattern, given, re.IGNORECASE | re.ASCII) and not (first and last and int(first) > int(last)):
+    if re.fullmatch(RANGE.pattern, given, re.IGNORECASE | re.ASCII):
         return ByteRange(int(first) if first else None, int(last) if last else None)
     raise InvalidRequest(
         "Range is not one range of bytes", hint="ask for one range, such as `bytes=0-99` or `bytes=-100`"

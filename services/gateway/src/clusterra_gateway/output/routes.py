@@ -12,7 +12,7 @@ from pydantic import Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
-from clusterra_gateway.http.errors import InvalidRequest, NotFound, RangeNotSatisfiable
+from clusterra_gateway.http.errors import NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.route import Route
@@ -31,7 +31,10 @@ OUTPUT = f"{CLUSTER}/jobs/{{job_id}}/output"
 
 
 class OutputQuery(Query):
-    """The output to read, from its start, from the byte offset `after`, or from its last `tail` lines on."""
+    """The output to read: from its start, from the byte offset `after`, or from its last `tail` lines on.
+
+    With both, it begins at the later of the two.
+    """
 
     stream: OutputStream = "stdout"
     after: Annotated[int, Field(ge=0, lt=10**18)] | None = None
@@ -51,11 +54,10 @@ class Outputs:
         """Returns what the job has written so far, byte for byte.
 
         All of it, or what follows the byte offset `after`, or its last `tail` lines, of which at most the last MiB is
-        returned. With a Range, 206 and these bytes.
+        returned. With a Range, 206 and these bytes; a Range is ignored beside `after` and `tail`.
         """
-        wanted, part = _wanted(request), byte_range(request)
-        if part is not None and (wanted.after, wanted.tail) != (None, None):
-            raise InvalidRequest("Range is given with after or tail", hint="give one of them")
+        wanted = query(request, OutputQuery)
+        part = byte_range(request) if wanted.after is None and wanted.tail is None else None
         output = await self._output(request, caller, ref, wanted.stream)
         try:
             size = (await self._edge.output(ref, output.part(output.job, 0, limit=1))).size
@@ -108,7 +110,7 @@ class Outputs:
         The `end` event comes last. A new stream begins at the start, at the byte offset `after`, or with the last
         `tail` lines, but at most 1 MiB before the end. A Last-Event-ID goes before both.
         """
-        wanted, resumed = _wanted(request), last_event_id(request)
+        wanted, resumed = query(request, OutputQuery), last_event_id(request)
         output = await self._output(request, caller, ref, wanted.stream)
         offset = await self._begin(output, wanted) if resumed is None else resumed
         source = self._follower.follow(output, offset=offset)
@@ -122,16 +124,8 @@ class Outputs:
 
     async def _begin(self, output: Output, wanted: OutputQuery) -> int:
         """The byte offset at which the wanted output begins."""
-        if wanted.tail is not None:
-            return await start_of_tail(self._edge, output, wanted.tail)
-        return wanted.after or 0
-
-
-def _wanted(request: web.Request) -> OutputQuery:
-    wanted = query(request, OutputQuery)
-    if wanted.after is not None and wanted.tail is not None:
-        raise InvalidRequest("after and tail are both given", hint="give one of them")
-    return wanted
+        tail = 0 if wanted.tail is None else await start_of_tail(self._edge, output, wanted.tail)
+        return max(tail, wanted.after or 0)
 
 
 def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> tuple[Route, ...]:
