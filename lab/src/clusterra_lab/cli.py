@@ -244,11 +244,13 @@ def _print_progress(line: str) -> None:
 def _print_summary(summary: Summary) -> None:
     for what, where in summary.addresses.items():
         out.print(f"{what:<13}{where}", highlight=False)
+    gateway = summary.addresses["gateway"]
+    out.print(f"{'log in at':<13}{gateway}/v1/auth/login", highlight=False)
     for email, password_file in summary.logins.items():
-        out.print(f"{'log in as':<13}{email}  {password_file.read_text()}", highlight=False)
+        # The provider's form takes the user name, which the file is named after.
+        out.print(f"{'log in as':<13}{password_file.name}  {password_file.read_text()}  ({email})", highlight=False)
     if summary.cookies is not None:
-        me = f"{summary.addresses['gateway']}/v1/users/me"
-        out.print(f"{'logged in':<13}curl --cookie {summary.cookies} {me}", highlight=False)
+        out.print(f"{'logged in':<13}curl --cookie {summary.cookies} {gateway}/v1/users/me", highlight=False)
     out.print("The lab is up. Press Ctrl-C to stop it.")
 
 

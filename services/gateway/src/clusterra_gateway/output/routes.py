@@ -66,8 +66,9 @@ class Outputs:
             if failed.error.kind != "not_found":
                 raise
             raise NotFound(
-                f"job {output.job.job_id} has no {output.stream} (yet); it is {output.job.state}",
-                hint="a job has output once it runs and writes to the cluster's shared file system",
+                f"job {output.job.job_id} has no {output.stream}; it is {output.job.state}",
+                hint="a job has output once it runs and writes to the cluster's shared file system; without --error,"
+                " its stderr is in its stdout",
             ) from None
         if begin > size:
             raise RangeNotSatisfiable(
