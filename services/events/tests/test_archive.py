@@ -82,6 +82,16 @@ async def test_an_event_that_is_published_again_is_kept_once(archive: Archive) -
         assert await all_pages(archive, request) == [first]
 
 
+async def test_events_of_one_second_are_in_the_order_of_their_publication(archive: Archive) -> None:
+    facts = (job("job.submitted", "7"), job("job.running", "7"), job("job.completed", "7"), node("node.down", "a"))
+
+    await keep(archive, *(event(fact) for fact in facts))
+
+    assert [each.kind for each in await all_pages(archive, ReadHistory(limit=2))] == [fact.kind for fact in facts]
+    of_job = await all_pages(archive, ReadHistory(subject="7", newest_first=True, limit=2))
+    assert [each.kind for each in of_job] == ["job.completed", "job.running", "job.submitted"]
+
+
 async def test_event_ids_are_unique_only_within_the_cluster_of_the_subject(archive: Archive) -> None:
     theirs = event(node("node.down", "n1"), ref=RIVAL)
     await keep(archive, theirs)  # acme publishes an event with an id of its rival
@@ -183,7 +193,7 @@ async def test_pages_contain_the_matching_events_in_order(
 
         expected = sorted(
             (each for each in events if matches(request_, each)),
-            key=lambda each: (each.time, each.id),
+            key=lambda each: (each.time, events.index(each)),
             reverse=request_.newest_first,
         )
 

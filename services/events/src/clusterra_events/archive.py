@@ -29,7 +29,7 @@ TABLES = (TableUse(ARCHIVE, "every event, by time, entity and kind", frozenset({
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""
 
-_SORT_KEY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#.{1,200}", re.DOTALL)
+_SORT_KEY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#.{1,221}", re.DOTALL)
 _FIRST, _LAST = "0", ":"
 """The bounds of all sort keys, which begin with a digit."""
 
@@ -37,10 +37,11 @@ _FIRST, _LAST = "0", ":"
 class Archive:
     """Events in one table. One transaction writes four items per event: its id, and a copy in each of three views.
 
-    The views are partitions of one cluster, ordered by the time of the event, so that a page is a bounded read of
-    neighbouring items. `<cluster>#time` holds all events, `<cluster>#subject#<entity>` those of one entity and
-    `<cluster>#kind#<kind>` those of one kind. The id item recognises an event that is published again with another
-    time. Ids are unique within the cluster of the NATS subject, so that no tenant can block the ids of another.
+    The views are partitions of one cluster, ordered by the time of the event and then by its publication, so that a
+    page is a bounded read of neighbouring items. `<cluster>#time` holds all events, `<cluster>#subject#<entity>` those
+    of one entity and `<cluster>#kind#<kind>` those of one kind. The id item recognises an event that is published again
+    with another time. Ids are unique within the cluster of the NATS subject, so that no tenant can block the ids of
+    another.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Archive:
         if event.kind != subject.rest:
             raise InvalidMessage(f"an event of kind {event.kind} was published on the subject of {subject.rest}")
         ref = subject.ref
-        sort_key = f"{_sortable(event.time)}#{event.id}"
+        # Slurm's times are whole seconds: of two events of one second, the one that was published first is first.
+        sort_key = f"{_sortable(event.time)}#{sequence:020d}#{event.id}"
         expires_at = int(self._clock() + self._retention_seconds)
         copies = [
             Put(self._table, Key(view, sort_key), {"event": event.model_dump_json()}, Absent(), expires_at)

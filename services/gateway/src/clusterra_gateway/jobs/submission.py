@@ -30,9 +30,7 @@ _KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=ID
 _SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, because a job runs as the person who submits it"
 HINTS: Hints = {
     ("script",): '`script` must be a string at the top level: {"script": "#!/bin/bash\\n...", "job": {...}}',
-    (
-        "job",
-    ): '`job` must have an environment at least: {"script": "...", "job": {"environment": ["PATH=/usr/bin:/bin"]}}',
+    ("job",): '`job` must have an environment at least: {"environment": ["PATH=/usr/bin:/bin"]}',
     ("job", "script"): "move `script` out of `job`, to the top level of the body",
     ("job", "nodes"): '`nodes` must be a string, such as "1" or "2-4"',
     ("job", "environment"): '`environment` must be a list with at least one variable, such as ["PATH=/usr/bin:/bin"]',
