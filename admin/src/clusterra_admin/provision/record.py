@@ -156,11 +156,7 @@ class Record:
     async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:
             beat = await direct.last_stored(self.client, HB.name, subjects.heartbeat(ref))
-            heartbeat = (
-                None
-                if beat is None
-                else decode_foreign(Heartbeat, beat.body, dict(beat.headers), max_bytes=MAX_DECODED_BYTES)
-            )
+            heartbeat = None if beat is None else _heartbeat(beat)
             queue = await direct.last(self.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
         except InvalidMessage as error:
             raise InvalidRequest(f"the last message about {ref} cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""`revocation.<tenant>`: a credential of a tenant without clusters allows less than before."""
+"""`revocation.<tenant>`: a credential of a tenant without clusters, or with very many, allows less than before."""
 
 from typing import Annotated, ClassVar, Literal
 

@@ -24,9 +24,9 @@ log = structlog.get_logger(__name__)
 MAX_CONCURRENT = 8
 """Maximum number of requests in flight per cluster."""
 RETRY_SECONDS = 1.0
-"""Longest pause before a failed request about a node is sent again. It doubles with each further failure."""
+"""The first pause before a request about a node that failed may be sent again. It doubles with each further failure."""
 LONGEST_RETRY_SECONDS = 10.0
-"""A Slurm or a proxy that is too busy to answer gets fewer requests, not more."""
+"""The longest such pause. So a Slurm or a proxy that is too busy to answer gets fewer requests, not more."""
 
 REQUESTS = Counter("clusterra_scaler_requests_total", "Requests to Slurm, by outcome", ("operation", "outcome"))
 

@@ -68,7 +68,10 @@ class KeptEvents:
                 log.warning("kept_events_not_told", reason=str(error))
 
     async def tell(self) -> None:
-        """Tell the kept facts of all tenants that were not looked at. Raises StoreError, BusUnavailable."""
+        """Tell the kept facts of all new tenants, and of those with many clusters.
+
+        Raises StoreError, BusUnavailable, MessageRejected.
+        """
         clusters = tuple(self._registry.clusters)
         self._done &= {ref.tenant for ref in clusters}
         for tenant in sorted({ref.tenant for ref in clusters} - self._done):

@@ -1,4 +1,4 @@
-"""Gives each principal of a tenant a uid of its own."""
+"""Gives each member of a tenant a uid of their own."""
 
 from clusterra_runtime.store.store import Store, Update
 

@@ -1,4 +1,7 @@
-"""Tells all replicas what was taken from the credentials of a tenant without clusters, which has no live events."""
+"""Tells all replicas what was taken from the credentials of a tenant that has no cluster, or very many.
+
+No event of a cluster tells it at once.
+"""
 
 from collections.abc import Callable
 

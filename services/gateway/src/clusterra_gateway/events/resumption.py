@@ -21,15 +21,15 @@ REST_SECONDS = 0.05
 
 
 class Resumptions:
-    """Reads the events after a position, for each person one stream after the other."""
+    """Reads the events after a position, for each member one stream after the other."""
 
     def __init__(self, feed: EventFeed) -> None:
         self._feed = feed
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
 
-    async def events(self, person: str, ref: ClusterRef, *, after: int) -> AsyncGenerator[StreamedEvent | None]:
+    async def events(self, member_id: str, ref: ClusterRef, *, after: int) -> AsyncGenerator[StreamedEvent | None]:
         """Yield a cluster's events after a position; None at the end if there are more. Raises BusUnavailable."""
-        lock = self._locks.setdefault(person, asyncio.Lock())
+        lock = self._locks.setdefault(member_id, asyncio.Lock())
         async with lock:
             count = 0
             async for event in self._feed.replay(ref, after=after):

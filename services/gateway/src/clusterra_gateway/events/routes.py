@@ -87,7 +87,7 @@ class Events:
         return await stream(request, source, self._access.stream_permission(request, caller))
 
     async def _events(
-        self, ref: ClusterRef, viewer: Viewer, person: str, after: int | None
+        self, ref: ClusterRef, viewer: Viewer, member_id: str, after: int | None
     ) -> AsyncGenerator[ServerSentEvent]:
         with self._feed.subscribe(
             ref, visible=lambda fact: may_see(viewer, fact)
@@ -95,7 +95,7 @@ class Events:
             if after is not None:
                 retained = await self._feed.retained()
                 if retained.follows(after):
-                    async for event in self._resumptions.events(person, ref, after=after):
+                    async for event in self._resumptions.events(member_id, ref, after=after):
                         if event is None:
                             after = retained.last
                             yield ServerSentEvent(TOO_MANY, event="reset", id=after)

@@ -85,7 +85,9 @@ class Enrolment:
         if sent is None:
             raise no_longer_open()
         if not identity.email_verified or identity.email.lower() != sent.email:
-            raise Forbidden("this invitation is for another address", hint="sign in with the address it was sent to")
+            raise Forbidden(
+                "this invitation is for another address", hint="sign in with the address that the invitation names"
+            )
         used_up = Delete(ACCOUNTS, sent_invitation_key(accepted.tenant, accepted.id), Present())
         domain = await self._directory.domain(identity.email.rpartition("@")[2])
         if known is None and domain is not None and domain.tenant != accepted.tenant:

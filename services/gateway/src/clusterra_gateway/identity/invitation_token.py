@@ -1,4 +1,4 @@
-"""The secret of an invitation, as it is sent to the invited person."""
+"""The token of an admin's invitation, which the admin hands to the invited person."""
 
 import hmac
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ class Revocations:
         self._streams.recheck(ref.tenant)
 
     async def token_revoked(self, tenant: str, token_id: str) -> None:
-        """Makes this token, which was revoked here, be verified again on all replicas."""
+        """Makes this token, which was revoked or rotated here, be verified again on all replicas."""
         await self._taken(TenantRef(tenant=tenant), Revocation(of="token", subject=token_id))
 
     async def member_changed(self, tenant: str, user: str) -> None:

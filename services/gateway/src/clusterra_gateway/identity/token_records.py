@@ -78,7 +78,7 @@ class TokenRecords:
         await self._add(actor, member_id, new, {})
 
     async def rotate(self, actor: Member, member_id: str, token_id: str, rotation: Rotation) -> FreshToken:
-        """Adds a token with the name and the scopes of this one, which ends after the overlap, or earlier if it had to.
+        """Adds a token with the name and scopes of this one. This one ends after the overlap, and no later than before.
 
         Raises Conflict, NotFound.
         """

@@ -18,7 +18,7 @@ RANGE = Parameter(
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """A range that is not yet compared with the size of what there is. One of the two is given."""
+    """A range that is not yet compared with the size of what there is. At least one of the two is given."""
 
     first: int | None
     last: int | None

@@ -1,4 +1,4 @@
-"""The routes of a job's output: all of the present output, or a stream that follows it."""
+"""The routes of a job's output: the present output or a part of it, or a stream that follows it."""
 
 from http import HTTPStatus
 from typing import Annotated

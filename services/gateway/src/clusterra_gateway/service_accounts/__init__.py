@@ -1,1 +1,1 @@
-"""The service accounts of a tenant: principals for programs, and their keys."""
+"""The service accounts of a tenant: members for programs, and their keys."""

@@ -95,9 +95,10 @@ class KeyHandlers:
         return no_content()
 
     async def rotate(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Makes a new key with the name and scopes of an old one, which ends after `overlap_seconds`.
+        """Makes a new key with the name and scopes of an old one.
 
-        The old key ends no later than it would have. This needs a session, as making a key does.
+        The old key ends after `overlap_seconds`, and no later than it would have. This needs a session, as making a key
+        does.
         """
         account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
         wanted = await body(request, RotateKey)

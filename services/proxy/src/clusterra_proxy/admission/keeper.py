@@ -65,8 +65,8 @@ class PlaceholderKeeper:
     ) -> None:
         """Keep the placeholders, forever. A failure is retried with backoff; each new reason is logged.
 
-        `check_seconds` returns the pause until the next check, which is never below `SENTINEL_SECONDS`. `sleep` ends no
-        earlier, and later in a replica that has more work than CPU.
+        `check_seconds` returns the pause until the next check, which is never below `SENTINEL_SECONDS`. `sleep` waits
+        for that pause, and for longer in a replica that has more work than CPU.
         """
         full_check_at = 0.0
         retry_seconds = RETRY_SECONDS

@@ -18,14 +18,17 @@ POLLS_PER_PLACEHOLDER_CHECK = 2
 
 
 class Pace:
-    """The interval between two polls of a cluster, the same for all that this replica watches."""
+    """The interval between two polls of a cluster, the same for all that this replica watches, and their turns."""
 
     def __init__(self, poll_seconds: float) -> None:
         self._shortest = poll_seconds
         self._rate = SharedRate(SECONDS_PER_CLUSTER)
         self._turns = Turns()
         self.turn_seconds = 0.0
-        """How long the last poll waited for its turn: nothing, unless the replica has more work than CPU."""
+        """How long the last poll or placeholder check of any cluster waited for its turn, in seconds.
+
+        It is long only in a replica with more work than CPU.
+        """
 
     @property
     def poll_seconds(self) -> float:
