@@ -11,9 +11,11 @@ from clusterra_gateway.http.parameters import Parameter
 RANGE = Parameter(
     "Range",
     "header",
-    "^bytes=([0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18})$",
+    # Whatever it is, it is ignored beside `after` and `tail`, and in another unit.
+    "^.*$",
     "One range of bytes: `bytes=0-99`, `bytes=100-`, or `bytes=-100` for the last 100.",
 )
+_SYNTAX = re.compile("bytes=([0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18})", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def byte_range(request: web.Request) -> ByteRange | None:
     if given is None or not given.lower().startswith("bytes="):
         return None
     first, _, last = given[len("bytes=") :].partition("-")
-    if re.fullmatch(RANGE.pattern, given, re.IGNORECASE | re.ASCII):
+    if _SYNTAX.fullmatch(given):
         return ByteRange(int(first) if first else None, int(last) if last else None)
     raise InvalidRequest(
         "Range is not one range of bytes", hint="ask for one range, such as `bytes=0-99` or `bytes=-100`"
