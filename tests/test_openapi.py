@@ -15,8 +15,15 @@ from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 
 CASES = int(os.environ.get("OPENAPI_CASES", "600"))
-ENDING = ("auth_logout", "auth_callback", "auth_callback_redirect", "auth_login", "members_change")
-"""Operations that end the session of the run, or take its role."""
+ENDING = (
+    "auth_logout",
+    "auth_callback",
+    "auth_callback_redirect",
+    "auth_login",
+    "members_change",
+    "memberships_choose",
+)
+"""Operations that end or replace the session of the run, or take its role."""
 LEFT_OUT = (
     # Takes a spoilt token beside a valid cookie for a hole. `test_credential_matrix.py` covers it.
     "ignored_auth",

@@ -17,7 +17,7 @@ SITE = """
 mount -t tmpfs -o mode=0755 run /run; mount -t tmpfs -o mode=1777 tmp /tmp
 mkdir -p /mnt/efs; mount -t tmpfs -o mode=1777 efs /mnt/efs
 job() { env -i SLURM_JOB_ID=$1 SLURM_JOB_UID=$2 SLURM_JOB_GID=$2 SLURM_JOB_USER=u$2 SLURM_JOB_CPUS_PER_NODE=1 \\
-  SLURMD_NODENAME=w1 SLURM_JOB_WORK_DIR=/mnt/efs SLURM_JOB_STDOUT="$3" SLURM_JOB_STDERR="$3" sh /root/prolog; }
+  SLURMD_NODENAME=w1 SLURM_JOB_WORK_DIR=/mnt/efs SLURM_JOB_STDOUT="$3" SLURM_JOB_STDERR="$3" sh /srv/prolog; }
 """
 TRICKS = (
     "job_1%j.out",
@@ -34,7 +34,7 @@ def played(tmp_path: Path, script: str) -> list[str]:
     """The lines that a script prints. It calls `job <id> <uid> <output>` for each prolog."""
     prolog = tmp_path / "prolog"
     prolog.write_bytes(PROLOG.read_bytes())
-    bound = f"mount --bind {tmp_path} /root"
+    bound = f"mount --bind {tmp_path} /srv"
     command = ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{bound}\n{SITE}\n{script}"]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
 

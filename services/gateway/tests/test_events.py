@@ -226,7 +226,7 @@ async def test_a_client_that_is_too_far_behind_is_sent_to_the_history(
     assert nodes(resumed.events) == [*(f"n{number}" for number in range(1, 6)), "n10"]
 
 
-async def test_the_streams_of_a_person_resume_one_after_the_other(world: World) -> None:
+async def test_two_streams_of_a_person_both_resume(world: World) -> None:
     browser = await world.login("boss@acme.example")
     async with sse_reader(browser, STREAM) as reader:
         await publish_node_down(world, "n0")
