@@ -13,6 +13,7 @@ from clusterra_contracts.queue_parts.part import NodeChunk, PendingChunk, QueueP
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
@@ -62,6 +63,16 @@ JOB = slurm_rpc.Job(
     standard_output="/mnt/efs/job_42.out",
 )
 VIEWER = slurm_rpc.Viewer(user=ADA)
+ESTIMATED = PendingJobs(
+    job_ids=(estimate_rpc.ESTIMATED_JOB_ID,),
+    count=10,
+    cpus=4,
+    partition="main",
+    uid=20001,
+    reason="Resources",
+    time_limit_seconds=3600,
+    first_submitted_at=MOMENT,
+)
 EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LATER)
 
 EXAMPLES: dict[str, Wire] = {
@@ -330,6 +341,24 @@ EXAMPLES: dict[str, Wire] = {
         expected_start=LATER,
         usd_per_hour=0.0816,
         generation=7,
+        snapshot_generation=1772366400250,
+        as_of=MOMENT,
+    ),
+    "slurm.prepare.v1": estimate_rpc.Prepare(
+        user=VIEWER.user,
+        script="#!/bin/bash\n#SBATCH --time=60\ntrue\n",
+        job=slurm_rpc.JobDescription(environment=("PATH=/usr/bin:/bin",)),
+    ),
+    "slurm.prepared.v1": estimate_rpc.Prepared(job=ESTIMATED, tasks=10, warnings=("line 2 of the script: no effect",)),
+    "estimate.job.v1": estimate_rpc.EstimateJob(job=ESTIMATED, tasks=10),
+    "estimate.v1": estimate_rpc.Estimate(
+        wait="boot",
+        text="It would wait for workers of the shape general-small, which would be bought.",
+        workers=(estimate_rpc.EstimatedWorkers(kind="new", shape="general-small", count=2),),
+        expected_start=LATER,
+        usd_per_hour=0.0816,
+        limit_seconds=3600,
+        tasks=10,
         snapshot_generation=1772366400250,
         as_of=MOMENT,
     ),

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.estimate import (
+    ESTIMATED_JOB_ID,
+    Estimate,
+    EstimatedWorkers,
+    EstimateJob,
+    Prepare,
+    Prepared,
+)
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done, ErrorKind, RpcError
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
@@ -34,6 +43,7 @@ class ClusterStandIn:
     submits: list[Submit] = field(default_factory=list)
     lists: list[ListJobs] = field(default_factory=list)
     reads: list[ReadLog] = field(default_factory=list)
+    prepared: list[Prepare] = field(default_factory=list)
     explained: list[ExplainJob] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     changes: list[ChangeJob] = field(default_factory=list)
@@ -58,6 +68,7 @@ class ClusterStandIn:
         slurm = f"slurm.{self.ref.tenant}.{self.ref.cluster}"
         self._subscriptions = [
             await serve(client, f"{slurm}.submit", Submit, self._submit),
+            await serve(client, f"{slurm}.prepare", Prepare, self._prepare),
             await serve(client, f"{slurm}.get", GetJob, self._get),
             await serve(client, f"{slurm}.list", ListJobs, self._list),
             await serve(client, f"{slurm}.cancel", Cancel, self._cancel),
@@ -65,6 +76,7 @@ class ClusterStandIn:
             await serve(client, f"{slurm}.rest", ReadRest, self._rest),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.why", ExplainJob, self._why),
+            await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.estimate", EstimateJob, self._estimate),
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
         ]
 
@@ -108,6 +120,35 @@ class ClusterStandIn:
             self.lose_replies -= 1
             raise rpc_failure("unavailable", "the reply is lost")
         return self.keys[key]
+
+    async def _prepare(self, _subject: Subject, request: Prepare) -> Prepared:
+        """As an array of ten tasks."""
+        self.prepared.append(request)
+        if self.submit_error is not None:
+            raise rpc_failure(self.submit_error, "rejected as the test wants it")
+        job = PendingJobs(
+            job_ids=(ESTIMATED_JOB_ID,),
+            count=10,
+            cpus=1,
+            partition="main",
+            uid=request.user.uid,
+            reason="Resources",
+            first_submitted_at=now(),
+        )
+        return Prepared(job=job, tasks=10, warnings=("line 2 of the script: no effect",))
+
+    async def _estimate(self, _subject: Subject, request: EstimateJob) -> Estimate:
+        return Estimate(
+            wait="boot",
+            text="Its tasks would wait until workers of the shape compute-xs have started.",
+            workers=(EstimatedWorkers(kind="new", shape="compute-xs", count=5),),
+            expected_start=request.job.first_submitted_at,
+            usd_per_hour=0.04,
+            limit_seconds=5400,
+            tasks=request.tasks,
+            snapshot_generation=9,
+            as_of=request.job.first_submitted_at,
+        )
 
     async def _get(self, _subject: Subject, request: GetJob) -> Job:
         return self._visible(request.viewer, request.job_id)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
+from clusterra_contracts.rpc.estimate import Estimate, EstimateJob
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
@@ -119,6 +120,31 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
     assert (done.exit_code, summary["different"], summary["bad"]) == (0, 0, [])
     assert summary["decisions"] >= 1
     assert "jwt" not in file.read_text().replace('"jwt_key":"file:/dev/null"', "")
+
+
+async def test_an_estimate_is_made_between_decisions_and_changes_nothing(
+    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
+) -> None:
+    await bind(client, cluster.ref)
+    subject = subjects.scaler(cluster.ref, "estimate")
+    asked = EstimateJob(job=group("9", cpus=2, first_submitted_at=now(), time_limit_seconds=3600))
+    async with scaler(environment, tmp_path):
+        await cluster.publish_heartbeat()
+
+        async def answered() -> Estimate | None:
+            await cluster.publish_snapshot()
+            try:
+                return await call(client, subject, asked, Estimate)
+            except RpcFailed:
+                return None
+
+        found = await until(answered, seconds=30, what="an estimate", every=0.05)
+        assert found.wait == "boot"
+        assert found.usd_per_hour == pytest.approx(0.08)
+        assert [(each.kind, each.shape, each.count) for each in found.workers] == [("new", "compute-xs", 1)]
+        assert await error_kind(cluster, "9") == "not_found"
+        state = await cluster.last_desired()
+        assert state is None or not any(target.replicas for target in state.targets or ())
 
 
 async def test_shadow_mode_decides_and_explains_but_does_nothing(

@@ -34,8 +34,9 @@ from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
 from clusterra_gateway.invitations import routes as invitations
 from clusterra_gateway.invitations.invitations import Invitations
-from clusterra_gateway.jobs import cancel_many, changes
+from clusterra_gateway.jobs import cancel_many, changes, estimates
 from clusterra_gateway.jobs import routes as jobs
+from clusterra_gateway.jobs.estimates import Estimates
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.members import routes as members
@@ -81,6 +82,7 @@ def gateway_routes(
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
         *jobs.routes(access, slurm, scaler, submits, bus.feed),
+        *estimates.routes(access, Estimates(slurm, scaler)),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm),
         *slurmrestd.routes(access, slurm, submits),

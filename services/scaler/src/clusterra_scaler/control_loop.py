@@ -25,6 +25,8 @@ from clusterra_scaler.decisions.logger import DecisionLogger
 from clusterra_scaler.decisions.record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.decisions.spans import decision_span
 from clusterra_scaler.desired_publisher import DesiredPublisher
+from clusterra_scaler.explain.estimate import EstimateInputs
+from clusterra_scaler.explain.estimate_service import EstimateService
 from clusterra_scaler.explain.service import ExplanationService
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
@@ -114,6 +116,8 @@ class ControlLoop:
         self._publisher = DesiredPublisher(ref, client, lease.is_held)
         self._metrics = ClusterMetrics(ref)
         self._explanations = ExplanationService(ref)
+        self._deciding = asyncio.Lock()
+        self._estimates = EstimateService(ref, lanes, self._deciding)
         self._gathering = False
         """Whether jobs wait to be bought for together, so that time alone changes the decision."""
 
@@ -150,7 +154,7 @@ class ControlLoop:
         with names, self._lanes.ticks.shared():
             try:
                 self._run_history = await self._fleets.history(self._ref)
-                async with self._explanations.serving(self._client):
+                async with self._explanations.serving(self._client), self._estimates.serving(self._client):
                     while True:
                         await self._decide_in_mode(shadow=self._shadow)
             finally:
@@ -207,7 +211,8 @@ class ControlLoop:
                 return decide(observation, state, observation_history, run_history)
 
         # Inputs that arrive meanwhile are coalesced: the next decision takes the latest.
-        decision = await self._lanes.run(snapshot, compute)
+        async with self._deciding:
+            decision = await self._lanes.run(snapshot, compute)
         self._observation_history = decision.observation_history
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
@@ -223,6 +228,17 @@ class ControlLoop:
                     self._logger.decided(decision)
         self._gathering = decision.plan is not None and any(each.reason == BATCHING for each in decision.plan.unmet)
         self._explanations.on_decision(observation, decision, shadow=shadow)
+        if decision.plan is not None:
+            self._estimates.on_decision(
+                EstimateInputs(
+                    observation=observation,
+                    state=state if shadow else decision.state,
+                    observation_history=decision.observation_history,
+                    run_history=run_history,
+                    plan=decision.plan,
+                    shadow=shadow,
+                )
+            )
         if worth_logging and self._decision_log is not None:
             given = DecisionInputs(observation, state, observation_history, self._run_history.counts)
             self._decision_log.append(DecisionRecord(self._ref, shadow, given, DecisionOutput.of(decision)))

@@ -12,6 +12,7 @@ from clusterra_contracts.queue_parts.part import QueuePart
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
@@ -67,6 +68,7 @@ def _slurm(operation: slurm_rpc.Operation, request: type[Wire], result: type[Wir
 
 REQUESTS: tuple[Request, ...] = (
     _slurm("submit", slurm_rpc.Submit, slurm_rpc.Submitted, "gateway"),
+    _slurm("prepare", estimate_rpc.Prepare, estimate_rpc.Prepared, "gateway"),
     _slurm("get", slurm_rpc.GetJob, slurm_rpc.Job, "gateway"),
     _slurm("list", slurm_rpc.ListJobs, slurm_rpc.JobPage, "gateway"),
     _slurm("cancel", slurm_rpc.Cancel, rpc.Done, "gateway"),
@@ -87,4 +89,7 @@ REQUESTS: tuple[Request, ...] = (
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "scaler", ("gateway",)),
     Request("scaler.{tenant}.{cluster}.why", why_rpc.ExplainJob, why_rpc.Explanation, "scaler", ("gateway",)),
+    Request(
+        "scaler.{tenant}.{cluster}.estimate", estimate_rpc.EstimateJob, estimate_rpc.Estimate, "scaler", ("gateway",)
+    ),
 )

@@ -46,6 +46,7 @@ itself, should there be no answer."""
 
 BUDGETS: Mapping[str, Budget] = {
     "submit": SUBMIT,
+    "prepare": READ,
     "get": READ,
     "list": READ,
     "cancel": CANCEL,

@@ -12,6 +12,7 @@ from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
 
 Operation = Literal[
     "submit",
+    "prepare",
     "get",
     "list",
     "cancel",

@@ -8,6 +8,7 @@ from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, REPEAT_READ_SECONDS
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.estimate import Estimate, EstimateJob, Prepare, Prepared
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import (
@@ -36,6 +37,9 @@ OutputStream = Literal["stdout", "stderr"]
 USAGE_SECONDS = 1.0
 """Timeout for usage. A profile is also useful without it."""
 
+ESTIMATE_SECONDS = 20.0
+"""Timeout for an estimate, which takes as long as one or two decisions of the scaler, after those in flight."""
+
 
 class SlurmRequests:
     """Requests to the proxy of a cluster's Slurm. A read that has no answer is repeated, a change never is."""
@@ -46,6 +50,10 @@ class SlurmRequests:
     async def submit(self, ref: ClusterRef, submit: Submit) -> Submitted:
         """Submits a job."""
         return await self._call(ref, "submit", submit, Submitted)
+
+    async def prepare(self, ref: ClusterRef, request: Prepare) -> Prepared:
+        """Checks and translates a submission without making a job."""
+        return await self._call(ref, "prepare", request, Prepared)
 
     async def job(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Job:
         """One job. A job that the viewer may not see is `not_found`."""
@@ -115,6 +123,12 @@ class ScalerRequests:
         """Why a job waits or what it runs on. A job that the viewer may not see is `not_found`."""
         request = ExplainJob(viewer=viewer, job_id=job_id)
         return await call(self._client, subjects.scaler(ref, "why"), request, Explanation)
+
+    async def estimate(self, ref: ClusterRef, prepared: Prepared) -> Estimate:
+        """What a job would cost, and when it would start."""
+        request = EstimateJob(job=prepared.job, tasks=prepared.tasks)
+        subject = subjects.scaler(ref, "estimate")
+        return await call(self._client, subject, request, Estimate, timeout_seconds=ESTIMATE_SECONDS)
 
     async def usage(self, tenant: TenantRef, uid: int) -> Usage:
         """What a person's running jobs cost now."""

@@ -109,7 +109,7 @@ def _describe_largest(shapes: Sequence[Shape]) -> str:
 
 def per_node_demand(job: JobDescription, max_nodes: int, per_gpu: PerGpu = NOTHING_PER_GPU) -> PerNodeDemand:
     """Return what a job needs on each of at most `max_nodes` nodes when it is spread as widely as it allows."""
-    fewest, widest = _nodes(job)
+    fewest, widest = node_range(job)
     spread = max(min(widest or max_nodes, max_nodes), 1)
     tasks = -(-job.tasks // spread) if job.tasks else job.tasks_per_node or 1
     cpus = max(tasks * (job.cpus_per_task or 1), -(-(job.minimum_cpus or 0) // spread))
@@ -133,8 +133,8 @@ def per_node_demand(job: JobDescription, max_nodes: int, per_gpu: PerGpu = NOTHI
     return PerNodeDemand(fewest, cpus, memory, gres, frozenset(features))
 
 
-def _nodes(job: JobDescription) -> tuple[int, int | None]:
-    """Return the minimum and the maximum number of nodes; the maximum is None when unlimited."""
+def node_range(job: JobDescription) -> tuple[int, int | None]:
+    """Return the minimum and the maximum number of nodes that are asked for; the maximum is None when unlimited."""
     match = _NODES.fullmatch(job.nodes or "")
     if match is None:
         return job.minimum_nodes or 1, job.maximum_nodes or None

@@ -11,6 +11,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, Budget
+from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Cancel, FindKey, GetJob, ListJobs, ListWatched, Operation, Submit
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
@@ -27,6 +28,7 @@ from clusterra_proxy.requests.claim import find_here
 from clusterra_proxy.requests.diagnosis import diagnose
 from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
+from clusterra_proxy.requests.prepare import prepare
 from clusterra_proxy.requests.query import get_job
 from clusterra_proxy.requests.rest.reads import RestReads
 from clusterra_proxy.requests.submit import submit
@@ -80,6 +82,7 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
     cluster.find_watched = partial(find_watched, client, cluster)
     subscriptions = (
         await Route("submit", Submit, submit).serve(client, cluster, in_flight),
+        await Route("prepare", Prepare, prepare).serve(client, cluster, in_flight),
         await Route("get", GetJob, get_job).serve(client, cluster, in_flight),
         await Route("list", ListJobs, partial(list_watched, client)).serve(client, cluster, in_flight),
         await Route("cancel", Cancel, partial(cancel, actions)).serve(client, cluster, in_flight),

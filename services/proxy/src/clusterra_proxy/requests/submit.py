@@ -24,17 +24,14 @@ from clusterra_proxy.requests.claim import (
     settle,
     unclaimed,
 )
-from clusterra_proxy.sbatch import directives
-from clusterra_proxy.sbatch.bounds import check_bounds
+from clusterra_proxy.requests.translation import translate
 from clusterra_proxy.sbatch.directives import Applied
 from clusterra_proxy.sbatch.environment import DEFAULT_PATH
 from clusterra_proxy.sbatch.job_variables import add_job_variables, tres_per_task
-from clusterra_proxy.sbatch.script_job import ScriptJob
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
 from clusterra_proxy.slurmrestd.errors import (
-    Invalid,
     NotFound,
     NotSent,
     NotUnderstood,
@@ -92,11 +89,7 @@ async def _submit_once(cluster: Cluster, request: Submit, key: str) -> Submitted
 async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Submitted:
     async with preparing(begin_by):
         token = await cluster.user_token(request.user)
-        _check_script(request.script)
-        check_bounds(request.job)
-        applied = directives.apply(request.script, request.job, now=now())
-        check_bounds(applied.job)
-        await _check_limits(cluster, applied.job)
+        applied = await translate(cluster, request.script, request.job)
     description = describe_job(cluster, request, applied)
     try:
         answer = await _send(cluster, token, request, description, begin_by)
@@ -185,31 +178,6 @@ def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: 
     )
     given = {item.partition("=")[0] for item in environment}
     return [item for item in defaults if item.partition("=")[0] not in given]
-
-
-def _check_script(script: str) -> None:
-    if not script.startswith("#!"):
-        raise Invalid(
-            "line 1 of the script: it must name an interpreter",
-            hint="start the script with a line such as #!/bin/bash",
-        )
-    if "\r\n" in script:
-        line = script[: script.index("\r\n")].count("\n") + 1
-        raise Invalid(f"line {line} of the script: it has a DOS line ending", hint="use Unix line endings")
-    if "\0" in script:
-        raise Invalid("the script contains a NUL byte", hint="a script must be text")
-
-
-async def _check_limits(cluster: Cluster, job: ScriptJob) -> None:
-    """Reject jobs that no worker could run. When the cluster has nodes other than workers, only Slurm decides."""
-    try:
-        job_limits.check(cluster.binding, job, job_limits.PerGpu.parse(job.cpus_per_tres, job.memory_per_tres))
-    except Rejected:
-        shapes = {shape.name for shape in cluster.binding.catalogue.shapes}
-        listed = None if cluster.nodes_fresh else await cluster.slurmctld.nodes(cluster.mint.operator_token())
-        nodes = listed[0] if listed else cluster.nodes.values()
-        if all(shapes & set(node.features) for node in nodes):
-            raise
 
 
 async def _await_placeholders(cluster: Cluster, rejected: Rejected) -> None:

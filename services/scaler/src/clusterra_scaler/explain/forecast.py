@@ -55,18 +55,25 @@ class Forecast:
         """When all places of the jobs are expected to be ready; None if that is unknown for any of them."""
         if self.unmet or not self.places:
             return None
+        ready = self.ready_times(observation, latency, at)
+        known = [moment for moment in ready if moment is not None]
+        return max(known) if len(known) == len(ready) else None
+
+    def ready_times(
+        self, observation: Observation, latency: ProvisioningLatency, at: datetime
+    ) -> tuple[datetime | None, ...]:
+        """When each place is expected to be ready, and never before `at`; None where that is unknown."""
         started = {worker.name: worker.started_at for worker in observation.edge.workers or ()}
-        ready = [at]
+        ready: list[datetime | None] = []
         for place in self.places:
             if place.kind in ("node", "draining") and self._has_capacity(place, observation):
+                ready.append(at)
                 continue
             # A job is planned onto a busy node only if its jobs should end before a new worker could start.
             seconds = latency.typical_seconds(place.shape)
-            if seconds is None:
-                return None
             since = started.get(place.worker, at) if place.kind == "booting" else at
-            ready.append(since + timedelta(seconds=seconds))
-        return max(ready)
+            ready.append(None if seconds is None else max(at, since + timedelta(seconds=seconds)))
+        return tuple(ready)
 
     def usd_per_hour(self, shapes: Sequence[Shape]) -> float | None:
         """The cost of one job or task at its places. Where the prices of its places differ, their mean counts."""

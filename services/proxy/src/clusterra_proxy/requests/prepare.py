@@ -1,0 +1,166 @@
+"""Translates a submission into what a queue snapshot would show of its job, without making one."""
+
+import re
+from datetime import UTC, datetime
+
+from clusterra_contracts.identity import SlurmUser, now
+from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.rpc.estimate import ESTIMATED_JOB_ID, Prepare, Prepared
+
+from clusterra_proxy.admission.job_limits import PerGpu, node_range
+from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.translation import translate
+from clusterra_proxy.sbatch.script_job import ScriptJob
+from clusterra_proxy.slurmrestd import array_tasks, hostlist
+from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
+from clusterra_proxy.slurmrestd.gres import parse_gres
+
+_THROTTLE = re.compile(r"%([0-9]{1,9})")
+_CLASS = "open=1|estimated=1"
+"""The expression of a job class of its own, in place of that which `job_submit.lua` would give the job."""
+_UNLIMITED = 365 * 24 * 60
+"""Minutes. A longer time limit is as good as none."""
+
+
+async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
+    """Check a submission as `submit` does, and translate it. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
+
+    Slurm itself is asked only for its partitions: it has no request that says whether it would accept a job.
+    """
+    await cluster.user_token(request.user)
+    applied = await translate(cluster, request.script, request.job)
+    job = applied.job
+    if job.partition:
+        known = await cluster.slurmctld.partitions(cluster.mint.operator_token())
+        if unknown := [name for name in job.partition.split(",") if name not in known]:
+            raise Rejected(f"there is no partition {unknown[0]}", hint=f"use one of {', '.join(sorted(known))}")
+    return Prepared(
+        job=pending_of(job, request.user, cluster.binding.partition, now()),
+        tasks=_tasks_of_array(job),
+        warnings=applied.warnings,
+    )
+
+
+def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) -> PendingJobs:
+    """Return a job as it would wait in Slurm's queue. `partition` is where a job runs that names none.
+
+    Where Slurm's own configuration sets a default, such as of memory or of the time limit, it is unknown here.
+    """
+    nodes, max_nodes = _nodes(job)
+    per_gpu = PerGpu.parse(job.cpus_per_tres, job.memory_per_tres)
+    tasks = max(job.tasks or nodes * (job.tasks_per_node or 1), 1)
+    cpus_per_task = max(job.cpus_per_task or 1, 1)
+    cpus = max(tasks * cpus_per_task, job.minimum_cpus or 0, _gpus(job, tasks, nodes) * per_gpu.cpus, nodes)
+    shared = frozenset(job.shared or ())
+    begins_at = _begin(job, at)
+    count = _tasks_of_array(job)
+    throttle = _throttle(job)
+    return PendingJobs(
+        job_ids=(ESTIMATED_JOB_ID,),
+        count=min(count, throttle) if throttle else count,
+        cpus=cpus,
+        cpus_per_task=cpus_per_task,
+        cpus_per_node=max(job.tasks_per_node or 1, 1) * cpus_per_task,
+        tasks=tasks,
+        nodes=nodes,
+        max_nodes=max_nodes,
+        memory_per_node_mib=job.memory_per_node,
+        memory_per_cpu_mib=job.memory_per_cpu or None,
+        memory_per_gpu_mib=per_gpu.memory_mib or None,
+        features=job.constraints or "",
+        gres=_gres(job),
+        exclusive=not {"none", "topo"}.isdisjoint(shared),
+        exclusive_user=not {"user", "mcs"}.isdisjoint(shared),
+        required_nodes=_hosts("required_nodes", job.required_nodes),
+        excluded_nodes=_hosts("excluded_nodes", job.excluded_nodes),
+        partition=job.partition or partition,
+        reservation=job.reservation or "",
+        uid=user.uid,
+        reason=_reason(job, begins_at),
+        held=bool(job.hold),
+        dependent=bool(job.dependency),
+        begins_at=begins_at,
+        time_limit_seconds=job.time_limit * 60.0 if job.time_limit and job.time_limit < _UNLIMITED else None,
+        first_submitted_at=at,
+        extra=_CLASS if _has_class(job, nodes) else "",
+    )
+
+
+def _nodes(job: ScriptJob) -> tuple[int, int | None]:
+    """The least and the most nodes. Tasks that are counted per node need as many nodes as hold them all."""
+    fewest, most = node_range(job)
+    fewest = max(fewest, 1)
+    if job.tasks and job.tasks_per_node:
+        fewest = max(fewest, -(-job.tasks // job.tasks_per_node))
+    return fewest, None if most is None else max(most, fewest)
+
+
+def _has_class(job: ScriptJob, nodes: int) -> bool:
+    """Whether `job_submit.lua` gives the job a class, so that workers may be closed to it."""
+    return nodes == 1 and not (job.required_nodes or job.reservation or _gres(job))
+
+
+def _gres(job: ScriptJob) -> str:
+    """As `gres.requested_gres` writes them of a job's record. A socket counts as a node: a worker has one."""
+    per_node = ",".join(filter(None, (job.tres_per_node, job.tres_per_socket)))
+    return ",".join(
+        f"{per}/{name}={count}"
+        for per, tres in (("node", per_node), ("task", job.tres_per_task), ("job", job.tres_per_job))
+        for name, count in parse_gres(tres or "")
+    )
+
+
+def _gpus(job: ScriptJob, tasks: int, nodes: int) -> int:
+    asked = (
+        (job.tres_per_node, nodes),
+        (job.tres_per_socket, nodes),
+        (job.tres_per_task, tasks),
+        (job.tres_per_job, 1),
+    )
+    return sum(
+        count * times
+        for tres, times in asked
+        for name, count in parse_gres(tres or "")
+        if name.partition(":")[0] == "gpu"
+    )
+
+
+def _tasks_of_array(job: ScriptJob) -> int:
+    """The number of tasks of an array; 1 for another job. Raises Invalid for what is no list of tasks."""
+    if not job.array:
+        return 1
+    try:
+        array_tasks.check(job.array)
+    except ValueError as error:
+        raise Invalid(f"array: {error}", hint="split it into several arrays") from None
+    if not (count := array_tasks.count(job.array)):
+        raise Invalid("array: it names no task", hint="write it like 0-9, 1,3,5 or 0-99%10")
+    return count
+
+
+def _throttle(job: ScriptJob) -> int | None:
+    found = _THROTTLE.search(job.array or "")
+    return int(found[1]) if found else None
+
+
+def _hosts(field: str, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    try:
+        return hostlist.expand(",".join(names or ()))
+    except ValueError as error:
+        raise Invalid(f"{field}: {error}", hint="write them like w1 or w[1-4]") from None
+
+
+def _begin(job: ScriptJob, at: datetime) -> datetime | None:
+    begin = datetime.fromtimestamp(job.begin_time, UTC) if job.begin_time else None
+    return begin if begin is not None and begin > at else None
+
+
+def _reason(job: ScriptJob, begins_at: datetime | None) -> str:
+    """Slurm's reason for what the job waits for besides nodes."""
+    if job.hold:
+        return "JobHeldUser"
+    if job.dependency:
+        return "Dependency"
+    if begins_at is not None:
+        return "BeginTime"
+    return "Reservation" if job.reservation else "Resources"

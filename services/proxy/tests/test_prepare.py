@@ -1,0 +1,46 @@
+"""Submissions that are translated for an estimate, beside the same submissions on a real Slurm."""
+
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.node_extra import job_class
+from clusterra_contracts.rpc.estimate import Prepare, Prepared
+from clusterra_contracts.rpc.slurm import Submitted
+from proxy_world import SCRIPT, ProxyWorld, find_pending, submission
+
+
+async def test_a_prepared_job_is_what_the_queue_shows_of_the_same_submission(
+    proxy: ProxyWorld, alice: SlurmUser
+) -> None:
+    script = "#!/bin/sh\n#SBATCH --array=0-9%3 --time=30 --mem-per-cpu=200 --mail-type=END\ntrue\n"
+    asked = submission(alice, script, name="prepared", hold=True, cpus_per_task=2, constraints="general")
+
+    prepared = await proxy.call("prepare", Prepare(user=alice, script=script, job=asked.job), Prepared)
+
+    assert not (await proxy.jobs(alice, name="prepared")).jobs
+    submitted = await proxy.call("submit", asked, Submitted)
+    snapshot = await proxy.until_snapshot(lambda snapshot: find_pending(snapshot, submitted.job_id) is not None)
+    shown = find_pending(snapshot, submitted.job_id)
+    assert shown is not None
+    differ = {"job_ids": (), "array_tasks": {}, "first_submitted_at": submitted.accepted_at, "extra": ""}
+    assert dict(prepared.job.model_copy(update=differ)) == dict(shown.model_copy(update=differ))
+    assert job_class(prepared.job.extra)
+    assert job_class(shown.extra)
+    assert (prepared.tasks, prepared.job.count) == (10, 3)
+    assert any("--mail-type" in warning for warning in prepared.warnings)
+    await proxy.cancel(alice, submitted.job_id)
+
+
+async def test_a_submission_that_is_refused_is_not_prepared(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    job = submission(alice, SCRIPT).job
+    refused = [
+        await proxy.error_of("prepare", Prepare(user=alice, script=script, job=job.model_copy(update=asked)))
+        for script, asked in (
+            ("#!/bin/sh\n#SBATCH --nosuch\n", {}),
+            (SCRIPT, {"array": "none"}),
+            (SCRIPT, {"required_nodes": ("w[1",)}),
+            (SCRIPT, {"cpus_per_task": 5000}),
+            (SCRIPT, {"partition": "nosuch"}),
+        )
+    ]
+
+    assert [error.kind for error in refused] == ["invalid", "invalid", "invalid", "rejected", "rejected"]
+    assert all(error.hint for error in refused)
