@@ -54,3 +54,23 @@ async def test_an_estimate_is_unavailable_without_a_scaler(world: World) -> None
     async with browser.post(ESTIMATE, json=SUBMISSION) as answer:
         assert answer.status == 503
         assert answer.headers["Retry-After"]
+
+
+async def test_a_dry_run_of_a_submit_is_its_estimate(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    submit, key = "/v1/clusters/main/jobs/submit", {"Idempotency-Key": "dry-run-0001"}
+
+    async with browser.post(ESTIMATE, json=SUBMISSION) as answer:
+        estimate = await answer.json()
+    async with browser.post(f"{submit}?dry_run=true", json=SUBMISSION, headers=key) as answer:
+        assert answer.status == 200
+        dry = await answer.json()
+
+    moments = ("as_of", "expected_start")
+    assert {**dry, **dict.fromkeys(moments)} == {**estimate, **dict.fromkeys(moments)}
+    assert world.acme.submits == []
+    async with browser.post(f"{submit}?dry_run=false", json=SUBMISSION, headers=key) as answer:
+        assert answer.status == 201
+        assert (await answer.json())["repeated"] is False
+    async with browser.post(f"{submit}?dry_run=perhaps", json=SUBMISSION) as answer:
+        assert answer.status == 400

@@ -38,6 +38,7 @@ from clusterra_gateway.jobs import cancel_many, changes, estimates
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.estimates import Estimates
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
+from clusterra_gateway.jobs.routes import Jobs
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.members import routes as members
 from clusterra_gateway.members.membership import Membership
@@ -71,6 +72,7 @@ def gateway_routes(
     cookies = Cookies(session_keys, secure=settings.secure, session_seconds=settings.session_seconds)
     login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication)
     submits = Submits(slurm, IdempotencyKeys(directory.store))
+    planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
     queues = QueueSummaries(bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations)
@@ -81,8 +83,8 @@ def gateway_routes(
         *invitations.routes(access, Invitations(directory, bus.registry)),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
-        *jobs.routes(access, slurm, scaler, submits, bus.feed),
-        *estimates.routes(access, Estimates(slurm, scaler)),
+        *jobs.routes(access, Jobs(slurm, scaler, submits, planned, bus.feed)),
+        *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm),
         *slurmrestd.routes(access, slurm, submits),

@@ -40,7 +40,9 @@ def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
     for route in routes:
         if route.body is not None:
             wanted.append((route.body, "validation"))
-        wanted += [(each, "serialization") for each in (route.result, route.error) if isinstance(each, type)]
+        wanted += [
+            (each, "serialization") for each in (route.result, route.dry_result, route.error) if isinstance(each, type)
+        ]
     schemas, definitions = models_json_schema(list(dict.fromkeys(wanted)), ref_template=_SCHEMAS)
     return schemas, {name: _any_of(schema) for name, schema in definitions["$defs"].items()}
 
@@ -66,13 +68,15 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         "description": route.description,
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": {
-            str(route.status): _response(route, schemas),
+            str(route.status): _response(route.result, schemas),
             "default": _error(route, schemas),
         },
         "security": [{scheme.name: []} for scheme in route.security],
     }
     if route.ranges:
-        operation["responses"]["206"] = _response(route, schemas)
+        operation["responses"]["206"] = _response(route.result, schemas)
+    if route.dry_result is not None:
+        operation["responses"]["200"] = _response(route.dry_result, schemas)
     if route.role is not None:
         operation |= {"x-role": route.role, "x-scope": route.scope}
     if route.body is not None:
@@ -94,16 +98,16 @@ def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:
     return {"description": "An error; a problem (RFC 9457) where no route is reached.", "content": shaped | problem}
 
 
-def _response(route: Route, schemas: _Schemas) -> dict[str, Any]:
+def _response(result: type[BaseModel] | str | None, schemas: _Schemas) -> dict[str, Any]:
     response: dict[str, Any] = {
         "description": "Done.",
         "headers": {REQUEST_ID: {"schema": {"type": "string"}, "required": True}},
     }
-    if isinstance(route.result, str):
-        schema = {} if route.result == "application/json" else {"type": "string"}
-        response["content"] = {route.result: {"schema": schema}}
-    elif route.result is not None:
-        response["content"] = {"application/json": {"schema": schemas[route.result, "serialization"]}}
+    if isinstance(result, str):
+        schema = {} if result == "application/json" else {"type": "string"}
+        response["content"] = {result: {"schema": schema}}
+    elif result is not None:
+        response["content"] = {"application/json": {"schema": schemas[result, "serialization"]}}
     return response
 
 

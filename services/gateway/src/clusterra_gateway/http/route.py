@@ -53,6 +53,8 @@ class Route(ABC):
     query: type[Query] | None = None
     body: type[BaseModel] | None = None
     result: type[BaseModel] | str | None = None
+    dry_result: type[BaseModel] | None = None
+    """The model of the response with the status 200 to a request with `dry_run`, which changes nothing."""
     role: str | None = None
     """The least role that may call the route; None for one that is open, or for other callers than people."""
     scope: str | None = None

@@ -19,6 +19,7 @@ from clusterra_gateway.http.sse import EVENT_POSITION
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission, read_submission
 from clusterra_gateway.jobs.submits import Submits
 
@@ -49,14 +50,29 @@ class JobsQuery(Query):
     cursor: str | None = None
 
 
+class SubmitQuery(Query):
+    """How a job is submitted."""
+
+    dry_run: bool = False
+    """Estimates the job, and submits nothing."""
+
+
 class Jobs:
     """The handlers of jobs."""
 
-    def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits, feed: EventFeed) -> None:
+    def __init__(
+        self,
+        slurm: SlurmRequests,
+        scaler: ScalerRequests,
+        submits: Submits,
+        estimates: Estimates,
+        feed: EventFeed,
+    ) -> None:
         self._slurm = slurm
         self._feed = feed
         self._scaler = scaler
         self._submits = submits
+        self._estimates = estimates
 
     async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Submits a job as the caller. Sent again with the same Idempotency-Key and body, it makes no second job.
@@ -66,8 +82,15 @@ class Jobs:
         409 `in-flight` while the first request is carried out; 504 `outcome-unknown` while nobody knows whether Slurm
         accepted the job; 422 `key-reused` for another body. After 409 and 504, ask again with the same key after the
         seconds in `Retry-After`. After another error the key is free again.
+
+        With `dry_run=true` nothing is submitted, and no key is used: the answer is 200 with the estimate of
+        `jobs/estimate`.
         """
-        submitted = await self._submits.submit(request, caller, ref, await read_submission(request))
+        dry_run = query(request, SubmitQuery).dry_run
+        submission = await read_submission(request)
+        if dry_run:
+            return json_response(await self._estimates.estimate(caller, ref, submission))
+        submitted = await self._submits.submit(request, caller, ref, submission)
         return json_response(submitted, status=201, location=f"/v1/clusters/{ref.cluster}/jobs/{submitted.job_id}")
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -116,11 +139,8 @@ class Jobs:
         return no_content()
 
 
-def routes(
-    access: Access, slurm: SlurmRequests, scaler: ScalerRequests, submits: Submits, feed: EventFeed
-) -> tuple[Route, ...]:
-    """All routes of this room."""
-    jobs = Jobs(slurm, scaler, submits, feed)
+def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
+    """The routes of these handlers."""
     of_cluster, of_job = (CLUSTER_ID,), (CLUSTER_ID, JOB_ID)
     return (
         ClusterRoute(
@@ -133,8 +153,10 @@ def routes(
             role="member",
             status=201,
             parameters=(*of_cluster, IDEMPOTENCY_KEY),
+            query=SubmitQuery,
             body=Submission,
             result=Submitted,
+            dry_result=JobEstimate,
         ),
         ClusterRoute(
             "jobs_list",
