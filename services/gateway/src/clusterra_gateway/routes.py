@@ -13,6 +13,7 @@ from clusterra_gateway.audit import routes as audit
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
+from clusterra_gateway.clusters import fleet_routes
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.events import routes as events
@@ -83,6 +84,7 @@ def gateway_routes(
         *invitations.routes(access, Invitations(directory, bus.registry)),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
+        *fleet_routes.routes(access, archive, bus.client),
         *jobs.routes(access, Jobs(slurm, scaler, submits, planned, bus.feed)),
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
