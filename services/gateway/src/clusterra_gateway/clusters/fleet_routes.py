@@ -18,7 +18,6 @@ from pydantic import BaseModel
 
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.clusters.fleet import KINDS, Fleet, fleet_over_time
-from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import Query, Time, query
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Route
@@ -38,7 +37,9 @@ LONGEST_WINDOW = timedelta(days=31)
 
 
 class FleetQuery(Query):
-    """`after`: the beginning of the time that is told, by default an hour ago, and 31 days ago at most."""
+    """`after`: the beginning of the time that is told, by default an hour ago. An earlier one than 31 days ago
+    counts as that, one to come as now.
+    """
 
     after: Time | None = None
 
@@ -57,9 +58,7 @@ class FleetHandlers:
         """
         asked = query(request, FleetQuery).after
         at = now()
-        after = at - DEFAULT_WINDOW if asked is None else asked
-        if not at - LONGEST_WINDOW <= after <= at:
-            raise InvalidRequest("`after` is in the future, or too long ago", hint="ask for the last 31 days at most")
+        after = at - DEFAULT_WINDOW if asked is None else min(max(asked, at - LONGEST_WINDOW), at)
         desired, heartbeat = await asyncio.gather(
             self._last(SCALE.name, subjects.scale_desired(ref), DesiredState),
             self._last(HB.name, subjects.heartbeat(ref), Heartbeat),
