@@ -45,6 +45,8 @@ class ClusterStandIn:
     reads: list[ReadLog] = field(default_factory=list)
     prepared: list[Prepare] = field(default_factory=list)
     explained: list[ExplainJob] = field(default_factory=list)
+    unexplained: ErrorKind | None = None
+    """Answers every `why` with this error."""
     cancelled: list[str] = field(default_factory=list)
     changes: list[ChangeJob] = field(default_factory=list)
     change_error: ErrorKind | None = None
@@ -206,6 +208,8 @@ class ClusterStandIn:
 
     async def _why(self, _subject: Subject, request: ExplainJob) -> Explanation:
         self.explained.append(request)
+        if self.unexplained is not None:
+            raise rpc_failure(self.unexplained, "the scaler cannot explain it")
         job = self._visible(request.viewer, request.job_id)
         return Explanation(
             job_id=job.job_id,

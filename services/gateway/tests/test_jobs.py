@@ -8,6 +8,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+from clusterra_contracts.events import JobFact, event_of
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.reply import ErrorKind
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.jobs.submission import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
 from clusterra_lab.machine.process import until
@@ -359,6 +362,80 @@ async def test_why_is_unavailable_without_a_scaler(world: World) -> None:
         assert (answer.status, answer.content_type) == (503, "application/problem+json")
         assert answer.headers["Retry-After"]
         assert (await answer.json())["hint"] == "try again in a moment"
+
+
+async def test_why_of_a_job_that_the_scaler_does_not_know_yet(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.unexplained = "not_found"
+    world.acme.add_job("1", state="PENDING")
+    world.acme.add_job("2", state="RUNNING")
+
+    found = []
+    for job_id in ("1", "2"):
+        async with browser.get(f"/v1/clusters/main/jobs/{job_id}/why") as answer:
+            assert answer.status == 200
+            found.append(await answer.json())
+    async with browser.get("/v1/clusters/main/jobs/3/why") as answer:
+        assert answer.status == 404
+
+    assert [(each["state"], each["generation"]) for each in found] == [("pending", 0), ("running", 0)]
+    assert found[0]["text"] == "It has just been submitted: the scaler has not planned with it yet."
+
+
+@pytest.mark.parametrize("unexplained", ["not_found", "unavailable"])
+async def test_why_tells_how_a_job_has_ended(world: World, unexplained: ErrorKind) -> None:
+    world.acme.unexplained = unexplained
+    job = world.acme.add_job("1", state="FAILED")
+    world.acme.jobs["1"] = job.model_copy(
+        update={"reason": "NonZeroExitCode", "exit_code": 3, "started_at": now(), "ended_at": now()}
+    )
+    browser = await world.login("ada@acme.example")
+
+    async with browser.get("/v1/clusters/main/jobs/1/why") as answer:
+        assert answer.status == 200
+        found = await answer.json()
+    async with (await world.login("bob@acme.example")).get("/v1/clusters/main/jobs/1/why") as answer:
+        assert answer.status in (404, 503)
+
+    assert (found["state"], found["final_state"], found["exit_code"]) == ("ended", "FAILED", 3)
+    assert found["text"] == "It has ended as FAILED with the exit code 3: NonZeroExitCode."
+    assert found["ended_at"]
+
+
+async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: World) -> None:
+    world.acme.unexplained = "not_found"
+    fact = JobFact(
+        kind="job.cancelled",
+        job_id="7",
+        name="x",
+        user="ada",
+        uid=20001,
+        partition="main",
+        state="CANCELLED",
+        submitted_at=now(),
+    )
+    world.acme.events = [event_of("proxy", world.acme.ref, fact, version="1", time=now())]
+    browser = await world.login("ada@acme.example")
+
+    async with browser.get("/v1/clusters/main/jobs/7/why") as answer:
+        assert answer.status == 200
+        found = await answer.json()
+    async with (await world.login("bob@acme.example")).get("/v1/clusters/main/jobs/7/why") as answer:
+        assert answer.status == 404
+
+    assert found["text"] == "It has ended as CANCELLED without a start."
+    assert (found["final_state"], found["exit_code"]) == ("CANCELLED", None)
+    (asked, _) = world.acme.histories
+    assert (asked.subject, asked.kinds, asked.newest_first, asked.limit) == ("7", ("job.*",), True, 1)
+
+
+async def test_a_job_that_waits_is_not_explained_without_a_scaler(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.unexplained = "unavailable"
+    world.acme.add_job("1", state="PENDING")
+
+    async with browser.get("/v1/clusters/main/jobs/1/why") as answer:
+        assert answer.status == 503
 
 
 async def test_a_job_can_be_cancelled(world: World) -> None:

@@ -1,7 +1,8 @@
 from collections.abc import Iterable
 
+import pytest
 from clusterra_contracts.events import JOB_ENDS, JobFact
-from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord
 from clusterra_proxy.watch.event_queue import PendingEvent
 from clusterra_proxy.watch.job_facts import (
     UNKNOWN_UID,
@@ -163,3 +164,25 @@ def test_only_retained_jobs_are_remembered() -> None:
     assert published.take_unpublished(transitions(job(7)))
     published.retain({"7"})
     assert not published.take_unpublished(transitions(job(7)))
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "told"),
+    [("COMPLETED", 0, 0), ("FAILED", 3, 3), ("FAILED", 0, None), ("CANCELLED", 0, None), ("TIMEOUT", 0, None)],
+)
+def test_an_exit_code_of_zero_is_that_of_a_completed_job(state: str, code: int, told: int | None) -> None:
+    record = job(7, state, nodes="w1", start=1, end=2, exit_code=ExitCode(return_code=code))
+
+    assert job_events(record)[-1].fact.exit_code == told
+
+
+def test_a_job_that_never_started_has_no_exit_code() -> None:
+    assert job_events(job(7, "CANCELLED", start=2, end=2))[-1].fact.exit_code is None
+
+
+def test_a_limit_of_a_year_is_none() -> None:
+    limits = [
+        job(7, time_limit={"set": True, "infinite": False, "number": number}).time_limit for number in (60, 525600)
+    ]
+
+    assert limits == [60, None]

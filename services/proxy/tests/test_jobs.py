@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, ListJobs, Submitted, Viewer
 from clusterra_lab.machine.process import until
@@ -290,3 +291,22 @@ async def test_purged_jobs_are_read_from_accounting(
 
     await proxy.cancel(alice, job_id)
     assert (await proxy.error_of("cancel", Cancel(viewer=Viewer(user=bob), job_id=job_id))).kind == "not_found"
+
+
+async def test_a_cancelled_job_without_a_limit_has_neither_limit_nor_exit_code(
+    proxy: ProxyWorld, workers: None, alice: SlurmUser
+) -> None:
+    submitted = await proxy.submit(alice, LONG, time_limit=None)
+    waiting = await proxy.job(alice, submitted.job_id)
+    running = await wait_until_running(proxy, alice, submitted.job_id)
+    await proxy.cancel(alice, submitted.job_id)
+    ended = await proxy.wait_for_end(alice, submitted.job_id)
+
+    assert [each.time_limit_seconds for each in (waiting, running, ended)] == [None, None, None]
+    assert (ended.state, ended.exit_code) == ("CANCELLED", None)
+
+    async def told() -> JobFact | None:
+        facts = [event.data for event in await proxy.events("job.cancelled")]
+        return next((fact for fact in facts if isinstance(fact, JobFact) and fact.job_id == submitted.job_id), None)
+
+    assert (await until(told, seconds=30, what="the event of the cancel", every=0.05)).exit_code is None

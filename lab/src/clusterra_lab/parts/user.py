@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar
 from clusterra_contracts.events import Event
@@ -16,6 +16,13 @@ from clusterra_lab.parts.sse import ServerSentEvent, events
 
 LogIn = Callable[[str], Awaitable[str]]
 """Takes an authorisation URL through the provider's form and returns the callback URL."""
+
+
+class JobExplanation(Explanation):
+    """What the gateway tells of a job: the scaler's explanation, or how the job ended."""
+
+    state: Literal["pending", "running", "ended"]  # type: ignore[assignment]  # the gateway knows one more
+    final_state: str | None = None
 
 
 class UnexpectedAnswerError(RuntimeError):
@@ -79,10 +86,10 @@ class User:
         async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}") as response:
             return JobState.model_validate(await _expect(response, 200))
 
-    async def why(self, job_id: str) -> Explanation:
-        """Explain why a job waits, or where it runs. Raises UnavailableError, UnexpectedAnswerError."""
+    async def why(self, job_id: str) -> JobExplanation:
+        """Explain why a job waits, where it runs, or how it ended. Raises UnavailableError, UnexpectedAnswerError."""
         async with self.session.get(f"/v1/clusters/{self.cluster}/jobs/{job_id}/why") as response:
-            return Explanation.model_validate(await _expect(response, 200))
+            return JobExplanation.model_validate(await _expect(response, 200))
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job."""

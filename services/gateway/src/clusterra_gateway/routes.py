@@ -35,9 +35,10 @@ from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
 from clusterra_gateway.invitations import routes as invitations
 from clusterra_gateway.invitations.invitations import Invitations
-from clusterra_gateway.jobs import cancel_many, changes, estimates
+from clusterra_gateway.jobs import cancel_many, changes, estimates, explanations
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.estimates import Estimates
+from clusterra_gateway.jobs.explanations import Explanations
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.jobs.routes import Jobs
 from clusterra_gateway.jobs.submits import Submits
@@ -85,7 +86,8 @@ def gateway_routes(
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
         *fleet_routes.routes(access, archive, bus.client),
-        *jobs.routes(access, Jobs(slurm, scaler, submits, planned, bus.feed)),
+        *jobs.routes(access, Jobs(slurm, submits, planned, bus.feed)),
+        *explanations.routes(access, Explanations(slurm, scaler, archive)),
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm),

@@ -1,4 +1,4 @@
-"""The routes of a cluster's jobs: submit, list, read, explain, cancel."""
+"""The routes of a cluster's jobs: submit, list, read, cancel."""
 
 from typing import Annotated, Literal
 
@@ -7,11 +7,10 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import JobState
 from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Submitted
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
-from clusterra_contracts.rpc.why import Explanation
 from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
+from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Route
@@ -60,17 +59,9 @@ class SubmitQuery(Query):
 class Jobs:
     """The handlers of jobs."""
 
-    def __init__(
-        self,
-        slurm: SlurmRequests,
-        scaler: ScalerRequests,
-        submits: Submits,
-        estimates: Estimates,
-        feed: EventFeed,
-    ) -> None:
+    def __init__(self, slurm: SlurmRequests, submits: Submits, estimates: Estimates, feed: EventFeed) -> None:
         self._slurm = slurm
         self._feed = feed
-        self._scaler = scaler
         self._submits = submits
         self._estimates = estimates
 
@@ -125,10 +116,6 @@ class Jobs:
         """Returns one job."""
         return json_response(await self._slurm.job(ref, caller.viewer, job_id(request)))
 
-    async def why(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Explains why a job waits: what was bought for it, its expected start, and its cost per hour."""
-        return json_response(await self._scaler.why(ref, caller.viewer, job_id(request)))
-
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Cancels a job, an array task, some tasks or a whole array."""
         jobs = selected_jobs(request)
@@ -170,16 +157,6 @@ def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
             result=JobPage,
         ),
         ClusterRoute("jobs_get", "GET", JOB, jobs.get, access=access, scope="jobs:read", parameters=of_job, result=Job),
-        ClusterRoute(
-            "jobs_why",
-            "GET",
-            f"{JOB}/why",
-            jobs.why,
-            access=access,
-            scope="jobs:read",
-            parameters=of_job,
-            result=Explanation,
-        ),
         ClusterRoute(
             "jobs_cancel",
             "DELETE",

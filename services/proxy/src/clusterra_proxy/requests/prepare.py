@@ -14,12 +14,11 @@ from clusterra_proxy.sbatch.script_job import ScriptJob
 from clusterra_proxy.slurmrestd import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import parse_gres
+from clusterra_proxy.slurmrestd.reading.fields import YEAR_MINUTES
 
 _THROTTLE = re.compile(r"%([0-9]{1,9})")
 _CLASS = "open=1|estimated=1"
 """The expression of a job class of its own, in place of that which `job_submit.lua` would give the job."""
-_UNLIMITED = 365 * 24 * 60
-"""Minutes. A longer time limit is as good as none."""
 
 
 async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
@@ -80,7 +79,7 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
         held=bool(job.hold),
         dependent=bool(job.dependency),
         begins_at=begins_at,
-        time_limit_seconds=job.time_limit * 60.0 if job.time_limit and job.time_limit < _UNLIMITED else None,
+        time_limit_seconds=job.time_limit * 60.0 if job.time_limit and job.time_limit != YEAR_MINUTES else None,
         first_submitted_at=at,
         extra=_CLASS if _has_class(job, nodes) else "",
     )

@@ -67,7 +67,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         submitted_at=record.submit_time or OLDEST,
         started_at=record.started_at,
         ended_at=record.end_time if record.ended else None,
-        exit_code=record.exit_code.return_code if record.ended and record.started_at else None,
+        exit_code=record.return_code,
         signal=signal or None,
         array_tasks=array_tasks.format_tasks(waiting) if waiting else record.array_task_string,
         standard_output=record.standard_output if record.is_waiting_array else stdout,
@@ -85,6 +85,7 @@ def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> 
     representative = min(
         tasks, key=lambda job: _STATE_PRECEDENCE.index(job.state) if job.state in _STATE_PRECEDENCE else 0
     )
+    codes = [job.exit_code for job in tasks if job.exit_code is not None]
     over = all(job.ended_at for job in tasks)
     return representative.model_copy(
         update={
@@ -94,7 +95,7 @@ def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> 
             "submitted_at": min(job.submitted_at for job in tasks),
             "started_at": min((job.started_at for job in tasks if job.started_at), default=None),
             "ended_at": max((job.ended_at for job in tasks if job.ended_at), default=None) if over else None,
-            "exit_code": max((job.exit_code or 0 for job in tasks), default=None) if over else None,
+            "exit_code": max(codes, default=None) if over and (any(codes) or representative.exit_code == 0) else None,
             "standard_output": records[0].standard_output,
             "standard_error": "",
         }

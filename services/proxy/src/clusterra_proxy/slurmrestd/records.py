@@ -23,6 +23,7 @@ from clusterra_proxy.slurmrestd.reading.fields import (
     States,
     Text,
     Time,
+    TimeLimit,
     Uid,
 )
 from clusterra_proxy.slurmrestd.reading.repair import Readable, Record
@@ -116,7 +117,7 @@ class JobRecord(Readable):
     dependency: Text = ""
     het_job_id: OtherJob = None
     het_job_offset: Number = None
-    time_limit: Number = None
+    time_limit: TimeLimit = None
     """Minutes."""
     submit_time: Time = None
     eligible_time: Time = None
@@ -170,6 +171,17 @@ class JobRecord(Readable):
     def ended(self) -> bool:
         """Whether this run has ended. Its nodes may still be cleaning up (`COMPLETING`)."""
         return self.state not in LIVE and self.state != UNKNOWN_STATE
+
+    @property
+    def return_code(self) -> int | None:
+        """The exit code of a job that has ended by itself.
+
+        Slurm reports 0 also for jobs that were cancelled, timed out, or were ended by a signal: these have none.
+        """
+        code = self.exit_code.return_code
+        if not self.ended or self.started_at is None or (code == 0 and self.state != "COMPLETED"):
+            return None
+        return code
 
     @property
     def holds_nodes(self) -> bool:

@@ -70,7 +70,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         partition=record.partition,
         state=record.state if over else "RUNNING" if ran else "PENDING",
         reason=record.reason_to_show if over else "",
-        exit_code=record.exit_code.return_code if over else None,
+        exit_code=record.return_code if over else None,
         nodes=record.hosts if ran else (),
         submitted_at=record.submit_time or transition.time,
         started_at=record.started_at if ran else None,

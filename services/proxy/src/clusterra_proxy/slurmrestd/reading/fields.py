@@ -14,6 +14,8 @@ from clusterra_proxy.slurmrestd import array_tasks, hostlist
 
 NO_VALUES = frozenset({0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF})
 """Slurm's NO_VAL and INFINITE in 32 and 64 bits: plain numbers that mean "not set"."""
+YEAR_MINUTES = 365 * 24 * 60
+"""The time limit that Slurm gives a job without one in a partition without one."""
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 """The latest time of a record. It leaves a year for calculations: the last one of Python's calendar is 9999."""
@@ -27,6 +29,10 @@ def _number(value: Any) -> Any:
             return None
         value = value.get("number")
     return None if isinstance(value, int) and value in NO_VALUES else value
+
+
+def _limit(minutes: int | None) -> int | None:
+    return None if minutes == YEAR_MINUTES else minutes
 
 
 def _moment(value: Any) -> Any:
@@ -67,6 +73,8 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 """A number that every record has."""
 Number = Annotated[Count | None, BeforeValidator(_number)]
 """A number, or None for Slurm's "not set" and "infinite"."""
+TimeLimit = Annotated[Number, AfterValidator(_limit)]
+"""Minutes, or None without a limit."""
 Uid = Annotated[int, Field(ge=0, lt=2**32)]
 JobNumber = Annotated[int, Field(ge=1, lt=10**10)]
 """The number of a job record."""
