@@ -22,7 +22,8 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.http.errors import InFlight, OutcomeUnknown, RequestError
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY, IdempotencyKeys, ScopedKey
+from clusterra_gateway.idempotency.key import IDEMPOTENCY
+from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submit_once import SubmitOnce
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.requests import claim as proxy_claim

@@ -22,7 +22,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_events.archive import ARCHIVE
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY
+from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack

@@ -6,8 +6,9 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.budgets import SETTLED_SECONDS, SUBMIT
 from clusterra_contracts.rpc.slurm import Submitted
+from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
 from clusterra_gateway.jobs.claim import ALONE_SECONDS, Claim
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY, KEEP_SECONDS, IdempotencyKeys, ScopedKey
+from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.store import Put

@@ -7,8 +7,9 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
+from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.jobs.act_once import IN_FLIGHT_SECONDS, ActOnce
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY, ScopedKey
+from clusterra_gateway.jobs.idempotency import ScopedKey
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 from gateway_world import World

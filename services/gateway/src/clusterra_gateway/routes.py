@@ -19,6 +19,7 @@ from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.events import routes as events
 from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.route import Route
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity import routes as identity
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Authentication
@@ -77,20 +78,21 @@ def gateway_routes(
     planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
     queues = QueueSummaries(bus.client, bus.registry)
-    api_tokens = ApiTokens(token_records, revocations)
+    once = AnswerOnce(directory.store)
+    api_tokens = ApiTokens(token_records, revocations, once)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
         *memberships.routes(access, directory, cookies, authentication),
-        *invitations.routes(access, Invitations(directory, bus.registry)),
-        *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations),
+        *invitations.routes(access, Invitations(directory, bus.registry), once),
+        *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations, once),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
         *fleet_routes.routes(access, archive, bus.client),
         *jobs.routes(access, Jobs(slurm, submits, planned, bus.feed)),
         *explanations.routes(access, Explanations(slurm, scaler, archive)),
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
-        *cancel_many.routes(access, slurm),
+        *cancel_many.routes(access, slurm, once),
         *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),

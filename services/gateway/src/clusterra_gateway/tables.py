@@ -4,7 +4,7 @@ from clusterra_runtime.store.record_level import RecordForms
 from clusterra_runtime.store.table_use import TableUse
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY
+from clusterra_gateway.idempotency.key import IDEMPOTENCY
 
 TABLES = (
     TableUse(

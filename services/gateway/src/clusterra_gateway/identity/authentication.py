@@ -54,6 +54,11 @@ class Caller:
         return TenantRef(tenant=self.member.tenant)
 
     @property
+    def owner_key(self) -> str:
+        """Names the person in their tenant, as the owner of idempotency keys."""
+        return f"{self.member.tenant}#{self.member.id}"
+
+    @property
     def viewer(self) -> Viewer:
         """The person as whom the caller reads jobs."""
         return Viewer(user=self.member.slurm_user, admin=manages(self.member.role))

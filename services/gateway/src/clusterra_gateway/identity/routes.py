@@ -1,6 +1,7 @@
 """The routes of sign-in, the caller's profile and their API tokens."""
 
 from clusterra_gateway.http.route import PublicRoute, Route
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.login import AcceptInvitation, Callback, Login, LoginAddress, LoginQuery, SignedIn
 from clusterra_gateway.identity.private_route import CallerRoute
@@ -38,6 +39,7 @@ def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiToke
             access=access,
             scope="profile",
             status=201,
+            parameters=(IDEMPOTENCY_KEY,),
             body=NewToken,
             result=MadeToken,
         ),

@@ -1,6 +1,7 @@
 """The caller's API tokens: the handlers of `/v1/users/me/tokens`."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -8,11 +9,12 @@ from aiohttp import web
 from clusterra_contracts.identity import Moment
 from pydantic import Field, StringConstraints
 
-from clusterra_gateway.accounts.records import ApiToken
+from clusterra_gateway.accounts.records import ApiToken, Member
 from clusterra_gateway.accounts.roles import SCOPES, Scope
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import FreshToken, TokenRecords
@@ -55,7 +57,7 @@ class Token(ResponseBody):
         )
 
 
-class MadeToken(Token):
+class MadeToken(Token, ShownOnce):
     """A new token. `token` is the token itself, which is shown only this once."""
 
     token: str
@@ -82,24 +84,30 @@ class Tokens(ResponseBody):
 class ApiTokens:
     """The handlers of API tokens."""
 
-    def __init__(self, records: TokenRecords, revocations: Revocations) -> None:
+    def __init__(self, records: TokenRecords, revocations: Revocations, once: AnswerOnce) -> None:
         self._records = records
         self._revocations = revocations
+        self._once = once
 
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the caller's tokens that are valid now."""
         return json_response(Tokens.of(await self._records.valid(caller.member.id)))
 
     async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Makes a token. This needs a session: a leaked token must not be able to make others that outlive it."""
+        """Makes a token. This needs a session: a leaked token must not be able to make others that outlive it.
+
+        With an Idempotency-Key that has made a token already, 409 names that token: its secret is not shown again.
+        """
         wanted = await body(request, NewToken)
         if caller.credential != "session":
             raise Forbidden("a token cannot make tokens", hint="sign in and make it from there")
-        member = caller.member
+        return await self._once.answer(request, caller.owner_key, wanted, partial(self._make, caller.member, wanted))
+
+    async def _make(self, member: Member, wanted: NewToken) -> MadeToken:
         made = FreshToken.made(member.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=wanted.scopes)
         await self._records.add(member, member.id, made)
         log.info("api_key_made", tenant=member.tenant, user=member.user, token_id=made.id)
-        return json_response(MadeToken.shown(made), status=201)
+        return MadeToken.shown(made)
 
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a token of the caller. It no longer works within a second, on all replicas."""

@@ -1,17 +1,20 @@
 """The routes of invitations, for admins and owners. `POST /v1/auth/login` accepts one."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 from aiohttp import web
 from clusterra_contracts.identity import Moment
 from pydantic import Field, StringConstraints
 
-from clusterra_gateway.accounts.records import SentInvitation
+from clusterra_gateway.accounts.records import Member, SentInvitation
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.http.route import Route
+from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
@@ -55,7 +58,7 @@ class InvitationView(ResponseBody):
         )
 
 
-class MadeInvitation(InvitationView):
+class MadeInvitation(InvitationView, ShownOnce):
     """A new invitation. `token` is what the invited person needs, and is shown only this once."""
 
     token: str
@@ -71,22 +74,27 @@ class InvitationList(ResponseBody):
 class InvitationHandlers:
     """The handlers of invitations."""
 
-    def __init__(self, invitations: Invitations) -> None:
+    def __init__(self, invitations: Invitations, once: AnswerOnce) -> None:
         self._invitations = invitations
+        self._once = once
 
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Invites an address to the caller's tenant. Hand the `token` to the person: nothing is sent by mail.
 
         The person accepts it with `POST /v1/auth/login`, once, and signs in with this address. This needs a session.
+
+        With an Idempotency-Key that has made an invitation already, 409 names it: its token is not shown again.
         """
         wanted = await body(request, Invite)
         if caller.credential != "session":
             raise Forbidden("a token cannot invite people", hint="sign in and invite them from there")
+        return await self._once.answer(request, caller.owner_key, wanted, partial(self._invite, caller.member, wanted))
+
+    async def _invite(self, actor: Member, wanted: Invite) -> MadeInvitation:
         invitation_id, record, token = await self._invitations.create(
-            caller.member, wanted.email, wanted.role, seconds=wanted.expires_in_seconds
+            actor, wanted.email, wanted.role, seconds=wanted.expires_in_seconds
         )
-        shown = InvitationView.of(invitation_id, record).model_dump()
-        return json_response(MadeInvitation(**shown, token=token), status=201)
+        return MadeInvitation(**InvitationView.of(invitation_id, record).model_dump(), token=token)
 
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the invitations of the caller's tenant that can be accepted."""
@@ -100,9 +108,9 @@ class InvitationHandlers:
         return no_content()
 
 
-def routes(access: Access, invitations: Invitations) -> tuple[Route, ...]:
+def routes(access: Access, invitations: Invitations, once: AnswerOnce) -> tuple[Route, ...]:
     """All routes of this room."""
-    handlers = InvitationHandlers(invitations)
+    handlers = InvitationHandlers(invitations, once)
     return (
         CallerRoute(
             "invitations_create",
@@ -113,6 +121,7 @@ def routes(access: Access, invitations: Invitations) -> tuple[Route, ...]:
             scope="members:write",
             role="admin",
             status=201,
+            parameters=(IDEMPOTENCY_KEY,),
             body=Invite,
             result=MadeInvitation,
         ),

@@ -13,7 +13,8 @@ from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, StoreError, Update
 
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
-from clusterra_gateway.jobs.idempotency import IDEMPOTENCY, KEEP_SECONDS, ScopedKey
+from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
+from clusterra_gateway.jobs.idempotency import ScopedKey
 
 log = structlog.get_logger()
 

@@ -1,6 +1,7 @@
 """The route that cancels the jobs of a filter."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -14,8 +15,10 @@ from pydantic import Field, StrictBool, StringConstraints, TypeAdapter, Validati
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import Rejected
 from clusterra_gateway.http.parameters import Body, body
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.http.route import Route
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
@@ -72,16 +75,25 @@ class CancelledJobs(ResponseBody):
 class CancelMany:
     """The handler."""
 
-    def __init__(self, slurm: SlurmRequests) -> None:
+    def __init__(self, slurm: SlurmRequests, once: AnswerOnce) -> None:
         self._slurm = slurm
+        self._once = once
 
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Cancels the jobs of a filter, and names each with its outcome; with `dry_run` it cancels none.
 
         At most `limit` jobs are cancelled: send it again while `total` is larger. A job that cannot be cancelled
         hinders no other. The waiting tasks of an array are cancelled without those that run, unless these match too.
+
+        With an Idempotency-Key that was sent before, the answer is the first one: nothing more is cancelled.
         """
         wanted = await body(request, JobFilter)
+        owner = f"{ref.key}#{caller.member.id}"
+        return await self._once.answer(
+            request, owner, wanted, partial(self._cancel_all, caller, ref, wanted), status=200
+        )
+
+    async def _cancel_all(self, caller: Caller, ref: ClusterRef, wanted: JobFilter) -> CancelledJobs:
         found = await self._find(caller, ref, wanted)
         chosen = found[: wanted.limit]
         if wanted.dry_run:
@@ -90,7 +102,7 @@ class CancelMany:
             turns = asyncio.Semaphore(AT_A_TIME)
             deadline = asyncio.get_running_loop().time() + CANCEL_SECONDS
             outcomes = await asyncio.gather(*(self._cancel(caller, ref, job, turns, deadline) for job in chosen))
-        return json_response(CancelledJobs(jobs=tuple(outcomes), total=len(found)))
+        return CancelledJobs(jobs=tuple(outcomes), total=len(found))
 
     async def _find(self, caller: Caller, ref: ClusterRef, wanted: JobFilter) -> list[Job]:
         page = await self._slurm.jobs(
@@ -149,18 +161,18 @@ def _told(job: Job, outcome: Outcome, detail: str = "") -> CancelledJob:
     )
 
 
-def routes(access: Access, slurm: SlurmRequests) -> tuple[Route, ...]:
+def routes(access: Access, slurm: SlurmRequests, once: AnswerOnce) -> tuple[Route, ...]:
     """The route of this module."""
     return (
         ClusterRoute(
             "jobs_cancel_many",
             "POST",
             f"{CLUSTER}/jobs/cancel",
-            CancelMany(slurm).cancel,
+            CancelMany(slurm, once).cancel,
             access=access,
             scope="jobs:write",
             role="member",
-            parameters=(CLUSTER_ID,),
+            parameters=(CLUSTER_ID, IDEMPOTENCY_KEY),
             body=JobFilter,
             result=CancelledJobs,
         ),

@@ -15,16 +15,14 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_jobs
 from clusterra_gateway.http.responses import no_content
 from clusterra_gateway.http.route import Method, Route
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterHandler, ClusterRoute
 from clusterra_gateway.jobs.act_once import ActOnce
 from clusterra_gateway.jobs.idempotency import ScopedKey
-from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, idempotency_key
 
 _JOB = f"{CLUSTER}/jobs/{{job_id}}"
-REPLAYED = "Idempotent-Replayed"
-"""The header of an answer to a change that was made before, with the same key."""
 _SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, and it cannot be changed"
 _HINTS: Hints = {(name,): _SET_BY_CLUSTERRA for name in ("user_id", "group_id", "comment", "admin_comment", "extra")}
 

@@ -7,14 +7,10 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.store.condition import Absent, Missing, VersionIs, compare
 from clusterra_runtime.store.item import Attributes, Item, Key
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, Update
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Update
 
+from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
 from clusterra_gateway.jobs.claim import Claim
-
-IDEMPOTENCY = Table("idempotency")
-KEEP_HOURS = 24
-KEEP_SECONDS = KEEP_HOURS * 3600
-"""How long a key lives after its last attempt. Then its item expires."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Quer
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import EVENT_POSITION
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
-from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission, read_submission
+from clusterra_gateway.jobs.submission import Submission, read_submission
 from clusterra_gateway.jobs.submits import Submits
 
 ALL_JOBS = f"{CLUSTER}/jobs"
@@ -82,7 +83,12 @@ class Jobs:
         if dry_run:
             return json_response(await self._estimates.estimate(caller, ref, submission))
         submitted = await self._submits.submit(request, caller, ref, submission)
-        return json_response(submitted, status=201, location=f"/v1/clusters/{ref.cluster}/jobs/{submitted.job_id}")
+        return json_response(
+            submitted,
+            status=201,
+            location=f"/v1/clusters/{ref.cluster}/jobs/{submitted.job_id}",
+            headers={REPLAYED: "true"} if submitted.repeated else {},
+        )
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's jobs, by default the newest first. An admin sees the jobs of the whole tenant.

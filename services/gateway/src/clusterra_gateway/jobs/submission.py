@@ -1,16 +1,15 @@
-"""A job to submit, as the API takes it: its shape, its size limits, its Idempotency-Key."""
+"""A job to submit, as the API takes it: its shape and its size limits."""
 
 import hashlib
 from typing import Annotated
 
 from aiohttp import web
 from clusterra_contracts.rpc.slurm import JobDescription
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field
 
-from clusterra_gateway.http.errors import InvalidRequest, TooLarge
+from clusterra_gateway.http.errors import TooLarge
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
-from clusterra_gateway.http.parameters import Body, Hints, Parameter, body
-from clusterra_gateway.jobs.idempotency import KEEP_HOURS
+from clusterra_gateway.http.parameters import Body, Hints, body
 
 MAX_SCRIPT_BYTES = 512 * 1024
 MAX_SUBMISSION_BYTES = 768 * 1024
@@ -18,14 +17,6 @@ MAX_SUBMISSION_BYTES = 768 * 1024
 
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
 """A job has a few lists of at most 1,000 items each."""
-
-IDEMPOTENCY_KEY = Parameter(
-    "Idempotency-Key",
-    "header",
-    "^[A-Za-z0-9_-]{8,64}$",
-    f"Makes it safe to send again: one key, one job or change. It lives for {KEEP_HOURS} h after its last attempt.",
-)
-_KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=IDEMPOTENCY_KEY.pattern)])
 
 _SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, because a job runs as the person who submits it"
 HINTS: Hints = {
@@ -70,16 +61,3 @@ def check_size(submission: Submission) -> None:
             f"{MAX_SUBMISSION_BYTES // 1024} KiB",
             hint="keep large programs and data on the shared file system, and call them from the script",
         )
-
-
-def idempotency_key(request: web.Request) -> str | None:
-    """Reads the Idempotency-Key; None when there is none. Raises InvalidRequest for a malformed one."""
-    given = request.headers.get(IDEMPOTENCY_KEY.name)
-    if given is None:
-        return None
-    try:
-        return _KEY.validate_python(given.strip('"'))
-    except ValidationError:
-        raise InvalidRequest(
-            "the Idempotency-Key is malformed", hint="use 8 to 64 letters, digits, - or _, such as a UUID"
-        ) from None

@@ -7,9 +7,10 @@ from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
-from clusterra_gateway.jobs.submission import Submission, idempotency_key
+from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submit_once import SubmitOnce, unknown_outcome
 
 log = structlog.get_logger()

@@ -8,6 +8,7 @@ from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.errors import Forbidden, InvalidRequest
 from clusterra_gateway.http.parameters import Parameter, body, path_id
 from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import FreshToken, Rotation, TokenRecords
@@ -31,9 +32,10 @@ KEY_ID = Parameter("key_id", "path", "^[0-9a-f]{16}$")
 class ServiceAccountHandlers:
     """The handlers of service accounts."""
 
-    def __init__(self, accounts: ServiceAccounts, revocations: Revocations) -> None:
+    def __init__(self, accounts: ServiceAccounts, revocations: Revocations, once: AnswerOnce) -> None:
         self._accounts = accounts
         self._revocations = revocations
+        self._once = once
 
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Creates a service account: a member for programs, which has keys and cannot sign in with a browser.
@@ -42,7 +44,11 @@ class ServiceAccountHandlers:
         """
         wanted = await body(request, CreateServiceAccount)
         new = NewServiceAccount(wanted.name, wanted.role, wanted.scopes, wanted.description)
-        return json_response(ServiceAccount.of(await self._accounts.create(caller.member, new)), status=201)
+
+        async def create() -> ServiceAccount:
+            return ServiceAccount.of(await self._accounts.create(caller.member, new))
+
+        return await self._once.answer(request, caller.owner_key, wanted, create)
 
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the service accounts of the caller's tenant."""
@@ -65,20 +71,30 @@ class ServiceAccountHandlers:
 class KeyHandlers:
     """The handlers of the keys of service accounts."""
 
-    def __init__(self, accounts: ServiceAccounts, records: TokenRecords, revocations: Revocations) -> None:
+    def __init__(
+        self, accounts: ServiceAccounts, records: TokenRecords, revocations: Revocations, once: AnswerOnce
+    ) -> None:
         self._accounts = accounts
         self._records = records
         self._revocations = revocations
+        self._once = once
 
     async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Makes a key of a service account, which is shown only this once. This needs a session, as for tokens."""
+        """Makes a key of a service account, which is shown only this once. This needs a session, as for tokens.
+
+        With an Idempotency-Key that has made a key already, 409 names that key: its secret is not shown again.
+        """
         account, wanted = await self._account(request, caller), await body(request, NewKey)
         _require_session(caller)
         scopes = _limited(account, wanted.scopes)
-        made = FreshToken.made(account.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=scopes)
-        await self._records.add(caller.member, account.id, made)
-        log.info("service_account_key_made", name=account.user, key_id=made.id)
-        return json_response(MadeToken.shown(made), status=201)
+
+        async def make() -> MadeToken:
+            made = FreshToken.made(account.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=scopes)
+            await self._records.add(caller.member, account.id, made)
+            log.info("service_account_key_made", name=account.user, key_id=made.id)
+            return MadeToken.shown(made)
+
+        return await self._once.answer(request, caller.owner_key, wanted, make)
 
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the keys of a service account that are valid now."""
@@ -98,16 +114,20 @@ class KeyHandlers:
         """Makes a new key with the name and scopes of an old one.
 
         The old key ends after `overlap_seconds`, and no later than it would have. This needs a session, as making a key
-        does.
+        does. A repetition with the same Idempotency-Key is answered as there.
         """
         account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
         wanted = await body(request, RotateKey)
         _require_session(caller)
         rotation = Rotation(wanted.expires_in_seconds, wanted.overlap_seconds)
-        made = await self._records.rotate(caller.member, account.id, key_id, rotation)
-        await self._revocations.token_revoked(account.tenant, key_id)
-        log.info("service_account_key_rotated", name=account.user, key_id=key_id, new_key_id=made.id)
-        return json_response(MadeToken.shown(made), status=201)
+
+        async def rotate() -> MadeToken:
+            made = await self._records.rotate(caller.member, account.id, key_id, rotation)
+            await self._revocations.token_revoked(account.tenant, key_id)
+            log.info("service_account_key_rotated", name=account.user, key_id=key_id, new_key_id=made.id)
+            return MadeToken.shown(made)
+
+        return await self._once.answer(request, caller.owner_key, wanted, rotate)
 
     async def _account(self, request: web.Request, caller: Caller) -> Member:
         return await self._accounts.one(caller.member.tenant, path_id(request, NAME))

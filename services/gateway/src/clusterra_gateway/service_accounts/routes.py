@@ -1,6 +1,8 @@
 """The routes of service accounts and their keys, for admins and owners."""
 
 from clusterra_gateway.http.route import Route
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity.revocations import Revocations
@@ -24,11 +26,11 @@ KEY = f"{KEYS}/{{key_id}}"
 
 
 def routes(
-    access: Access, accounts: ServiceAccounts, records: TokenRecords, revocations: Revocations
+    access: Access, accounts: ServiceAccounts, records: TokenRecords, revocations: Revocations, once: AnswerOnce
 ) -> tuple[Route, ...]:
     """All routes of this room."""
-    of_accounts = ServiceAccountHandlers(accounts, revocations)
-    of_keys = KeyHandlers(accounts, records, revocations)
+    of_accounts = ServiceAccountHandlers(accounts, revocations, once)
+    of_keys = KeyHandlers(accounts, records, revocations, once)
     return (
         CallerRoute(
             "service_accounts_create",
@@ -39,6 +41,7 @@ def routes(
             scope="members:write",
             role="admin",
             status=201,
+            parameters=(IDEMPOTENCY_KEY,),
             body=CreateServiceAccount,
             result=ServiceAccount,
         ),
@@ -82,7 +85,7 @@ def routes(
             access=access,
             scope="members:write",
             role="admin",
-            parameters=(NAME,),
+            parameters=(NAME, IDEMPOTENCY_KEY),
             status=201,
             body=NewKey,
             result=MadeToken,
@@ -117,7 +120,7 @@ def routes(
             access=access,
             scope="members:write",
             role="admin",
-            parameters=(NAME, KEY_ID),
+            parameters=(NAME, KEY_ID, IDEMPOTENCY_KEY),
             status=201,
             body=RotateKey,
             result=MadeToken,

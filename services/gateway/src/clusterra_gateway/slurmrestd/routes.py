@@ -8,9 +8,10 @@ from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, Parameter, Query
 from clusterra_gateway.http.route import Method, Route
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
-from clusterra_gateway.jobs.submission import IDEMPOTENCY_KEY, Submission
+from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges

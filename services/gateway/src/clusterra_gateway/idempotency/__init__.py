@@ -1,0 +1,1 @@
+"""Idempotency keys: requests that are sent again and carried out once."""

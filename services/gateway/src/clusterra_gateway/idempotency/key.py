@@ -1,0 +1,38 @@
+"""The Idempotency-Key of a request, and where keys are kept."""
+
+from typing import Annotated
+
+from aiohttp import web
+from clusterra_runtime.store.store import Table
+from pydantic import StringConstraints, TypeAdapter, ValidationError
+
+from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.parameters import Parameter
+
+IDEMPOTENCY = Table("idempotency")
+KEEP_HOURS = 24
+KEEP_SECONDS = KEEP_HOURS * 3600
+"""How long a key lives after its last attempt. Then its item expires."""
+REPLAYED = "Idempotent-Replayed"
+"""The header of an answer to a request that was carried out before, with the same key."""
+
+IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "^[A-Za-z0-9_-]{8,64}$",
+    f"Makes it safe to send again: one key, one job or change. It lives for {KEEP_HOURS} h after its last attempt.",
+)
+_KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=IDEMPOTENCY_KEY.pattern)])
+
+
+def idempotency_key(request: web.Request) -> str | None:
+    """Reads the Idempotency-Key; None when there is none. Raises InvalidRequest for a malformed one."""
+    given = request.headers.get(IDEMPOTENCY_KEY.name)
+    if given is None:
+        return None
+    try:
+        return _KEY.validate_python(given.strip('"'))
+    except ValidationError:
+        raise InvalidRequest(
+            "the Idempotency-Key is malformed", hint="use 8 to 64 letters, digits, - or _, such as a UUID"
+        ) from None
