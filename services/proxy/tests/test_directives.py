@@ -38,6 +38,18 @@ TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("-A lab", {"account": "lab"}),
     ("-q high", {"qos": "high"}),
     ("-n 4", {"tasks": 4}),
+    ("--mincpus=2", {"minimum_cpus_per_node": 2}),
+    ("-O", {"overcommit": True}),
+    ("--contiguous", {"contiguous": True}),
+    ("--prefer=general", {"prefer": "general"}),
+    ("--batch=general", {"batch_features": "general"}),
+    ("--oom-kill-step", {"oom_kill_step": 1}),
+    ("--oom-kill-step=0", {"oom_kill_step": 0}),
+    ("--use-min-nodes", {"flags": ("PREFER_MINIMUM_NODE_COUNT",)}),
+    ("--ntasks-per-core=1", {"tasks_per_core": 1}),
+    ("--ntasks-per-socket=2", {"tasks_per_socket": 2}),
+    ("--ntasks-per-gpu=2", {"ntasks_per_tres": 2}),
+    ("--sockets-per-node=1", {"sockets_per_node": 1}),
     ("-N2 -n4", {"nodes": "2", "tasks": 4}),
     ("-N 2-4", {"nodes": "2-4"}),
     ("-c 8", {"cpus_per_task": 8}),
@@ -248,3 +260,35 @@ def test_all_notations_of_a_time_limit_are_equal(minutes: int) -> None:
 
 def test_every_short_option_has_a_long_name() -> None:
     assert all(LONG[option.long] is option for option in SHORT.values())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("cpu-freq=high", "gpu-bind=closest", "gpu-freq=low", "mem-bind=local", "tres-bind=gres/gpu:closest"),
+        *("resv-ports", "acctg-freq=10", "profile=task", "delay-boot=5", "power=level"),
+    ],
+)
+def test_an_option_without_effect_is_accepted_with_a_warning_that_names_it(option: str) -> None:
+    job = JobDescription(environment=("A=b",))
+
+    applied = directives.apply(f"#!/bin/sh\n#SBATCH --{option}\n", job, now=NOW)
+
+    assert applied.job.model_dump(exclude_none=True) == job.model_dump(exclude_none=True)
+    (warning,) = applied.warnings
+    assert warning.startswith(f"line 2 of the script: --{option.partition('=')[0]} is left out: ")
+
+
+def test_flags_of_several_options_add_up_and_the_later_of_two_opposites_counts() -> None:
+    script = "#!/bin/sh\n" + "".join(
+        f"#SBATCH {line}\n"
+        for line in (
+            "--kill-on-invalid-dep=yes --spread-job",
+            "--gres-flags=enforce-binding",
+            "--kill-on-invalid-dep=no --gres-flags=disable-binding",
+        )
+    )
+
+    applied = directives.apply(script, JobDescription(environment=("A=b",)), now=NOW)
+
+    assert applied.job.flags == ("SPREAD_JOB", "NO_KILL_INVALID_DEPENDENCY", "GRES_BINDING_DISABLED")

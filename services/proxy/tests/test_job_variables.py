@@ -33,6 +33,12 @@ LINES = (
     "-G 1 --cpus-per-gpu=2 --mem-per-gpu=300M",
     "--gpus-per-node=h100:1",
     "--gpus-per-task=h100:1 -n 2 -c 2",
+    "-O -n 3 -N 1",
+    "--ntasks-per-core=1 -n 2 -N 1",
+    "--ntasks-per-socket=1 -n 2 -N 1",
+    "--mincpus=2 --prefer=gpu --spread-job --oom-kill-step=0",
+    "--ntasks-per-gpu=1 -n 2",
+    "--gres-flags=disable-binding --contiguous --use-min-nodes --sockets-per-node=1",
 )
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "MINE": "1"}
 OF_THE_JOB = {

@@ -12,7 +12,7 @@ from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_proxy.sbatch import directives
-from clusterra_proxy.sbatch.options import LONG, UNSUPPORTED
+from clusterra_proxy.sbatch.options import LONG
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.versions import VERSIONS
 from slurm_world import SlurmWorld
@@ -65,6 +65,21 @@ LINES = (
     "--kill-on-invalid-dep=yes",
     "--comment=mine --mail-type=END --mail-user=ada@example.org",
     "--open-mode=append --tmp=1G",
+    "--mincpus=2 -n 2",
+    "--contiguous -N 2",
+    "-O -n 3",
+    "--spread-job -n 2",
+    "--use-min-nodes -N 1-2 -n 2",
+    "--prefer=general",
+    "--ntasks-per-core=1 -n 2",
+    "--ntasks-per-socket=2 -n 2",
+    "--sockets-per-node=1",
+    "--ntasks-per-gpu=1 -n 2",
+    "--gres-flags=enforce-binding -G 1",
+    "--gres-flags=disable-binding -G 1",
+    "--oom-kill-step=0",
+    "--oom-kill-step",
+    "--mem-bind=local --ignore-pbs",
 )
 DIFFERENT = {
     # Specific to each job.
@@ -123,7 +138,7 @@ async def test_every_option_of_sbatch_is_known_and_documented(slurm: SlurmWorld)
     assert options - LONG.keys() == set()
     names = set(re.findall(r"`([a-z][a-z-]+)`", DOCUMENT.read_text().partition("## Options")[2]))
     assert names - LONG.keys() == set()
-    assert {name for name in LONG if name not in names} == set(UNSUPPORTED)
+    assert names == set(LONG)
 
 
 @pytest.mark.parametrize(

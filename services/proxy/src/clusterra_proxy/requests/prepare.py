@@ -49,7 +49,8 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
     per_gpu = PerGpu.parse(job.cpus_per_tres, job.memory_per_tres)
     tasks = max(job.tasks or nodes * (job.tasks_per_node or 1), 1)
     cpus_per_task = max(job.cpus_per_task or 1, 1)
-    cpus = max(tasks * cpus_per_task, job.minimum_cpus or 0, _gpus(job, tasks, nodes) * per_gpu.cpus, nodes)
+    own_cpus = 0 if job.overcommit else tasks * cpus_per_task
+    cpus = max(own_cpus, job.minimum_cpus or 0, _gpus(job, tasks, nodes) * per_gpu.cpus, nodes)
     shared = frozenset(job.shared or ())
     begins_at = _begin(job, at)
     count = _tasks_of_array(job)
@@ -59,7 +60,7 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
         count=min(count, throttle) if throttle else count,
         cpus=cpus,
         cpus_per_task=cpus_per_task,
-        cpus_per_node=max(job.tasks_per_node or 1, 1) * cpus_per_task,
+        cpus_per_node=max((job.tasks_per_node or 1) * cpus_per_task, job.minimum_cpus_per_node or 1),
         tasks=tasks,
         nodes=nodes,
         max_nodes=max_nodes,
@@ -101,6 +102,8 @@ def _has_class(job: ScriptJob, nodes: int) -> bool:
 
 def _gres(job: ScriptJob) -> str:
     """As `gres.requested_gres` writes them of a job's record. A socket counts as a node: a worker has one."""
+    if job.ntasks_per_tres:
+        return f"job/gpu={-(-(job.tasks or 1) // job.ntasks_per_tres)}"
     per_node = ",".join(filter(None, (job.tres_per_node, job.tres_per_socket)))
     return ",".join(
         f"{per}/{name}={count}"

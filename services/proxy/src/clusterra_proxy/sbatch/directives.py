@@ -24,6 +24,11 @@ EXCLUSIVE: tuple[dict[str, str], ...] = (
 )
 """Fields of which a job has one, with their options. Slurm would take one of them and say nothing."""
 
+OPPOSITE_FLAGS = (
+    ("KILL_INVALID_DEPENDENCY", "NO_KILL_INVALID_DEPENDENCY"),
+    ("GRES_BINDING_ENFORCED", "GRES_BINDING_DISABLED"),
+)
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -72,7 +77,7 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
     warnings: list[str] = []
     for directive in parse(script):
         try:
-            fields |= directive.option.translate(OptionValue(directive.value or "", now))
+            fields |= _with_flags(fields, directive.option.translate(OptionValue(directive.value or "", now)))
         except Untranslatable as error:
             raise directive.invalid(str(error)) from None
         if directive.option.warning:
@@ -106,6 +111,15 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
         gpus_per_node=None if "tres_per_node" in given else gpus_per_node,
         warnings=tuple(warnings),
     )
+
+
+def _with_flags(before: Fields, added: Fields) -> Fields:
+    """Return the added fields. Flags of several options add up; of two that exclude each other, the later counts."""
+    if "flags" not in added:
+        return added
+    excluded = {each for flag in added["flags"] for pair in OPPOSITE_FLAGS if flag in pair for each in pair}
+    kept = (flag for flag in before.get("flags", ()) if flag not in excluded)
+    return added | {"flags": (*kept, *added["flags"])}
 
 
 def _directive_lines(script: str) -> Iterator[tuple[int, list[str]]]:

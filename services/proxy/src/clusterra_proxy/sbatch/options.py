@@ -104,6 +104,19 @@ def _no_kill(value: OptionValue) -> Fields:
     return {"kill_on_node_fail": value.text.lower() in {"off", "no"}}
 
 
+def _gres_flags(value: OptionValue) -> Fields:
+    flags = {"enforce-binding": "GRES_BINDING_ENFORCED", "disable-binding": "GRES_BINDING_DISABLED"}
+    if value.text.lower() not in flags:
+        raise Untranslatable(f"must be one of {', '.join(flags)}")
+    return {"flags": (flags[value.text.lower()],)}
+
+
+def _oom_kill_step(value: OptionValue) -> Fields:
+    if value.text not in {"", "0", "1"}:
+        raise Untranslatable("the value must be 0 or 1, or be omitted")
+    return {"oom_kill_step": int(value.text or 1)}
+
+
 _IDENTITY = "a job runs as the user who submits it"
 _COMMENT = "left out: the job's comment is reserved for Clusterra"
 _MAIL = "left out: Slurm sends no mail here; follow the cluster's event stream instead"
@@ -111,14 +124,21 @@ _COMMAND = "this option applies only to the sbatch command"
 _NO_CONTAINER = "workers have no container runtime; call one in the script"
 _NO_BURST_BUFFER = "the cluster has no burst buffers"
 _NO_TOPOLOGY = "workers have no network topology"
-_NO_FIELD = "this option is not supported; srun in the script takes its own options"
+_OF_SRUN = "left out: it binds or tunes the tasks of srun; give it to srun in the script"
+_NO_BOOT = "left out: Slurm boots no machine here"
+_NO_PROFILE = "left out: the cluster records no profiles"
+_NO_CORES_PER_SOCKET = "not every release of slurmrestd has it; use --sockets-per-node or --cpus-per-task instead"
+_NO_SAMPLES = "left out: the cluster sets how often it samples"
+_NO_CORES = "workers keep no cores or threads for the system"
 
 _TRANSLATED: tuple[Option, ...] = (
     Option("account", "A", "required", _text_field("account")),
     Option("array", "a", "required", _text_field("array")),
+    Option("batch", "", "required", _text_field("batch_features")),
     Option("begin", "b", "required", lambda value: {"begin_time": value.timestamp()}),
     Option("chdir", "D", "required", _text_field("current_working_directory")),
     Option("constraint", "C", "required", _text_field("constraints")),
+    Option("contiguous", "", "none", lambda _value: {"contiguous": True}),
     Option("cpus-per-task", "c", "required", lambda value: {"cpus_per_task": value.integer(1)}),
     Option("cpus-per-gpu", "", "required", lambda value: {"cpus_per_tres": f"gres/gpu:{value.integer(1)}"}),
     Option("deadline", "", "required", lambda value: {"deadline": value.timestamp()}),
@@ -133,6 +153,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("gpus-per-socket", "", "required", lambda value: {"tres_per_socket": value.gpus()}),
     Option("gpus-per-task", "", "required", lambda value: {"tres_per_task": value.gpus("=")}),
     Option("gres", "", "required", lambda value: {GRES: value.gres()}),
+    Option("gres-flags", "", "required", _gres_flags),
     Option("hint", "", "required", _hint),
     Option("hold", "H", "none", lambda _value: {"hold": True}),
     Option("input", "i", "required", _text_field("standard_input")),
@@ -142,32 +163,51 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("mem", "", "required", lambda value: {"memory_per_node": value.mebibytes()}),
     Option("mem-per-cpu", "", "required", lambda value: {"memory_per_cpu": value.mebibytes()}),
     Option("mem-per-gpu", "", "required", lambda value: {"memory_per_tres": f"gres/gpu:{value.mebibytes()}"}),
+    Option("mincpus", "", "required", lambda value: {"minimum_cpus_per_node": value.integer(1)}),
     Option("nice", "", "optional", _nice),
     Option("no-kill", "k", "optional", _no_kill),
     Option("no-requeue", "", "none", lambda _value: {"requeue": False}),
     Option("nodelist", "w", "required", lambda value: {"required_nodes": (value.non_empty(),)}),
     Option("nodes", "N", "required", _nodes),
     Option("ntasks", "n", "required", lambda value: {"tasks": value.integer(1)}),
+    Option("ntasks-per-core", "", "required", lambda value: {"tasks_per_core": value.integer(1)}),
+    Option("ntasks-per-gpu", "", "required", lambda value: {"ntasks_per_tres": value.integer(1)}),
+    Option("ntasks-per-socket", "", "required", lambda value: {"tasks_per_socket": value.integer(1)}),
     Option("ntasks-per-node", "", "required", lambda value: {"tasks_per_node": value.integer(1)}),
+    Option("oom-kill-step", "", "optional", _oom_kill_step),
     Option("open-mode", "", "required", _open_mode),
     Option("output", "o", "required", _text_field("standard_output")),
+    Option("overcommit", "O", "none", lambda _value: {"overcommit": True}),
     Option("oversubscribe", "s", "none", lambda _value: {"shared": ("oversubscribe",)}),
     Option("partition", "p", "required", _text_field("partition")),
+    Option("prefer", "", "required", _text_field("prefer")),
     Option("qos", "q", "required", _text_field("qos")),
     Option("requeue", "", "optional", _requeue),
     Option("reservation", "", "required", _text_field("reservation")),
     Option("signal", "", "required", _signal),
+    Option("sockets-per-node", "", "required", lambda value: {"sockets_per_node": value.integer(1)}),
+    Option("spread-job", "", "none", lambda _value: {"flags": ("SPREAD_JOB",)}),
     Option("threads-per-core", "", "required", lambda value: {"threads_per_core": value.integer(1)}),
     Option("time", "t", "required", lambda value: {"time_limit": value.minutes()}),
     Option("time-min", "", "required", lambda value: {"time_minimum": value.minutes()}),
     Option("tmp", "", "required", lambda value: {"temporary_disk_per_node": value.mebibytes()}),
+    Option("use-min-nodes", "", "none", lambda _value: {"flags": ("PREFER_MINIMUM_NODE_COUNT",)}),
     Option("wckey", "", "required", _text_field("wckey")),
 )
+
+_SRUN_OPTIONS = ("cpu-freq", "gpu-bind", "gpu-freq", "mem-bind", "tres-bind")
 
 _IGNORED: tuple[Option, ...] = (
     Option("comment", "", "required", _ignore, _COMMENT),
     Option("mail-type", "", "required", _ignore, _MAIL),
     Option("mail-user", "", "required", _ignore, _MAIL),
+    *(Option(name, "", "required", _ignore, _OF_SRUN) for name in _SRUN_OPTIONS),
+    Option("resv-ports", "", "optional", _ignore, _OF_SRUN),
+    Option("delay-boot", "", "required", _ignore, _NO_BOOT),
+    Option("power", "", "required", _ignore, _NO_BOOT),
+    Option("profile", "", "required", _ignore, _NO_PROFILE),
+    Option("acctg-freq", "", "required", _ignore, _NO_SAMPLES),
+    Option("ignore-pbs", "", "none", _ignore),
     Option("parsable", "", "none", _ignore),
     Option("quiet", "Q", "none", _ignore),
     Option("verbose", "v", "none", _ignore),
@@ -183,7 +223,16 @@ _REJECTED: tuple[Option, ...] = (
     Option("wrap", "", "required", _reject(_COMMAND)),
     *(Option(name, "", "required", _reject(_NO_CONTAINER)) for name in ("container", "container-id", "container-type")),
     *(Option(name, "", "required", _reject(_NO_BURST_BUFFER)) for name in ("bb", "bbf")),
-    *(Option(name, "", "required", _reject(_NO_TOPOLOGY)) for name in ("segment", "switches")),
+    *(Option(name, "", "required", _reject(_NO_TOPOLOGY)) for name in ("network", "segment", "switches")),
+    *(Option(name, "", "none", _reject(_NO_TOPOLOGY)) for name in ("consolidate-segments", "spread-segments")),
+    Option("core-spec", "S", "required", _reject(_NO_CORES)),
+    Option("thread-spec", "", "required", _reject(_NO_CORES)),
+    Option("extra", "", "required", _reject("reserved for Clusterra, which tells nodes apart by it")),
+    Option("cores-per-socket", "", "required", _reject(_NO_CORES_PER_SOCKET)),
+    Option("extra-node-info", "B", "required", _reject(_NO_CORES_PER_SOCKET)),
+    Option("mcs-label", "", "required", _reject("the cluster has no security labels")),
+    Option("stepmgr", "", "none", _reject("the cluster's Slurm manages all steps itself")),
+    Option("tres-per-task", "", "required", _reject("use --cpus-per-task and --gpus-per-task instead")),
     Option("cluster-constraint", "", "required", _reject("the cluster belongs to no federation")),
     Option("nodefile", "F", "required", _reject("there is no file here to read; use --nodelist instead")),
     Option("priority", "", "required", _reject("only operators set a priority; use --nice instead")),
@@ -195,25 +244,6 @@ _REJECTED: tuple[Option, ...] = (
     Option("version", "V", "none", _reject(_COMMAND)),
 )
 
-_UNSUPPORTED_WITH_VALUE = """
-acctg-freq batch cores-per-socket cpu-freq delay-boot extra gpu-bind gpu-freq gres-flags mcs-label mem-bind
-mincpus network ntasks-per-core ntasks-per-gpu ntasks-per-socket power prefer profile sockets-per-node
-thread-spec tres-bind tres-per-task
-"""
-_UNSUPPORTED_ALONE = """
-consolidate-segments contiguous ignore-pbs resv-ports spread-job spread-segments stepmgr use-min-nodes
-"""
-_UNSUPPORTED = (
-    *(Option(name, "", "required", _reject(_NO_FIELD)) for name in _UNSUPPORTED_WITH_VALUE.split()),
-    Option("core-spec", "S", "required", _reject(_NO_FIELD)),
-    Option("extra-node-info", "B", "required", _reject(_NO_FIELD)),
-    Option("oom-kill-step", "", "optional", _reject(_NO_FIELD)),
-    Option("overcommit", "O", "none", _reject(_NO_FIELD)),
-    *(Option(name, "", "none", _reject(_NO_FIELD)) for name in _UNSUPPORTED_ALONE.split()),
-)
-
-_ALL = (*_TRANSLATED, *_IGNORED, *_REJECTED, *_UNSUPPORTED)
+_ALL = (*_TRANSLATED, *_IGNORED, *_REJECTED)
 LONG: dict[str, Option] = {option.long: option for option in _ALL}
-UNSUPPORTED = frozenset(option.long for option in _UNSUPPORTED)
-"""The options without a reason of their own."""
 SHORT: dict[str, Option] = {option.short: option for option in _ALL if option.short}
