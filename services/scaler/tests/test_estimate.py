@@ -1,12 +1,17 @@
 """Estimates of jobs that are not submitted, each from the inputs of a real decision."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from clusterra_contracts.bus import subjects
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, EstimateJob
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_scaler.decisions.lanes import DecisionLanes
 from clusterra_scaler.explain.estimate import PLANNED_TASKS, EstimateInputs, estimate
+from clusterra_scaler.explain.estimate_service import MAX_WAITING, EstimateService
 from clusterra_scaler.planner.decide import decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation
@@ -175,6 +180,33 @@ def test_a_huge_array_is_planned_in_part() -> None:
     assert answer.expected_last_start is None
 
 
+def test_a_job_waits_also_until_workers_are_bought_for_several_jobs_together() -> None:
+    gathering = observation(snapshot(), name="packing", gather_seconds=30.0)
+
+    answer = estimated(group(cpus=2, first_submitted_at=gathering.now), gathering)
+
+    assert answer.wait == "boot"
+    assert answer.expected_start == at(NOW + 30 + BOOT_SECONDS)
+
+
+async def test_only_a_few_estimates_of_a_cluster_wait_for_a_decision() -> None:
+    deciding, asked = asyncio.Lock(), EstimateJob(job=group(cpus=2))
+    subject = subjects.parse("scaler.acme.c1.estimate")
+    with DecisionLanes() as lanes:
+        service = EstimateService(subject.ref, lanes, deciding)
+        service.on_decision(inputs_of(EMPTY))
+        async with deciding:
+            waiting = [asyncio.create_task(service.answer(subject, asked)) for _ in range(MAX_WAITING)]
+            await asyncio.sleep(0)  # all of them begin
+            with pytest.raises(RpcFailed) as refused:
+                await service.answer(subject, asked)
+        answers = await asyncio.gather(*waiting)
+        later = await service.answer(subject, asked)
+
+    assert refused.value.error.kind == "unavailable"
+    assert {each.wait for each in (*answers, later)} == {"boot"}
+
+
 def test_shadow_mode_is_told() -> None:
     assert "shadow mode" in estimated(group(), EMPTY, shadow=True).text
 
@@ -189,12 +221,15 @@ JOBS = st.builds(
     st.integers(1, 6),
     st.booleans(),
 )
+POLICIES = st.sampled_from(("family", "packing"))
 
 
-@given(JOBS, st.lists(JOBS, max_size=4), st.integers(0, 6))
-def test_every_job_gets_an_estimate_and_changes_nothing(job: PendingJobs, queue: list[PendingJobs], most: int) -> None:
+@given(JOBS, st.lists(JOBS, max_size=4), st.integers(0, 6), POLICIES)
+def test_every_job_gets_an_estimate_and_changes_nothing(
+    job: PendingJobs, queue: list[PendingJobs], most: int, policy: str
+) -> None:
     pending = tuple(each.model_copy(update={"job_ids": (str(i),)}) for i, each in enumerate(queue, start=1))
-    view = observation(snapshot(pending), max_workers=most)
+    view = observation(snapshot(pending), max_workers=most, name=policy)
     given_inputs = inputs_of(view)
     before = repr(given_inputs)
 
@@ -211,10 +246,10 @@ def test_every_job_gets_an_estimate_and_changes_nothing(job: PendingJobs, queue:
         assert 0 < answer.usd_per_hour <= dearest * answer.nodes + 1e-9
 
 
-@given(JOBS.filter(lambda job: job.count == 1))
-def test_the_estimate_is_what_the_planner_does_after_the_submit(job: PendingJobs) -> None:
-    answer = estimated(job, EMPTY)
-    submitted = explained("1", observation(snapshot((job,))))
+@given(JOBS.filter(lambda job: job.count == 1), POLICIES)
+def test_the_estimate_is_what_the_planner_does_after_the_submit(job: PendingJobs, policy: str) -> None:
+    answer = estimated(job, observation(snapshot(), name=policy))
+    submitted = explained("1", observation(snapshot((job,)), name=policy))
 
     assert answer.usd_per_hour == submitted.usd_per_hour
     assert sorted(each.shape or "" for each in answer.workers) == sorted(

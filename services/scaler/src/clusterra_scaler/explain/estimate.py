@@ -58,7 +58,7 @@ def estimate(request: EstimateJob, inputs: EstimateInputs, at: datetime) -> Esti
     cause = _cause(job, observation, at)
     queued = priced = _trial(planned, (*(observation.snapshot.pending or ()), planned), inputs)
     forecast = queued.forecast
-    ready = forecast.ready_times(observation, inputs.observation_history.registrations.latency, at)
+    ready = _ready(queued, inputs, at)
     wait = _wait(forecast, ready, at)
     if observation.binding.state == "paused":
         wait = "paused"
@@ -97,8 +97,28 @@ def _planned(job: PendingJobs, observation: Observation) -> PendingJobs:
             "dependent": False,
             "begins_at": None,
             "reservation": "",
-            "first_submitted_at": observation.now - timedelta(seconds=LONGEST_GATHER_SECONDS),
+            "first_submitted_at": observation.now - _gathering(observation),
         }
+    )
+
+
+def _gathering(observation: Observation) -> timedelta:
+    """How long jobs wait so that workers are bought for several of them together."""
+    policy = observation.binding.policy
+    seconds = policy.gather_seconds if policy.name == "packing" else 0.0
+    return timedelta(seconds=min(seconds, LONGEST_GATHER_SECONDS))
+
+
+def _ready(trial: _Trial, inputs: EstimateInputs, at: datetime) -> tuple[datetime | None, ...]:
+    """When each place is ready. A worker that is bought because of the job is ordered only after the gathering."""
+    observation, places = inputs.observation, trial.forecast.places
+    latency = inputs.observation_history.registrations.latency
+    ready = trial.forecast.ready_times(observation, latency, at)
+    waits = [trial.bought.get(place.shape, 0) > 0 and not place.worker for place in places]
+    gathering = _gathering(observation)
+    return tuple(
+        moment + gathering if moment is not None and later else moment
+        for moment, later in zip(ready, waits, strict=True)
     )
 
 

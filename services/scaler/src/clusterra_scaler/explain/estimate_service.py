@@ -41,7 +41,7 @@ class EstimateService:
     async def serving(self, client: Client) -> AsyncIterator[None]:
         """Answer requests within the block. Outside of it a request finds no responder."""
         subject = subjects.scaler(self._ref, "estimate")
-        subscription = await rpc.serve(client, subject, EstimateJob, self._estimate, queue=QUEUE)
+        subscription = await rpc.serve(client, subject, EstimateJob, self.answer, queue=QUEUE)
         try:
             yield
         finally:
@@ -49,7 +49,8 @@ class EstimateService:
             with suppress(nats.errors.Error):
                 await subscription.unsubscribe()
 
-    async def _estimate(self, _subject: Subject, request: EstimateJob) -> Estimate:
+    async def answer(self, _subject: Subject, request: EstimateJob) -> Estimate:
+        """Estimate a job, after those that were asked for before. Raises RpcFailed."""
         if self._waiting >= MAX_WAITING:
             raise _unavailable("too many estimates of this cluster are asked for")
         self._waiting += 1
