@@ -5,6 +5,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -131,7 +132,9 @@ async def test_an_edge_without_nats_works_over_http_and_returns_to_nats(tmp_path
         await until(lambda: len(edge.workers()) == 4, seconds=120, what="workers by NATS", process=agent)
 
         generations = [beat.generation for beat in edge.heartbeats]
-        assert generations == sorted(set(generations))
+        assert len(set(generations)) == len(generations)
+        overtaken = [later for earlier, later in pairwise(generations) if later < earlier]
+        assert len(overtaken) <= 1, "only the request that was under way when NATS returned may arrive late"
 
         await link.cut()
         assert key not in agent.log.read_text()

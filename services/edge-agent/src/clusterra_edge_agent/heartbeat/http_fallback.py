@@ -38,7 +38,11 @@ type Exchange = Callable[[Heartbeat], Awaitable[DesiredState | None]]
 
 
 class HttpFallback:
-    """The HTTP route to the central side. It ends as soon as NATS is back: the two routes are never used together."""
+    """The HTTP route to the central side. It ends as soon as NATS is back: the two routes are never used together.
+
+    The gateway may still publish the heartbeat whose request was under way at that moment. It then arrives after newer
+    ones, and receivers ignore it because of its lower generation.
+    """
 
     def __init__(
         self,
