@@ -38,6 +38,10 @@ HOOKS = Path(__file__).with_name("openapi_hooks.py")
 
 async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada: User, tmp_path: Path) -> None:
     job = await ada.submit("#!/bin/bash\necho hello\n", {"name": "seen"})
+    step = {"step_id": "seen", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
+    runs = f"/v1/clusters/{ada.cluster}/runs"
+    async with ada.session.post(runs, json={"run_name": "seen", "steps": [step]}) as answer:
+        run_id = (await answer.json())["run_id"]
     async with ada.session.get("/v1/openapi.json") as answer:
         document = await answer.json()
     tested = [operation for operation in _operations(document) if _may_test(operation)]
@@ -46,7 +50,7 @@ async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada:
         lab,
         ada,
         tmp_path,
-        {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"]},
+        {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"], "run_id": [run_id]},
         f"--max-examples={max(CASES // len(tested), 1)}",
         *(f"--include-operation-id={operation['operationId']}" for operation in tested),
     )

@@ -261,13 +261,14 @@ EXAMPLES: dict[str, Wire] = {
         working=True,
         joined=41,
     ),
-    "slurm.submit.v2": slurm_rpc.Submit(
+    "slurm.submit.v3": slurm_rpc.Submit(
         user=ADA,
         email="ada@acme.example",
         script="#!/bin/bash\nhostname\n",
         job=slurm_rpc.JobDescription(name="align", environment=("PATH=/usr/bin:/bin",), nodes="1"),
         idempotency_key="4b8f0e2a-submit",
         claim=slurm_rpc.Claim(claimed_at=MOMENT, sent_at=MOMENT, first=True, begin_by=MOMENT),
+        kill_on_invalid_dependency=True,
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
     "slurm.get.v1": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),

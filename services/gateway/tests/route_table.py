@@ -23,7 +23,13 @@ from joserfc.jwk import KeySet, OctKey
 
 def example_path(route: Route, cluster: str = "main") -> str:
     """The path of a route about the job 7, which exists in the tests that need one."""
-    names = {"version": "v0.0.45", "node_name": "w1", "partition_name": "main", "operation": "reconfigure"}
+    names = {
+        "version": "v0.0.45",
+        "node_name": "w1",
+        "partition_name": "main",
+        "operation": "reconfigure",
+        "run_id": "0" * 32,
+    }
     return route.path.format(
         cluster_id=cluster,
         job_id="7",

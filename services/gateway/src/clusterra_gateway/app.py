@@ -23,11 +23,16 @@ from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.routes import gateway_routes
+from clusterra_gateway.runs.advance import RunWork
+from clusterra_gateway.runs.run_records import RunRecords
+from clusterra_gateway.runs.sweep import RunSweep
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import FORMS, TABLES
 
@@ -75,6 +80,9 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("projection", projection.run)
         service.background("kept events", KeptEvents(store, client, registry).run)
         service.background("record levels", levels.watch)
+        runs = RunRecords(store)
+        run_work = RunWork(runs, directory, SlurmRequests(client), IdempotencyKeys(store))
+        service.background("runs", RunSweep(runs, run_work).run)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
         service.background("feed", feed.run)
         service.background("heartbeats", heartbeats.run)

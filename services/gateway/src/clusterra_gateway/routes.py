@@ -47,6 +47,9 @@ from clusterra_gateway.members import routes as members
 from clusterra_gateway.members.membership import Membership
 from clusterra_gateway.memberships import routes as memberships
 from clusterra_gateway.output import routes as output
+from clusterra_gateway.runs import routes as runs
+from clusterra_gateway.runs.advance import RunWork
+from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.service_accounts import routes as service_accounts
 from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
 from clusterra_gateway.settings import Settings
@@ -74,7 +77,9 @@ def gateway_routes(
     bus.revocations.observe(revocations.on_revocation)
     cookies = Cookies(session_keys, secure=settings.secure, session_seconds=settings.session_seconds)
     login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication)
-    submits = Submits(slurm, IdempotencyKeys(directory.store))
+    keys = IdempotencyKeys(directory.store)
+    submits = Submits(slurm, keys)
+    run_records = RunRecords(directory.store)
     planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
     queues = QueueSummaries(bus.client, bus.registry)
@@ -93,6 +98,7 @@ def gateway_routes(
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm, once),
+        *runs.routes(access, run_records, RunWork(run_records, directory, slurm, keys)),
         *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *events.routes(access, archive, bus.feed),

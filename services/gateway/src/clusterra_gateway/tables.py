@@ -5,6 +5,7 @@ from clusterra_runtime.store.table_use import TableUse
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
+from clusterra_gateway.runs.run_records import RUNS
 
 TABLES = (
     TableUse(
@@ -17,6 +18,12 @@ TABLES = (
         IDEMPOTENCY,
         "the claims and answers of submits that carried an Idempotency-Key, for 24 h",
         frozenset({"put", "update", "delete"}),
+        items_expire=True,
+    ),
+    TableUse(
+        RUNS,
+        "runs: their steps with scripts and environments, for 30 days",
+        frozenset({"get", "put", "update", "delete", "query"}),
         items_expire=True,
     ),
 )

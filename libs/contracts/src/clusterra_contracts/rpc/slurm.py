@@ -6,7 +6,7 @@ that a caller must not set (user_id, group_id, comment, ...) are rejected by nam
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
 
@@ -36,6 +36,8 @@ Operation = Literal[
 
 def _plain_number(value: Any) -> Any:
     """Reads Slurm's `{"set": true, "number": N}` as N, and "not set" as None."""
+    if isinstance(value, bool):
+        raise ValueError("a number is needed, and not true or false")  # noqa: TRY004 - pydantic wants this error
     if isinstance(value, dict) and "number" in value:
         return value["number"] if value.get("set", True) and not value.get("infinite", False) else None
     return value
@@ -87,10 +89,10 @@ class JobDescription(Wire):
     deadline: Number = None
     array: str | None = None
     dependency: str | None = None
-    hold: bool | None = None
-    requeue: bool | None = None
-    nice: int | None = None
-    kill_on_node_fail: bool | None = None
+    hold: StrictBool | None = None
+    requeue: StrictBool | None = None
+    nice: Annotated[int | None, BeforeValidator(_plain_number)] = None
+    kill_on_node_fail: StrictBool | None = None
     open_mode: tuple[str, ...] | None = None
     argv: tuple[str, ...] | None = None
     standard_input: str | None = None
@@ -122,7 +124,7 @@ class Submit(Wire):
     answered `not_found`.
     """
 
-    schema_name: ClassVar[str] = "slurm.submit.v2"
+    schema_name: ClassVar[str] = "slurm.submit.v3"
 
     user: SlurmUser
     email: str = ""
@@ -131,6 +133,9 @@ class Submit(Wire):
     idempotency_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")] | None = None
     claim: Claim | None = None
     """Together with `idempotency_key`; gateways of earlier releases send none."""
+    kill_on_invalid_dependency: bool = False
+    """Whether Slurm cancels the job when what it depends on has failed. It stands here and not in `job`, because the
+    proxy of the release before ignores it here."""
 
 
 class Submitted(Wire):

@@ -149,6 +149,8 @@ def describe_job(cluster: Cluster, request: Submit, applied: Applied) -> dict[st
     description = job.model_dump(mode="json", exclude_none=True)
     description["current_working_directory"] = directory
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
+    if request.kill_on_invalid_dependency:
+        description["flags"] = ["KILL_INVALID_DEPENDENCY"]
     if job.tres_per_task:
         # Slurm takes the variable SLURM_TRES_PER_TASK from this field.
         description["tres_per_task"] = tres_per_task(job)

@@ -1,0 +1,1 @@
+"""Runs: several jobs that depend on each other, submitted and remembered as one."""

@@ -1,0 +1,118 @@
+"""Runs as the API takes and shows them."""
+
+import hashlib
+from typing import Annotated
+
+from clusterra_contracts.identity import JobId, Moment
+from clusterra_contracts.rpc.slurm import JobDescription
+from pydantic import Field, StringConstraints
+
+from clusterra_gateway.http.errors import InvalidRequest, TooLarge
+from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
+from clusterra_gateway.http.parameters import Body
+from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.runs.graph import InvalidSteps, dependencies
+from clusterra_gateway.runs.run import MAX_STEPS, Run, RunState, Step, StepId, StepState, StepWork
+
+BOUNDS = BodyBounds(MAX_BODY_BYTES, 50_000)
+MAX_STEP_BYTES = 256 * 1024
+MAX_RUN_BYTES = 3 * 1024 * 1024
+"""Each step is an item of at most 400 KiB, and a run one transaction of at most 4 MB."""
+
+
+class StepRequest(Body):
+    """A step: a job as in `jobs/submit`."""
+
+    step_id: StepId
+    script: Annotated[str, StringConstraints(pattern="^#!")]
+    job: JobDescription
+    depends_on: Annotated[tuple[StepId, ...], Field(max_length=MAX_STEPS)] | None = None
+    """The steps that must have completed before; without it, the step before this one. `[]`: none."""
+
+
+class RunRequest(Body):
+    """A run: steps that are submitted together and start after each other."""
+
+    run_name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    steps: Annotated[tuple[StepRequest, ...], Field(min_length=1, max_length=MAX_STEPS)]
+
+    def digest(self) -> str:
+        """Identifies the run among the requests with one Idempotency-Key."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def planned(self) -> tuple[tuple[Step, ...], tuple[StepWork, ...]]:
+        """The steps in an order in which they can be submitted, and what each executes.
+
+        Raises InvalidRequest, TooLarge.
+        """
+        try:
+            order = dependencies([(each.step_id, each.depends_on) for each in self.steps])
+        except InvalidSteps as error:
+            raise InvalidRequest(
+                f"these steps cannot be a run: {error}", hint="give each step an id of its own, and mend `depends_on`"
+            ) from None
+        by_id = {each.step_id: each for each in self.steps}
+        for step in self.steps:
+            if step.job.dependency is not None:
+                raise InvalidRequest(
+                    f"step {step.step_id}: a step's job has no `dependency` of its own",
+                    hint="name the steps before it in `depends_on`",
+                )
+        work = tuple(StepWork(script=by_id[each].script, job=by_id[each].job) for each in order)
+        sizes = [len(each.model_dump_json().encode()) for each in work]
+        if max(sizes) > MAX_STEP_BYTES or sum(sizes) > MAX_RUN_BYTES:
+            raise TooLarge(
+                f"a step is larger than {MAX_STEP_BYTES // 1024} KiB, or all steps are larger than "
+                f"{MAX_RUN_BYTES // 1024} KiB",
+                hint="keep large programs and data on the shared file system, and call them from the scripts",
+            )
+        return tuple(Step(step_id=each, depends_on=order[each]) for each in order), work
+
+
+class StepView(ResponseBody):
+    """A step of a run, as its owner sees it."""
+
+    step_id: StepId
+    depends_on: tuple[StepId, ...]
+    state: StepState
+    job_id: JobId | None
+    """The job of the latest attempt."""
+    job_state: str
+    """Slurm's state of the job, when it was last read."""
+    reason: str
+    """Why it ended without having completed."""
+    attempt: int
+    earlier_jobs: tuple[JobId, ...]
+    """The jobs of earlier attempts."""
+
+
+class RunView(ResponseBody):
+    """A run, with its steps in the order in which they are submitted."""
+
+    run_id: str
+    run_name: str
+    user: str
+    state: RunState
+    created_at: Moment
+    steps: tuple[StepView, ...]
+
+    @classmethod
+    def of(cls, run: Run) -> "RunView":
+        """What its owner sees of a run."""
+        shown = StepView.model_fields
+        return cls(
+            run_id=run.id,
+            run_name=run.name,
+            user=run.user.name,
+            state=run.state,
+            created_at=run.created_at,
+            steps=tuple(StepView(**{name: getattr(step, name) for name in shown}) for step in run.steps),
+        )
+
+
+class RunList(ResponseBody):
+    """A page of runs. The states are those that were last read."""
+
+    runs: tuple[RunView, ...]
+    cursor: str | None
+    """Continues the list; null at its end."""

@@ -1,0 +1,188 @@
+"""Runs through the API: what reaches the proxy, who sees them, and who goes on with one that was left."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_gateway.runs import routes
+from clusterra_lab.machine.process import until
+from gateway_world import World
+
+RUNS = "/v1/clusters/main/runs"
+JOB = {"environment": ["PATH=/usr/bin:/bin"]}
+
+
+def steps(*ids: str, **of: Any) -> list[dict[str, Any]]:
+    return [{"step_id": each, "script": f"#!/bin/sh\necho {each}\n", "job": JOB} | of.get(each, {}) for each in ids]
+
+
+async def started(
+    browser: aiohttp.ClientSession, wanted: list[dict[str, Any]], *, key: str = "", status: int = 201
+) -> dict[str, Any]:
+    headers = {"Idempotency-Key": key} if key else {}
+    async with browser.post(RUNS, json={"run_name": "nightly", "steps": wanted}, headers=headers) as answer:
+        assert answer.status == status, await answer.text()
+        shown: dict[str, Any] = await answer.json()
+        return shown
+
+
+async def read(browser: aiohttp.ClientSession, run_id: str) -> dict[str, Any]:
+    async with browser.get(f"{RUNS}/{run_id}") as answer:
+        assert answer.status == 200, await answer.text()
+        shown: dict[str, Any] = await answer.json()
+        return shown
+
+
+def states(run: dict[str, Any]) -> list[str]:
+    return [step["state"] for step in run["steps"]]
+
+
+async def test_steps_are_submitted_as_a_chain(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    run = await started(ada, steps("get", "align", "report"))
+
+    assert [each.job.dependency for each in world.acme.submits] == [None, "afterok:1", "afterok:2"]
+    assert all(each.kill_on_invalid_dependency for each in world.acme.submits)
+    assert run["state"] == "active"
+    assert [step["job_id"] for step in run["steps"]] == ["1", "2", "3"]
+
+
+async def test_a_run_shows_what_became_of_its_jobs_and_can_be_resumed(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    run = await started(ada, steps("get", "align", "report"))
+    world.acme.set_state("1", "COMPLETED")
+    world.acme.set_state("2", "FAILED")
+    async with ada.post(f"{RUNS}/{run['run_id']}/resume") as answer:
+        assert answer.status == 409
+
+    world.acme.set_state("3", "CANCELLED")
+    shown = await read(ada, run["run_id"])
+    assert (shown["state"], states(shown)) == ("failed", ["completed", "failed", "cancelled"])
+    async with ada.post(f"{RUNS}/{run['run_id']}/resume") as answer:
+        assert answer.status == 202
+
+    assert [each.job.dependency for each in world.acme.submits[3:]] == [None, "afterok:4"]
+    world.acme.set_state("4", "COMPLETED")
+    world.acme.set_state("5", "COMPLETED")
+    shown = await read(ada, run["run_id"])
+    assert (shown["state"], shown["steps"][1]["earlier_jobs"]) == ("completed", ["2"])
+
+
+async def test_a_rejected_step_cancels_what_depends_on_it_and_nothing_else(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    world.acme.submit_error = "rejected"
+
+    run = await started(ada, steps("a", "b", "c", c={"depends_on": []}))
+
+    assert run["state"] == "failed"
+    assert {step["step_id"]: step["state"] for step in run["steps"]} == {
+        "a": "rejected",
+        "b": "cancelled",
+        "c": "rejected",
+    }
+    assert "rejected as the test wants it" in run["steps"][0]["reason"]
+
+
+async def test_a_run_whose_gateway_got_no_answer_is_gone_on_with(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    world.acme.lose_replies = 2
+
+    run = await started(ada, steps("a", "b"))
+    assert run["state"] == "submitting"
+
+    async def is_active() -> bool:
+        return bool((await read(ada, run["run_id"]))["state"] == "active")
+
+    await until(is_active, seconds=60, what="all steps to be submitted")
+    assert sorted(world.acme.jobs) == ["1", "2"]
+
+
+async def test_a_run_is_cancelled(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    run = await started(ada, steps("a", "b"))
+    world.acme.set_state("1", "COMPLETED")
+
+    for _ in range(2):
+        async with ada.delete(f"{RUNS}/{run['run_id']}") as answer:
+            assert answer.status == 202
+            assert (await answer.json())["state"] == "cancelling"
+
+    assert world.acme.cancelled == ["2"]
+    world.acme.set_state("2", "CANCELLED")
+    assert (await read(ada, run["run_id"]))["state"] == "cancelled"
+
+
+async def test_a_key_starts_one_run(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    runs = await asyncio.gather(*(started(ada, steps("a", "b"), key="nightly-1") for _ in range(10)))
+
+    assert len({run["run_id"] for run in runs}) == 1
+    again = {"run_name": "nightly", "steps": steps("a", "b")}
+    async with ada.post(RUNS, json=again, headers={"Idempotency-Key": "nightly-1"}) as answer:
+        assert (answer.status, answer.headers["Idempotent-Replayed"]) == (201, "true")
+    await until(lambda: len(world.acme.jobs) == 2, seconds=30, what="both jobs")
+    assert (await started(ada, steps("a"), key="nightly-1", status=422))["type"].endswith("key-reused")
+
+
+async def test_others_see_no_run_but_admins_do(world: World) -> None:
+    ada, bob, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "bob", "boss")]
+    run = await started(ada, steps("a"))
+
+    for browser, status, listed in ((ada, 200, 1), (bob, 404, 0), (boss, 200, 1)):
+        async with browser.get(f"{RUNS}/{run['run_id']}") as answer:
+            assert answer.status == status
+        async with browser.get(RUNS) as answer:
+            assert len((await answer.json())["runs"]) == listed
+    async with bob.delete(f"{RUNS}/{run['run_id']}") as answer:
+        assert answer.status == 404
+    async with boss.post(f"{RUNS}/{run['run_id']}/resume") as answer:
+        assert answer.status == 409
+
+
+async def test_a_list_has_pages(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    made = [(await started(ada, steps("a")))["run_id"] for _ in range(3)]
+
+    found, cursor = [], ""
+    while cursor is not None:
+        async with ada.get(RUNS, params={"limit": 2} | ({"cursor": cursor} if cursor else {})) as answer:
+            page = await answer.json()
+        found += [run["run_id"] for run in page["runs"]]
+        cursor = page["cursor"]
+
+    assert found == made[::-1]
+    async with ada.get(RUNS, params={"cursor": "forged"}) as answer:
+        assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ([], 400),
+        (steps("a", "a"), 400),
+        (steps("a", a={"depends_on": ["b"]}), 400),
+        (steps("a", "b", a={"depends_on": ["b"]}), 400),
+        (steps("a", a={"job": JOB | {"dependency": "afterok:1"}}), 400),
+        (steps("a", a={"script": "#!/bin/sh\n" + "#" * 300_000}), 413),
+        (steps(*(f"s{index}" for index in range(65))), 400),
+    ],
+)
+async def test_impossible_runs_are_refused(world: World, wanted: list[dict[str, Any]], status: int) -> None:
+    ada = await world.login("ada@acme.example")
+
+    await started(ada, wanted, status=status)
+
+    assert world.acme.submits == []
+
+
+async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = await world.login("ada@acme.example")
+    monkeypatch.setattr(routes, "MAX_RUNS", 1)
+    await started(ada, steps("a"), key="first-run")
+
+    await started(ada, steps("a"), status=409)
+
+    await started(ada, steps("a"), key="first-run")
