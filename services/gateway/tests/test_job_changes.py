@@ -62,6 +62,8 @@ async def test_some_tasks_are_cancelled(world: World) -> None:
         ("POST", "/requeue", {"hold": "perhaps"}),
         ("PATCH", "", {"nice": -1}),
         ("PATCH", "", {"time_limit": 0}),
+        ("PATCH", "", {"begin_time": False}),
+        ("PATCH", "", {"nice": True}),
         ("PATCH", "", {"user_id": 0}),
         ("PATCH", "", {"comment": "mine"}),
         ("PATCH", "", {"priority": 99}),

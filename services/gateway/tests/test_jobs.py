@@ -296,7 +296,16 @@ async def test_filters_reach_slurm(world: World) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["state=EXPLODED", "limit=0", "limit=x", "submitted_after=noon", "sate=RUNNING", "sort=cost", "user=a&user=b"],
+    [
+        "state=EXPLODED",
+        "state=,,",
+        "limit=0",
+        "limit=x",
+        "submitted_after=noon",
+        "sate=RUNNING",
+        "sort=cost",
+        "user=a&user=b",
+    ],
 )
 async def test_invalid_filters_are_rejected(world: World, query: str) -> None:
     browser = await world.login("ada@acme.example")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.slurm import Viewer
@@ -23,6 +23,16 @@ Signal = Literal[
     "HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "ALRM", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "KILL"
 ]
 """The signals that Slurm knows by name. KILL ends a job, and Slurm calls that a cancel."""
+
+
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number is wanted, not true or false")  # noqa: TRY004 - pydantic reads ValueError
+    return value
+
+
+NO_BOOLEAN = BeforeValidator(_no_boolean)
+"""Refuses true and false, which pydantic would take for 1 and 0."""
 
 
 class Hold(Wire):
@@ -66,14 +76,14 @@ class JobChanges(Wire):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    time_limit: Annotated[int, Field(ge=1, le=5_256_000)] | None = None
+    time_limit: Annotated[Annotated[int, Field(ge=1, le=5_256_000)] | None, NO_BOOLEAN] = None
     """Minutes. Only an administrator of Slurm may raise that of a running job."""
-    nice: Annotated[int, Field(ge=0, le=2_147_483_645)] | None = None
+    nice: Annotated[Annotated[int, Field(ge=0, le=2_147_483_645)] | None, NO_BOOLEAN] = None
     """Slurm subtracts it from the job's priority."""
     dependency: Annotated[str, StringConstraints(max_length=1000)] | None = None
     """In sbatch's notation, such as `afterok:41`; empty for none."""
     partition: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    begin_time: Annotated[int, Field(ge=0, le=4_102_444_800)] | None = None
+    begin_time: Annotated[Annotated[int, Field(ge=0, le=4_102_444_800)] | None, NO_BOOLEAN] = None
     """Seconds since 1970."""
 
 

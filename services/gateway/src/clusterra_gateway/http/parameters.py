@@ -49,7 +49,10 @@ _JOBS: TypeAdapter[str] = TypeAdapter(JobSelection)
 def _split(value: object) -> object:
     if not isinstance(value, str):
         return value
-    return tuple(part.strip() for part in value.split(",") if part.strip()) or None
+    parts = tuple(part.strip() for part in value.split(",") if part.strip())
+    if value.strip() and not parts:
+        raise ValueError("a list names one value at least")
+    return parts or None
 
 
 CommaSeparated = BeforeValidator(_split)
