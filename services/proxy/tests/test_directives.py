@@ -292,3 +292,11 @@ def test_flags_of_several_options_add_up_and_the_later_of_two_opposites_counts()
     applied = directives.apply(script, JobDescription(environment=("A=b",)), now=NOW)
 
     assert applied.job.flags == ("SPREAD_JOB", "NO_KILL_INVALID_DEPENDENCY", "GRES_BINDING_DISABLED")
+
+
+def test_a_request_to_end_on_an_invalid_dependency_leaves_the_scripts_other_flags() -> None:
+    before = {"flags": ["SPREAD_JOB", "NO_KILL_INVALID_DEPENDENCY"]}
+
+    added = directives.with_flags(before, {"flags": ("KILL_INVALID_DEPENDENCY",)})
+
+    assert added == {"flags": ("SPREAD_JOB", "KILL_INVALID_DEPENDENCY")}

@@ -25,7 +25,7 @@ from clusterra_proxy.requests.claim import (
     unclaimed,
 )
 from clusterra_proxy.requests.translation import translate
-from clusterra_proxy.sbatch.directives import Applied
+from clusterra_proxy.sbatch.directives import Applied, with_flags
 from clusterra_proxy.sbatch.environment import DEFAULT_PATH
 from clusterra_proxy.sbatch.job_variables import add_job_variables, tres_per_task
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
@@ -150,7 +150,7 @@ def describe_job(cluster: Cluster, request: Submit, applied: Applied) -> dict[st
     description["current_working_directory"] = directory
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
     if request.kill_on_invalid_dependency:
-        description["flags"] = ["KILL_INVALID_DEPENDENCY"]
+        description |= with_flags(description, {"flags": ("KILL_INVALID_DEPENDENCY",)})
     if job.tres_per_task:
         # Slurm takes the variable SLURM_TRES_PER_TASK from this field.
         description["tres_per_task"] = tres_per_task(job)

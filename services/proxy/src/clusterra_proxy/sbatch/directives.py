@@ -77,7 +77,7 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
     warnings: list[str] = []
     for directive in parse(script):
         try:
-            fields |= _with_flags(fields, directive.option.translate(OptionValue(directive.value or "", now)))
+            fields |= with_flags(fields, directive.option.translate(OptionValue(directive.value or "", now)))
         except Untranslatable as error:
             raise directive.invalid(str(error)) from None
         if directive.option.warning:
@@ -113,7 +113,7 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
     )
 
 
-def _with_flags(before: Fields, added: Fields) -> Fields:
+def with_flags(before: Fields, added: Fields) -> Fields:
     """Return the added fields. Flags of several options add up; of two that exclude each other, the later counts."""
     if "flags" not in added:
         return added
