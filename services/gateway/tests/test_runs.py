@@ -6,7 +6,10 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_gateway.runs import routes
+from clusterra_gateway.runs.run_records import RUNS as RUN_ITEMS
 from clusterra_lab.machine.process import until
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.store import Update
 from gateway_world import World
 
 RUNS = "/v1/clusters/main/runs"
@@ -139,7 +142,7 @@ async def test_others_see_no_run_but_admins_do(world: World) -> None:
     async with bob.delete(f"{RUNS}/{run['run_id']}") as answer:
         assert answer.status == 404
     async with boss.post(f"{RUNS}/{run['run_id']}/resume") as answer:
-        assert answer.status == 409
+        assert answer.status == 403
 
 
 async def test_a_list_has_pages(world: World) -> None:
@@ -186,3 +189,57 @@ async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch
     await started(ada, steps("a"), status=409)
 
     await started(ada, steps("a"), key="first-run")
+
+
+async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(world: World) -> None:
+    ada, eve = await world.login("ada@acme.example"), await world.login("eve@rival.example")
+    await world.rival.stop_serving()
+    others = "/v1/clusters/secret/runs"
+    for _ in range(5):
+        async with eve.post(others, json={"run_name": "stuck", "steps": steps("a")}) as answer:
+            assert (answer.status, (await answer.json())["state"]) == (201, "submitting")
+    world.acme.lose_replies = 1
+    run = await started(ada, steps("a"))
+
+    async def is_active() -> bool:
+        return bool((await read(ada, run["run_id"]))["state"] == "active")
+
+    await until(is_active, seconds=60, what="the run of the other cluster to be submitted")
+    await world.rival.serve(world.client)
+
+    async def all_are_active() -> bool:
+        async with eve.get(others) as answer:
+            return {each["state"] for each in (await answer.json())["runs"]} == {"active"}
+
+    await until(all_are_active, seconds=120, what="the runs to be submitted once Slurm answers")
+    assert len(world.rival.jobs) == 5
+
+
+async def test_a_damaged_run_hides_no_other(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    damaged, sound = [await started(ada, steps("a")) for _ in range(2)]
+    key = Key(f"run#acme.main#{damaged['run_id']}", "run")
+    await world.store.write(Update(RUN_ITEMS, key, set={"run": '{"id": 7}'}))
+
+    async with ada.get(RUNS) as answer:
+        assert [run["run_id"] for run in (await answer.json())["runs"]] == [sound["run_id"]]
+
+
+async def test_a_member_who_lost_the_role_gets_no_further_step(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    world.acme.lose_replies = 1
+    run = await started(ada, steps("a", "b"))
+    boss = await world.login("boss@acme.example")
+    async with ada.get("/v1/users/me") as answer:
+        me = await answer.json()
+    async with boss.get("/v1/members") as answer:
+        member = next(each for each in (await answer.json())["members"] if each["name"] == me["name"])
+    async with boss.patch(f"/v1/members/{member['id']}", json={"role": "viewer"}) as answer:
+        assert answer.status == 200, await answer.text()
+
+    async def is_cancelling() -> bool:
+        return bool((await read(boss, run["run_id"]))["state"] == "cancelling")
+
+    await until(is_cancelling, seconds=60, what="the run to be cancelled")
+    await until(lambda: world.acme.cancelled == ["1"], seconds=60, what="its job to be cancelled")
+    assert sorted(world.acme.jobs) == ["1"]

@@ -57,9 +57,15 @@ class RunWork:
         return stored.run if stored is not None else None
 
     async def refreshed(self, ref: ClusterRef, run: Run) -> Run:
-        """The run after Slurm's states of its jobs were read and noted. Unreadable jobs keep their states."""
-        jobs = [step.job_id for step in run.steps if step.state == "submitted" and step.job_id is not None]
-        return await self._observe(ref, run, jobs)
+        """The run after Slurm's states of its jobs were read and noted. Unreadable jobs keep their states.
+
+        Jobs that wait for others are not read, so that a long run costs no more reads than it has steps under way.
+        """
+        read = set[str]()
+        while jobs := [job_id for job_id in transitions.worth_reading(run) if job_id not in read]:
+            run = await self._observe(ref, run, jobs)
+            read.update(jobs)
+        return run
 
     async def _made(self, ref: ClusterRef, run: Run, move: transitions.Move) -> bool:
         """Make a move. Returns False where its outcome is not known yet."""

@@ -12,7 +12,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.page import InvalidCursor
 from pydantic import Field
 
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, KeyReused, NotFound, Unavailable
+from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, KeyReused, NotFound, Unavailable
 from clusterra_gateway.http.parameters import Parameter, Query, body, path_id, query
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Route
@@ -82,6 +82,8 @@ class Runs:
                 )
             if not await self._records.create(ref, run, work):
                 known = await self._records.read(ref, run_id)
+                if known is None:
+                    raise Unavailable("the run could not be stored", hint="send the request again")
         if known is not None and known.run.digest != run.digest:
             raise KeyReused(
                 "this Idempotency-Key was used for a different request", hint="use a new key for each new run"
@@ -126,7 +128,7 @@ class Runs:
         """Tries the steps of one's own run again that did not complete. Steps that have completed are not repeated."""
         run = await self._visible(request, caller, ref)
         if run.member != caller.member.id:
-            raise Conflict("only its owner can resume a run", hint="its jobs run as the person who started it")
+            raise Forbidden("only its owner can resume a run", hint="its jobs run as the person who started it")
         await self._work.refreshed(ref, run)
         at = now()
         try:

@@ -16,14 +16,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, TransactionCancelled, Update
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry
 from clusterra_gateway.runs.run import Run, StepWork
 from clusterra_gateway.runs.transitions import has_work
+
+log = structlog.get_logger()
 
 RUNS = Table("runs")
 KEPT = timedelta(days=30)
@@ -106,8 +110,8 @@ class RunRecords:
         """Runs of a member, or of all (None), the newest first, with a cursor. Raises InvalidCursor."""
         partition = _cluster(ref) if member is None else _member(ref, member)
         page = await self._store.query(RUNS, partition, descending=True, limit=limit, cursor=cursor)
-        found = [await self.read(ref, item.key.sk.rpartition("#")[2]) for item in page.items]
-        return tuple(each.run for each in found if each is not None), page.cursor
+        found = [await self._listed(ref, item.key.sk.rpartition("#")[2]) for item in page.items]
+        return tuple(each for each in found if each is not None), page.cursor
 
     async def count(self, ref: ClusterRef, member: str, most: int) -> int:
         """How many runs of a member are kept, counted up to `most`."""
@@ -119,6 +123,16 @@ class RunRecords:
         page = await self._store.query(RUNS, UNFINISHED, limit=limit, cursor=cursor)
         places = (item.key.sk.rpartition("#") for item in page.items)
         return tuple((ClusterRef.from_key(ref), run_id) for ref, _, run_id in places), page.cursor
+
+    async def _listed(self, ref: ClusterRef, run_id: str) -> Run | None:
+        """A run for a list; None for one that has just expired, or that only a newer release can read."""
+        try:
+            stored = await self.read(ref, run_id)
+        except ValidationError as error:
+            # Not the error's text: it repeats the record.
+            log.error("run_unreadable", run_id=run_id, problems=error.error_count())  # noqa: TRY400
+            return None
+        return stored.run if stored is not None else None
 
     async def _replaced(self, ref: ClusterRef, stored: StoredRun, changed: Run) -> bool:
         update = Update(RUNS, _run_key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import defaultdict
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
@@ -10,18 +11,24 @@ from pydantic import ValidationError
 
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunBusy, RunRecords
+from clusterra_gateway.runs.transitions import has_work
 
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
-PAGE = 100
-AT_A_TIME = 4
+PAGE = 1000
+CLUSTERS_AT_A_TIME = 32
 RUN_SECONDS = 60.0
-"""A run that takes longer is gone on with in the next round, so that none holds up the others."""
+"""A run that takes longer is gone on with in the next round."""
+UNANSWERED = 2
+"""After so many runs that could not be finished, the other runs of their cluster wait for the next round."""
 
 
 class RunSweep:
-    """Goes through all unfinished runs, again and again. Every gateway does so: no run needs a certain one."""
+    """Goes through all unfinished runs, again and again. Every gateway does so: no run needs a certain one.
+
+    A cluster whose Slurm does not answer takes a few timeouts of each round, and holds up no other cluster's runs.
+    """
 
     def __init__(self, records: RunRecords, work: RunWork) -> None:
         self._records = records
@@ -37,21 +44,37 @@ class RunSweep:
                 log.warning("runs_not_read", reason=str(error))
 
     async def sweep(self) -> None:
-        """Go on with each unfinished run once. Raises StoreError when they cannot be listed."""
-        turns, cursor = asyncio.Semaphore(AT_A_TIME), None
+        """Go on with the unfinished runs of all clusters. Raises StoreError when they cannot be listed."""
+        by_cluster, cursor = defaultdict[ClusterRef, list[str]](list), None
         while True:
             found, cursor = await self._records.unfinished(PAGE, cursor)
-            await asyncio.gather(*(self._advance(ref, run_id, turns) for ref, run_id in found))
+            for ref, run_id in found:
+                by_cluster[ref].append(run_id)
             if cursor is None:
-                return
+                break
+        turns = asyncio.Semaphore(CLUSTERS_AT_A_TIME)
+        await asyncio.gather(*(self._sweep_cluster(ref, runs, turns) for ref, runs in by_cluster.items()))
 
-    async def _advance(self, ref: ClusterRef, run_id: str, turns: asyncio.Semaphore) -> None:
+    async def _sweep_cluster(self, ref: ClusterRef, runs: list[str], turns: asyncio.Semaphore) -> None:
+        """Go on with the runs of one cluster in a random order, so that none is always the last."""
+        random.shuffle(runs)
         async with turns:
-            try:
-                async with asyncio.timeout(RUN_SECONDS):
-                    await self._work.advance(ref, run_id)
-            except (StoreError, RunBusy, TimeoutError) as error:
-                log.warning("run_not_advanced", run_id=run_id, reason=str(error) or type(error).__name__)
-            except ValidationError as error:
-                # Not the error's text: it repeats the record. A newer release may read it.
-                log.error("run_unreadable", run_id=run_id, problems=error.error_count())  # noqa: TRY400
+            unanswered = 0
+            for run_id in runs:
+                unanswered += not await self._finished(ref, run_id)
+                if unanswered >= UNANSWERED:
+                    return
+
+    async def _finished(self, ref: ClusterRef, run_id: str) -> bool:
+        """Whether a run needs no gateway any more, after it was gone on with."""
+        try:
+            async with asyncio.timeout(RUN_SECONDS):
+                run = await self._work.advance(ref, run_id)
+        except (StoreError, RunBusy, TimeoutError) as error:
+            log.warning("run_not_advanced", run_id=run_id, reason=str(error) or type(error).__name__)
+            return False
+        except ValidationError as error:
+            # Not the error's text: it repeats the record. A newer release may read it.
+            log.error("run_unreadable", run_id=run_id, problems=error.error_count())  # noqa: TRY400
+            return True
+        return run is None or not has_work(run)

@@ -153,6 +153,15 @@ def resumed(run: Run, at: datetime) -> Run:
     return run.model_copy(update={"cancelling": False, "resumed_at": at})
 
 
+def worth_reading(run: Run) -> list[str]:
+    """The jobs whose states may have changed: those of steps that wait for no other step any more."""
+    return [
+        step.job_id
+        for step in run.steps
+        if step.state == "submitted" and step.job_id and all(parent.over for parent in parents(run, step))
+    ]
+
+
 def step_key(run: Run, index: int) -> str:
     """The idempotency key of a step's submit: another one for each attempt."""
     return f"run-{run.id}-{index}-{run.steps[index].attempt}"
