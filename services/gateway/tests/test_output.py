@@ -438,3 +438,37 @@ def test_a_client_can_resume_from_every_id(written: str, sizes: list[int]) -> No
 def test_no_event_is_longer_than_the_maximum() -> None:
     parts = OutputDecoder(0).add(b"x" * LOG_CHUNK_BYTES)
     assert max(len(part) for part, _ in parts) <= MAX_EVENT_BYTES
+
+
+async def test_many_followers_cost_the_edge_one_reader(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    followers = 200
+    monkeypatch.setattr("clusterra_gateway.identity.open_streams.MAX_STREAMS", followers)
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"first\n")
+    connector = aiohttp.TCPConnector(limit=followers)
+    async with (
+        aiohttp.ClientSession(world.url, connector=connector, cookie_jar=browser.cookie_jar) as many,
+        asyncio.TaskGroup() as tasks,
+    ):
+        seen = [bytearray() for _ in range(followers)]
+
+        async def follow(index: int) -> None:
+            async with many.get(STREAM) as answer:
+                async for data in answer.content.iter_any():
+                    seen[index] += data
+
+        for index in range(followers):
+            tasks.create_task(follow(index))
+        await until(lambda: all(b"first" in each for each in seen), seconds=60, what="all followers to have caught up")
+        before = len(world.acme.reads)
+        for line in range(10):
+            world.acme.write_output("7", b"line %d\n" % line)
+            wanted = b"line %d" % line
+            await until(lambda: all(wanted in each for each in seen), seconds=60, what=f"line {line}")  # noqa: B023
+        spent = len(world.acme.reads) - before
+        await change_state(world)
+
+    assert all(b"event: end" in each for each in seen)
+    # One read for each line, and one for each two seconds without one; but not one for each follower.
+    assert spent < followers / 2, spent

@@ -13,11 +13,12 @@ from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
+from clusterra_gateway.bus.requests import OutputStream, SlurmRequests
 from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.sse import ServerSentEvent
 from clusterra_gateway.output.location import relative_path
+from clusterra_gateway.output.shared_reads import SharedReads
 from clusterra_gateway.output.text import OutputDecoder
 
 WAIT_SECONDS = 2.0
@@ -94,9 +95,9 @@ class _JobState:
 class OutputFollower:
     """Follows outputs of jobs."""
 
-    def __init__(self, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> None:
+    def __init__(self, slurm: SlurmRequests, reads: SharedReads, feed: EventFeed) -> None:
         self._slurm = slurm
-        self._edge = edge
+        self._reads = reads
         self._feed = feed
 
     async def follow(self, output: Output, *, offset: int) -> AsyncGenerator[ServerSentEvent]:
@@ -118,7 +119,7 @@ class OutputFollower:
                 ended = state.ended  # checked before the read, so that a read after the end finds the whole output
                 wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
                 try:
-                    chunk = await self._edge.output(output.ref, output.part(state.job, text.read, wait_seconds))
+                    chunk = await self._reads.output(output.ref, output.part(state.job, text.read, wait_seconds))
                 except NotFound:
                     break
                 except RpcFailed as failed:

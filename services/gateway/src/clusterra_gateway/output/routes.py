@@ -23,6 +23,7 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.output.byte_range import RANGE, byte_range
 from clusterra_gateway.output.follow import Output, OutputFollower
+from clusterra_gateway.output.shared_reads import SharedReads
 from clusterra_gateway.output.start import MAX_TAIL_LINES, start_of_tail
 
 log = structlog.get_logger()
@@ -48,7 +49,7 @@ class Outputs:
         self._access = access
         self._slurm = slurm
         self._edge = edge
-        self._follower = OutputFollower(slurm, edge, feed)
+        self._follower = OutputFollower(slurm, SharedReads(edge), feed)
 
     async def whole(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns what the job has written so far, byte for byte.
