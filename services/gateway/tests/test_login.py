@@ -17,12 +17,14 @@ from clusterra_gateway.identity.authentication import COOKIE, SESSION
 from clusterra_gateway.identity.cookies import LOGIN_COOKIE
 from clusterra_gateway.identity.sessions import Claims, SessionKeyMissing, SessionKeys
 from clusterra_gateway.settings import Settings
+from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.store import Put
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn
 from joserfc.jwk import KeySet, OctKey, OKPKey, RSAKey
 from pydantic import ValidationError
+from test_members import TAKEN_SECONDS, replica
 from yarl import URL
 
 type Json = dict[str, Any]
@@ -329,6 +331,26 @@ async def test_the_cookie_of_a_signed_out_session_is_rejected(world: World) -> N
 
     async with thief.get("/v1/users/me", cookies=stolen) as answer:
         assert answer.status == 401
+
+
+async def test_a_sign_out_is_known_on_every_replica(world: World) -> None:
+    browser, thief = await world.login("ada@acme.example"), await world.browser()
+    stolen = {COOKIE: next(cookie.value for cookie in browser.cookie_jar if cookie.key == COOKIE)}
+
+    async with replica(world) as url:
+
+        async def status() -> int:
+            async with thief.get(f"{url}/v1/users/me", cookies=stolen) as answer:
+                return answer.status
+
+        assert await status() == 200
+        async with browser.post("/v1/auth/logout") as answer:
+            assert answer.status == 204
+
+        async def gone() -> bool:
+            return await status() == 401
+
+        await until(gone, seconds=TAKEN_SECONDS, what="the other replica to know")
 
 
 def expired_a_minute_ago(session: str, keys: SessionKeys) -> str:

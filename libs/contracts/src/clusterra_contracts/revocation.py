@@ -1,4 +1,4 @@
-"""`revocation.<tenant>`: a credential of a tenant without clusters, or with very many, allows less than before."""
+"""`revocation.<tenant>`: a credential allows less than before, and no event of a cluster tells it at once."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -8,10 +8,15 @@ from clusterra_contracts.identity import Wire
 
 
 class Revocation(Wire):
-    """Verify this token, or all credentials of this member, again. A cluster's live events tell the same."""
+    """Verify this credential, or all credentials of this member, again.
+
+    Every sign-out is told so. Of tokens and members, a cluster's live events tell the same, but for tenants without
+    clusters or with very many.
+    """
 
     schema_name: ClassVar[str] = "revocation.v1"
 
     of: Literal["token", "member"]
     subject: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    """The id of the token, or the user name of the member."""
+    """Of a `token`, its id, or that of a session: the release before knows no other value. Of a `member`, the user
+    name."""

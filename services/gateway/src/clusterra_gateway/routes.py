@@ -76,7 +76,7 @@ def gateway_routes(
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     bus.revocations.observe(revocations.on_revocation)
     cookies = Cookies(session_keys, secure=settings.secure, session_seconds=settings.session_seconds)
-    login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication)
+    login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication, revocations)
     keys = IdempotencyKeys(directory.store)
     submits = Submits(slurm, keys)
     run_records = RunRecords(directory.store)

@@ -1,7 +1,4 @@
-"""Tells all replicas what was taken from the credentials of a tenant that has no cluster, or very many.
-
-No event of a cluster tells it at once.
-"""
+"""Tells all replicas which credentials allow less than before, where no event of a cluster tells it at once."""
 
 from collections.abc import Callable
 

@@ -12,8 +12,8 @@ TOKEN_PREFIX = "clusterra_"  # noqa: S105
 CACHE_SECONDS = 15.0
 """How long a verified credential is trusted without another check.
 
-This is also the longest time that a sign-out takes to reach the other replicas. A revocation and a lost role are told
-on the bus (`revocations`), and take that long only where the event does not arrive.
+A revocation, a lost role and a sign-out are told on the bus (`revocations`), and take that long only where the message
+does not arrive.
 """
 MAX_CACHED = 10_000
 

@@ -19,6 +19,7 @@ from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import InvitationId
 from clusterra_gateway.identity.oidc import Issuer, new_secret
+from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import LoginState
 
 log = structlog.get_logger()
@@ -70,7 +71,15 @@ class SignedIn(ResponseBody):
 class Login:
     """The handlers of the login."""
 
-    def __init__(self, issuer: Issuer, enrolment: Enrolment, cookies: Cookies, authentication: Authentication) -> None:
+    def __init__(
+        self,
+        issuer: Issuer,
+        enrolment: Enrolment,
+        cookies: Cookies,
+        authentication: Authentication,
+        revocations: Revocations,
+    ) -> None:
+        self._revocations = revocations
         self._issuer = issuer
         self._enrolment = enrolment
         self._cookies = cookies
@@ -119,6 +128,7 @@ class Login:
         if caller.credential != "session":
             raise Forbidden("a token has no session to end", hint="DELETE /v1/users/me/tokens/{token_id} revokes it")
         await self._authentication.sign_out(caller)
+        await self._revocations.signed_out(caller.member.tenant, caller.credential_id)
         response = no_content()
         self._cookies.delete_session(response)
         return response

@@ -1,8 +1,9 @@
 """Ends what a credential allows as soon as the bus tells that it was taken, on whichever replica that happened.
 
 The gateway trusts a verified credential for 15 s (`credentials`). That bound holds where nothing tells it. The live
-events of a tenant's clusters tell all replicas, and `RevocationMessages` those of a tenant that has no cluster, or very
-many. So a revoked token, a lost role and a disabled member count within a second, for open streams too.
+events of a tenant's clusters tell all replicas. `RevocationMessages` tell every sign-out, and all else of a tenant that
+has no cluster, or very many. So a revoked token, an ended session, a lost role and a disabled member count within a
+second, for open streams too.
 """
 
 from clusterra_contracts.events import AdminFact, Event
@@ -51,6 +52,12 @@ class Revocations:
     async def token_revoked(self, tenant: str, token_id: str) -> None:
         """Makes this token, which was revoked or rotated here, be verified again on all replicas."""
         await self._taken(TenantRef(tenant=tenant), Revocation(of="token", subject=token_id))
+
+    async def signed_out(self, tenant: str, session_id: str) -> None:
+        """Makes this session, which was signed out here, be verified again on all replicas. No event tells it."""
+        ref, revocation = TenantRef(tenant=tenant), Revocation(of="token", subject=session_id)
+        self.on_revocation(ref, revocation)
+        await self._messages.tell(ref, revocation)
 
     async def member_changed(self, tenant: str, user: str) -> None:
         """Makes the credentials of this member, who was changed here, be verified again on all replicas."""
