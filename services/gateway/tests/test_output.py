@@ -345,6 +345,7 @@ async def test_a_range_that_cannot_be_returned(world: World, wanted: str, status
 
     async with browser.get(OUTPUT, headers={"Range": wanted}) as answer:
         assert answer.status == status
+        assert answer.headers.get("Content-Range") == ("bytes */10" if status == 416 else None)
 
 
 async def test_a_range_is_ignored_beside_another_beginning(world: World) -> None:

@@ -68,6 +68,11 @@ class TooLarge(RequestError):
 class RangeNotSatisfiable(RequestError):
     """The wanted part begins behind the end of what there is."""
 
+    def __init__(self, detail: str, *, size: int, hint: str) -> None:
+        """`size`: how many bytes there are."""
+        super().__init__(detail, hint=hint)
+        self.size = size
+
 
 class UnsupportedMedia(RequestError):
     """The body has a media type that this route does not read."""

@@ -17,7 +17,7 @@ from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.tracing import SpanKind
 from prometheus_client import Counter, Histogram
 
-from clusterra_gateway.http.errors import RequestError, TooLarge, Unavailable
+from clusterra_gateway.http.errors import RangeNotSatisfiable, RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
 
@@ -142,7 +142,10 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
 
 
 def _response(request: web.Request, error: RequestError) -> web.Response:
-    return problem_of(error, request_id(request)).response(error.retry_after_seconds)
+    response = problem_of(error, request_id(request)).response(error.retry_after_seconds)
+    if isinstance(error, RangeNotSatisfiable):
+        response.headers["Content-Range"] = f"bytes */{error.size}"
+    return response
 
 
 def _response_of_http_error(request: web.Request, error: web.HTTPException) -> web.Response:

@@ -74,6 +74,7 @@ class Outputs:
         if begin > size:
             raise RangeNotSatisfiable(
                 f"after is {begin}, but the {output.stream} of job {output.job.job_id} has {size} bytes",
+                size=size,
                 hint="read it without `after`; the output of a job that is requeued starts again",
             )
         response = web.StreamResponse(headers={**NO_STORE, "Accept-Ranges": "bytes"})
