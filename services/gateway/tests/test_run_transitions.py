@@ -26,7 +26,6 @@ def runs(draw: st.DrawFn) -> Run:
         steps.append(Step(step_id=f"s{index}", depends_on=tuple(wanted)))
     return Run(
         id="0" * 32,
-        tenant="acme",
         name="r",
         member="m",
         user=SlurmUser(name="ada", uid=20001, gid=20001),
@@ -202,7 +201,6 @@ def test_impossible_orders(steps: Any, why: str) -> None:
 def _one() -> Run:
     return Run(
         id="0" * 32,
-        tenant="acme",
         name="r",
         member="m",
         user=SlurmUser(name="ada", uid=20001, gid=20001),

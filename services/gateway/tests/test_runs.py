@@ -5,7 +5,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.runs import routes
+from clusterra_gateway.runs import routes, run_records
 from clusterra_gateway.runs.run_records import RUNS as RUN_ITEMS
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
@@ -191,21 +191,30 @@ async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch
     await started(ada, steps("a"), key="first-run")
 
 
-async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(world: World) -> None:
+async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "ADVANCE_SECONDS", 1.0)
     ada, eve = await world.login("ada@acme.example"), await world.login("eve@rival.example")
-    await world.rival.stop_serving()
+    world.rival.hold = asyncio.Event()
     others = "/v1/clusters/secret/runs"
-    for _ in range(5):
+
+    async def start_stuck() -> None:
         async with eve.post(others, json={"run_name": "stuck", "steps": steps("a")}) as answer:
             assert (answer.status, (await answer.json())["state"]) == (201, "submitting")
+
+    await asyncio.gather(*(start_stuck() for _ in range(5)))
+    swept = len(world.rival.submits)
+    await until(lambda: len(world.rival.submits) > swept, seconds=30, what="a round of the sweep to wait for Slurm")
     world.acme.lose_replies = 1
     run = await started(ada, steps("a"))
 
     async def is_active() -> bool:
         return bool((await read(ada, run["run_id"]))["state"] == "active")
 
-    await until(is_active, seconds=60, what="the run of the other cluster to be submitted")
-    await world.rival.serve(world.client)
+    # Shorter than the time that a gateway waits for the answer to one submit.
+    await until(is_active, seconds=30, what="the run of the other cluster to be submitted")
+    world.rival.hold.set()
 
     async def all_are_active() -> bool:
         async with eve.get(others) as answer:
@@ -213,6 +222,16 @@ async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(world: World
 
     await until(all_are_active, seconds=120, what="the runs to be submitted once Slurm answers")
     assert len(world.rival.jobs) == 5
+
+
+async def test_a_run_that_others_keep_changing_is_not_available(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = await world.login("ada@acme.example")
+    run = await started(ada, steps("a"))
+    monkeypatch.setattr(run_records, "CHANGE_ATTEMPTS", 0)
+
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/resume")):
+        async with ada.request(method, f"{RUNS}/{run['run_id']}{path}") as answer:
+            assert answer.status == 503
 
 
 async def test_a_damaged_run_hides_no_other(world: World) -> None:

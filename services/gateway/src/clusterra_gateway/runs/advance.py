@@ -33,7 +33,7 @@ OLD_JOB = timedelta(minutes=1)
 
 
 class RunWork:
-    """What is done for runs. Every method may raise StoreUnavailable and RunBusy."""
+    """What is done for runs. Every method may raise StoreUnavailable and Unavailable."""
 
     def __init__(self, records: RunRecords, directory: Directory, slurm: SlurmRequests, keys: IdempotencyKeys) -> None:
         self._records = records
@@ -46,15 +46,17 @@ class RunWork:
 
         It ends early where an answer of Slurm is missing: ask again later.
         """
+        run = None
         for _ in range(MAX_MOVES):
             stored = await self._change(ref, run_id, lambda run: run)
             if stored is None:
                 await self._records.finish(ref, run_id)
                 return None
-            move = transitions.next_move(stored.run)
-            if move is None or not await self._made(ref, stored.run, move):
-                return stored.run
-        return stored.run if stored is not None else None
+            run = stored.run
+            move = transitions.next_move(run)
+            if move is None or not await self._made(ref, run, move):
+                break
+        return run
 
     async def refreshed(self, ref: ClusterRef, run: Run) -> Run:
         """The run after Slurm's states of its jobs were read and noted. Unreadable jobs keep their states.

@@ -25,7 +25,7 @@ from clusterra_gateway.runs import transitions
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.models import BOUNDS, RunList, RunRequest, RunView
 from clusterra_gateway.runs.run import Run
-from clusterra_gateway.runs.run_records import RunBusy, RunRecords
+from clusterra_gateway.runs.run_records import RunRecords
 
 log = structlog.get_logger()
 
@@ -66,7 +66,6 @@ class Runs:
         run_id = secrets.token_hex(16) if key is None else _run_id(ref, caller.member.id, key)
         run = Run(
             id=run_id,
-            tenant=ref.tenant,
             name=wanted.run_name,
             member=caller.member.id,
             user=caller.member.slurm_user,
@@ -145,23 +144,16 @@ class Runs:
         return stored.run
 
     async def _changed(self, ref: ClusterRef, run: Run, change: transitions.Change) -> Run:
-        try:
-            stored = await self._records.change(ref, run.id, change)
-        except RunBusy:
-            raise _busy() from None
+        stored = await self._records.change(ref, run.id, change)
         return await self._advanced(ref, run.id) or (stored.run if stored is not None else run)
 
     async def _advanced(self, ref: ClusterRef, run_id: str) -> Run | None:
         """The run after it was gone on with, for a while. What is left is done by the sweep."""
-        with suppress(TimeoutError, RunBusy):
+        with suppress(TimeoutError, Unavailable):
             async with asyncio.timeout(ADVANCE_SECONDS):
                 return await self._work.advance(ref, run_id)
         stored = await self._records.read(ref, run_id)
         return stored.run if stored is not None else None
-
-
-def _busy() -> Unavailable:
-    return Unavailable("others are changing this run", hint="try again in a moment")
 
 
 def _run_id(ref: ClusterRef, member: str, key: str) -> str:

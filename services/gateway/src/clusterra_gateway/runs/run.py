@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from clusterra_contracts.identity import Id, JobId, Moment, SlurmUser
+from clusterra_contracts.identity import JobId, Moment, SlurmUser
 from clusterra_contracts.rpc.slurm import JobDescription
 from pydantic import Field
 
@@ -54,7 +54,6 @@ class Run(Record):
     """A run: its owner, and the states of its steps. What the steps execute is stored beside it."""
 
     id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    tenant: Id
     name: str
     member: str
     """The id of its owner."""

@@ -12,7 +12,6 @@ All items expire 30 days after the run was created.
 """
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,8 +23,9 @@ from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, T
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry
+from clusterra_gateway.http.errors import Unavailable
 from clusterra_gateway.runs.run import Run, StepWork
-from clusterra_gateway.runs.transitions import has_work
+from clusterra_gateway.runs.transitions import Change, has_work
 
 log = structlog.get_logger()
 
@@ -34,10 +34,6 @@ KEPT = timedelta(days=30)
 UNFINISHED = "unfinished"
 CHANGE_ATTEMPTS = 10
 """Attempts to change a run that others change at the same time."""
-
-
-class RunBusy(Exception):
-    """Others changed the run again and again at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +53,10 @@ class RunRecords:
     async def create(self, ref: ClusterRef, run: Run, work: tuple[StepWork, ...]) -> bool:
         """Store a new run. Returns False where there is one with its id."""
         ends, mark = expiry(run.created_at + KEPT), _mark(run)
-        member = {"member": run.member}
         writes = [
             Put(RUNS, _run_key(ref, run.id), _attributes(run), Absent(), ends),
-            Put(RUNS, Key(_cluster(ref), mark), member, Absent(), ends),
-            Put(RUNS, Key(_member(ref, run.member), mark), member, Absent(), ends),
+            Put(RUNS, Key(_cluster(ref), mark), {}, Absent(), ends),
+            Put(RUNS, Key(_member(ref, run.member), mark), {}, Absent(), ends),
             Put(RUNS, _unfinished_key(ref, run.id), {}, Absent(), ends),
             *(
                 Put(RUNS, _step_key(ref, run.id, index), each.attributes(), Absent(), ends)
@@ -84,8 +79,8 @@ class RunRecords:
         item = await self._store.get(RUNS, _step_key(ref, run_id, index))
         return None if item is None else StepWork.of(item)
 
-    async def change(self, ref: ClusterRef, run_id: str, change: Callable[[Run], Run]) -> StoredRun | None:
-        """Write what `change` makes of a run; None when there is none. Raises RunBusy, and what `change` raises.
+    async def change(self, ref: ClusterRef, run_id: str, change: Change) -> StoredRun | None:
+        """Write what `change` makes of a run; None when there is none. Raises Unavailable, and what `change` raises.
 
         When another writer was faster, `change` is asked again with what that one wrote.
         """
@@ -98,7 +93,7 @@ class RunRecords:
                 return stored
             if await self._replaced(ref, stored, changed):
                 return StoredRun(changed, stored.version + 1)
-        raise RunBusy
+        raise Unavailable("others are changing this run", hint="try again in a moment")
 
     async def finish(self, ref: ClusterRef, run_id: str) -> None:
         """Remove the mark of a run that is not there any more."""

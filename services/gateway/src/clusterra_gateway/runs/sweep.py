@@ -9,8 +9,9 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.store import StoreError
 from pydantic import ValidationError
 
+from clusterra_gateway.http.errors import Unavailable
 from clusterra_gateway.runs.advance import RunWork
-from clusterra_gateway.runs.run_records import RunBusy, RunRecords
+from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.transitions import has_work
 
 log = structlog.get_logger()
@@ -27,50 +28,57 @@ UNANSWERED = 2
 class RunSweep:
     """Goes through all unfinished runs, again and again. Every gateway does so: no run needs a certain one.
 
-    A cluster whose Slurm does not answer takes a few timeouts of each round, and holds up no other cluster's runs.
+    Each cluster has rounds of its own: one whose Slurm does not answer holds up no other cluster's runs.
     """
 
     def __init__(self, records: RunRecords, work: RunWork) -> None:
         self._records = records
         self._work = work
+        self._under_way: set[ClusterRef] = set()
 
     async def run(self) -> None:
-        """Sweep every few seconds, until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
-            try:
-                await self.sweep()
-            except StoreError as error:
-                log.warning("runs_not_read", reason=str(error))
+        """Look for unfinished runs every few seconds, until cancelled."""
+        async with asyncio.TaskGroup() as rounds:
+            while True:
+                await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+                try:
+                    found = await self._unfinished()
+                except StoreError as error:
+                    log.warning("runs_not_read", reason=str(error))
+                    continue
+                idle = [ref for ref in found if ref not in self._under_way]
+                random.shuffle(idle)
+                for ref in idle[: CLUSTERS_AT_A_TIME - len(self._under_way)]:
+                    self._under_way.add(ref)
+                    rounds.create_task(self._sweep(ref, found[ref]))
 
-    async def sweep(self) -> None:
-        """Go on with the unfinished runs of all clusters. Raises StoreError when they cannot be listed."""
+    async def _unfinished(self) -> dict[ClusterRef, list[str]]:
         by_cluster, cursor = defaultdict[ClusterRef, list[str]](list), None
         while True:
             found, cursor = await self._records.unfinished(PAGE, cursor)
             for ref, run_id in found:
                 by_cluster[ref].append(run_id)
             if cursor is None:
-                break
-        turns = asyncio.Semaphore(CLUSTERS_AT_A_TIME)
-        await asyncio.gather(*(self._sweep_cluster(ref, runs, turns) for ref, runs in by_cluster.items()))
+                return by_cluster
 
-    async def _sweep_cluster(self, ref: ClusterRef, runs: list[str], turns: asyncio.Semaphore) -> None:
+    async def _sweep(self, ref: ClusterRef, runs: list[str]) -> None:
         """Go on with the runs of one cluster in a random order, so that none is always the last."""
         random.shuffle(runs)
-        async with turns:
-            unanswered = 0
+        unanswered = 0
+        try:
             for run_id in runs:
                 unanswered += not await self._finished(ref, run_id)
                 if unanswered >= UNANSWERED:
                     return
+        finally:
+            self._under_way.remove(ref)
 
     async def _finished(self, ref: ClusterRef, run_id: str) -> bool:
         """Whether a run needs no gateway any more, after it was gone on with."""
         try:
             async with asyncio.timeout(RUN_SECONDS):
                 run = await self._work.advance(ref, run_id)
-        except (StoreError, RunBusy, TimeoutError) as error:
+        except (StoreError, Unavailable, TimeoutError) as error:
             log.warning("run_not_advanced", run_id=run_id, reason=str(error) or type(error).__name__)
             return False
         except ValidationError as error:

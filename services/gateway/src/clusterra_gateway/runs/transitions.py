@@ -21,9 +21,6 @@ submit after that could make a second job."""
 FORGOTTEN_AFTER = timedelta(minutes=2)
 """When Slurm does not know a job that it accepted so long ago, it has lost it."""
 
-_NEVER_STARTED = "a step that it depends on has not completed"
-
-
 type Change = Callable[[Run], Run]
 
 
@@ -40,24 +37,24 @@ class Move:
 
 
 def next_move(run: Run) -> Move | None:
-    """What to do next; None when all is up to Slurm, or the run is over. Expects a `settled` run."""
+    """What to do next; None when all is up to Slurm, or the run is over. Expects a `settled` run.
+
+    The first step that needs something comes first, and its parents stand before it. So these have jobs.
+    """
     for index, step in enumerate(run.steps):
-        if step.state == "submitting":
-            return Move("submit", index)
-        if run.cancelling and step.state == "submitted" and not step.cancel_sent:
-            return Move("cancel", index)
-        if step.state == "waiting" and all(parent.state != "waiting" for parent in parents(run, step)):
-            return Move("intend", index)
+        match step.state:
+            case "waiting":
+                return Move("intend", index)
+            case "submitting":
+                return Move("submit", index)
+            case "submitted" if run.cancelling and not step.cancel_sent:
+                return Move("cancel", index)
     return None
 
 
 def has_work(run: Run) -> bool:
     """Whether a gateway has to go on with the run."""
-    return any(
-        step.state in {"waiting", "submitting"}
-        or (run.cancelling and step.state == "submitted" and not step.cancel_sent)
-        for step in run.steps
-    )
+    return next_move(run) is not None
 
 
 def parents(run: Run, step: Step) -> tuple[Step, ...]:
@@ -81,7 +78,7 @@ def settled(run: Run, at: datetime) -> Run:
             if run.cancelling:
                 run = _with(run, index, state="cancelled", reason="the run was cancelled")
             elif any(each.over and each.state != "completed" for each in parents(run, step)):
-                run = _with(run, index, state="cancelled", reason=_NEVER_STARTED)
+                run = _with(run, index, state="cancelled", reason="a step that it depends on has not completed")
             elif at - (run.resumed_at or run.created_at) > SUBMIT_FOR:
                 run = _with(run, index, state="not_submitted", reason="the cluster could not be reached for too long")
         elif step.state == "submitting" and step.intended_at is not None and at - step.intended_at > SUBMIT_FOR:
