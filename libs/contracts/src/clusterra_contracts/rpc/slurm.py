@@ -34,16 +34,24 @@ Operation = Literal[
 `get-watched`, `list-watched`, `find-key` and `rest-watched`."""
 
 
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number is wanted, not true or false")  # noqa: TRY004 - pydantic reads ValueError
+    return value
+
+
+NO_BOOLEAN = BeforeValidator(_no_boolean)
+"""Refuses true and false, which pydantic would take for 1 and 0."""
+
+
 def _plain_number(value: Any) -> Any:
     """Reads Slurm's `{"set": true, "number": N}` as N, and "not set" as None."""
-    if isinstance(value, bool):
-        raise ValueError("a number is needed, and not true or false")  # noqa: TRY004 - pydantic wants this error
     if isinstance(value, dict) and "number" in value:
         return value["number"] if value.get("set", True) and not value.get("infinite", False) else None
     return value
 
 
-Number = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_plain_number)]
+Number = Annotated[Annotated[int, Field(ge=0)] | None, NO_BOOLEAN, BeforeValidator(_plain_number)]
 
 
 class JobDescription(Wire):
@@ -91,7 +99,7 @@ class JobDescription(Wire):
     dependency: str | None = None
     hold: StrictBool | None = None
     requeue: StrictBool | None = None
-    nice: Annotated[int | None, BeforeValidator(_plain_number)] = None
+    nice: Annotated[int | None, NO_BOOLEAN] = None
     kill_on_node_fail: StrictBool | None = None
     open_mode: tuple[str, ...] | None = None
     argv: tuple[str, ...] | None = None

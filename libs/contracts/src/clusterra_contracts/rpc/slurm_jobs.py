@@ -2,10 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from clusterra_contracts.identity import Wire
-from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.slurm import NO_BOOLEAN, Viewer
 
 MAX_SELECTION_CHARACTERS = 512
 
@@ -23,16 +23,6 @@ Signal = Literal[
     "HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "ALRM", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "KILL"
 ]
 """The signals that Slurm knows by name. KILL ends a job, and Slurm calls that a cancel."""
-
-
-def _no_boolean(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a number is wanted, not true or false")  # noqa: TRY004 - pydantic reads ValueError
-    return value
-
-
-NO_BOOLEAN = BeforeValidator(_no_boolean)
-"""Refuses true and false, which pydantic would take for 1 and 0."""
 
 
 class Hold(Wire):

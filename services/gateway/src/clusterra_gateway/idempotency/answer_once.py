@@ -6,23 +6,18 @@ makes a new one.
 
 import hashlib
 import time
-import uuid
 from collections.abc import Awaitable, Callable
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.rpc.budgets import HTTP_SECONDS
-from clusterra_runtime.nats.rpc import RpcFailed
-from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Attributes, Item, Key
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, StoreError, Update
+from clusterra_runtime.store.store import Store
 from pydantic import BaseModel
 
-from clusterra_gateway.http.errors import Conflict, InFlight, KeyReused, OutcomeUnknown, RequestError
+from clusterra_gateway.http.errors import Conflict
 from clusterra_gateway.http.responses import ResponseBody, json_bytes, json_response
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS, REPLAYED, idempotency_key
-
-log = structlog.get_logger()
+from clusterra_gateway.idempotency.key import REPLAYED, idempotency_key
+from clusterra_gateway.idempotency.once import Once
 
 IN_FLIGHT_SECONDS = HTTP_SECONDS
 """A request without an answer after this time has been given up by everybody who worked on it."""
@@ -43,8 +38,12 @@ class AnswerOnce:
     """The keys of requests that make something. A key belongs to one person in one tenant, and to one request."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._store = store
-        self._clock = clock
+        self._once = Once(
+            store,
+            in_flight_seconds=IN_FLIGHT_SECONDS,
+            unknown_hint="list what there is, and use a new key if it was not",
+            clock=clock,
+        )
 
     async def answer(
         self, request: web.Request, owner: str, wanted: BaseModel, act: Act, *, status: int = 201
@@ -57,58 +56,14 @@ class AnswerOnce:
         key = idempotency_key(request)
         if key is None:
             return json_response(await act(), status=status)
-        digest = _digest(request, wanted)
-        place, now, attempt = Key(f"{owner}#{key}", "answer"), self._clock(), uuid.uuid4().hex
-        values: Attributes = {"request": digest, "owner": attempt, "sent_at": now, "done": False}
-        try:
-            mine = await self._store.write(Put(IDEMPOTENCY, place, values, Absent(), int(now) + KEEP_SECONDS))
-        except ConditionFailed as taken:
-            if taken.current is None:
-                raise InFlight("this Idempotency-Key has just expired", hint="ask again") from None
-            # The store repeats a write whose answer was lost, and then finds its own claim.
-            if taken.current.attributes["owner"] != attempt:
-                return self._repeated(taken.current, digest, status)
-            mine = taken.current
-        try:
-            made = await act()
-        except RequestError:
-            await self._note(self._store.delete(Delete(IDEMPOTENCY, place, VersionIs(mine.version))))
-            raise
-        except RpcFailed as failed:
-            if not failed.error.may_have_effect:
-                await self._note(self._store.delete(Delete(IDEMPOTENCY, place, VersionIs(mine.version))))
-            raise
-        done = Update(IDEMPOTENCY, place, set=_kept(made), condition=VersionIs(mine.version))
-        await self._note(self._store.write(done))
-        return json_response(made, status=status)
+        made: list[ResponseBody] = []
 
-    def _repeated(self, found: Item, digest: str, status: int) -> web.Response:
-        """The answer to a request that was sent before."""
-        if found.attributes["request"] != digest:
-            raise KeyReused(
-                "this Idempotency-Key was used for a different request", hint="use a new key for each new request"
-            )
-        if found.attributes["done"]:
-            return _again(found, status)
-        sent_at = found.attributes["sent_at"]
-        if isinstance(sent_at, int | float) and self._clock() - sent_at < IN_FLIGHT_SECONDS:
-            raise InFlight(
-                "a request with this Idempotency-Key is in flight",
-                hint="ask again with the same key after the seconds in Retry-After",
-                retry_after_seconds=1,
-            )
-        raise OutcomeUnknown(
-            "nobody knows whether the request was carried out",
-            hint="list what there is, and use a new key if it was not",
-        )
+        async def make() -> Attributes:
+            made.append(await act())
+            return _kept(made[0])
 
-    @staticmethod
-    async def _note(write: Awaitable[object]) -> None:
-        """Write what is known of the outcome. After a lost write the key says that nobody knows it."""
-        try:
-            await write
-        except (ConditionFailed, StoreError) as error:
-            log.warning("claim_not_written", reason=str(error))
+        before = await self._once.run(Key(f"{owner}#{key}", "answer"), _digest(request, wanted), make)
+        return _again(before, status) if before is not None else json_response(made[0], status=status)
 
 
 def _digest(request: web.Request, wanted: BaseModel) -> str:
@@ -117,9 +72,9 @@ def _digest(request: web.Request, wanted: BaseModel) -> str:
 
 def _kept(made: ResponseBody) -> Attributes:
     if isinstance(made, ShownOnce):
-        return {"done": True, "made": made.id}
+        return {"made": made.id}
     answer = made.model_dump_json()
-    return {"done": True, "answer": answer if len(answer.encode()) <= KEPT_BYTES else ""}
+    return {"answer": answer if len(answer.encode()) <= KEPT_BYTES else ""}
 
 
 def _again(found: Item, status: int) -> web.Response:

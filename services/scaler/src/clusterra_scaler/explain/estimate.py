@@ -216,28 +216,25 @@ def _workers(trial: _Trial) -> tuple[EstimatedWorkers, ...]:
 
 
 def _text(wait: Wait, job: PendingJobs, forecast: Forecast, inputs: EstimateInputs, at: datetime) -> str:
-    shapes = " and ".join(dict.fromkeys(place.shape for place in forecast.places if place.kind in _BOOTING))
     subject = "It" if job.count == 1 else "Its tasks"
-    sentences = [
-        {
-            "nothing": f"{subject} would start at once, on workers that run already.",
-            "boot": f"{subject} would wait until workers of the shape {shapes} have started.",
-            "jobs": f"{subject} would wait for capacity on workers that are busy now.",
-            "paused": "The cluster is paused: no worker would be bought.",
-            "unknown": "The scaler cannot tell on which workers it would run.",
-        }.get(wait, "")
-    ]
-    if wait == "cause":
-        ours = inputs.observation.binding.partition
-        in_ours = ours in job.partition.split(",")
-        sentences = [
-            cause_text(job, at)
-            if in_ours
-            else f"Workers are bought only for the partition {ours}, not for {job.partition}."
-        ]
-    elif wait in ("quota", "shape"):
-        some = "no worker" if not forecast.places else "no worker for some of its tasks"
-        sentences = [f"{subject} would get {some} now: {forecast.unmet[0].reason}."]
-    if inputs.shadow:
-        sentences.append("The scaler is in shadow mode: it decides but changes nothing.")
-    return " ".join(sentences)
+    match wait:
+        case "nothing":
+            text = f"{subject} would start at once, on workers that run already."
+        case "boot":
+            shapes = " and ".join(dict.fromkeys(place.shape for place in forecast.places if place.kind in _BOOTING))
+            text = f"{subject} would wait until workers of the shape {shapes} have started."
+        case "jobs":
+            text = f"{subject} would wait for capacity on workers that are busy now."
+        case "quota" | "shape":
+            some = "no worker" if not forecast.places else "no worker for some of its tasks"
+            text = f"{subject} would get {some} now: {forecast.unmet[0].reason}."
+        case "paused":
+            text = "The cluster is paused: no worker would be bought."
+        case "cause":
+            ours = inputs.observation.binding.partition
+            in_ours = ours in job.partition.split(",")
+            others = f"Workers are bought only for the partition {ours}, not for {job.partition}."
+            text = cause_text(job, at) if in_ours else others
+        case "unknown":
+            text = "The scaler cannot tell on which workers it would run."
+    return f"{text} The scaler is in shadow mode: it decides but changes nothing." if inputs.shadow else text
