@@ -16,6 +16,7 @@ from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, Scaler
 from clusterra_gateway.clusters import fleet_routes
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
+from clusterra_gateway.device_flow import routes as device_flow
 from clusterra_gateway.events import routes as events
 from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.route import Route
@@ -87,6 +88,7 @@ def gateway_routes(
     api_tokens = ApiTokens(token_records, revocations, once)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
+        *device_flow.routes(access, directory, token_records, settings.public_url),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
         *memberships.routes(access, directory, cookies, authentication),
         *invitations.routes(access, Invitations(directory, bus.registry), once),
