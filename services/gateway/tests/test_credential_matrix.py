@@ -19,13 +19,13 @@ from route_table import example_path, route_table
 
 OPEN = {
     *("auth_login", "auth_login_invited", "auth_callback", "auth_callback_redirect"),
-    *("device_begin", "device_token"),
+    *("device_begin", "device_token", "auth_token"),
     *("problem_types", "problem_type", "api_routes", "openapi", "api_page", "api_page_file"),
 }
 """The routes that anybody may call."""
 OF_AGENTS = {"agent_heartbeat"}
 """The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`."""
-PAGES = {"device_page", "device_consent"}
+PAGES = {"device_page", "device_consent", "authorize_page", "authorize_consent"}
 """The pages for people, which send everybody without a session to sign in first."""
 SECRET = "only-for-ada"
 

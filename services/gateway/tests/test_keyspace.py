@@ -22,6 +22,7 @@ REF = ClusterRef(tenant="acme", cluster="main")
         (keyspace.user_code_attempts_key("m1"), "member#m1", "user-code-attempts"),
         (keyspace.device_flow_key("h1"), "device-code#h1", "device-flow"),
         (keyspace.user_code_key("h1"), "user-code#h1", "user-code"),
+        (keyspace.authorization_code_key("h1"), "authorization-code#h1", "authorization-code"),
         (keyspace.cluster_key(REF), "clusters", "acme.main"),
         (keyspace.current_agent_key_hash_key(REF), "cluster#acme.main", "agent-key"),
         (keyspace.agent_key_owner_key("h1"), "agent-key#h1", "agent-key"),

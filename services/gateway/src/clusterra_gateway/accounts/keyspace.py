@@ -17,6 +17,7 @@
 | | `user-code-attempts` | how many user codes they have entered of late |
 | `device-code#<hash>` | `device-flow` | the sign-in of a program on another machine, until some time after its end |
 | `user-code#<hash>` | `user-code` | the hash of the device code that this user code belongs to |
+| `authorization-code#<hash>` | `authorization-code` | what a person has granted to a program on their own machine |
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
 | `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
@@ -148,6 +149,11 @@ def device_flow_key(device_code_hash: str) -> Key:
 def user_code_key(user_code_hash: str) -> Key:
     """Key of the sign-in's other code, which the person enters."""
     return Key(f"user-code#{user_code_hash}", "user-code")
+
+
+def authorization_code_key(code_hash: str) -> Key:
+    """Key of what a person has granted to the program that gets this authorization code."""
+    return Key(f"authorization-code#{code_hash}", "authorization-code")
 
 
 def cluster_key(ref: ClusterRef) -> Key:

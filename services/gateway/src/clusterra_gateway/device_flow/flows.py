@@ -11,11 +11,12 @@ from clusterra_runtime.store.condition import Absent, compare
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key, user_code_key
-from clusterra_gateway.accounts.records import Member, Record, expiry
-from clusterra_gateway.accounts.roles import Scope
+from clusterra_gateway.accounts.records import Member, expiry
 from clusterra_gateway.device_flow.user_codes import new_user_code, no_such_code
 from clusterra_gateway.http.errors import Conflict, Unavailable
 from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.token_records import FreshToken
+from clusterra_gateway.oauth.grants import Grant
 from clusterra_gateway.oauth.program import ProgramRequest
 from clusterra_gateway.oauth.route import OAuthFailure
 
@@ -30,21 +31,15 @@ TOLERANCE_SECONDS = 1.0
 _ATTEMPTS = 3
 
 
-class DeviceFlow(Record):
+class DeviceFlow(Grant):
     """A sign-in. Its codes are stored as hashes.
 
     A person enters the user code, so it has few bits; whoever reads the record could find it in the ten minutes that
     it is good for, and then sign in the program as themselves.
     """
 
-    machine: str
-    scopes: tuple[Scope, ...]
-    token_seconds: int
     begun_at: Moment
-    valid_until: Moment
     state: Literal["pending", "approved", "denied", "redeemed"] = "pending"
-    member: str = ""
-    """The id of the member who has approved or denied it."""
     interval_seconds: int = INTERVAL_SECONDS
     polled_at: Moment | None = None
 
@@ -65,7 +60,7 @@ class KnownFlow:
     """The hash of its device code."""
     record: DeviceFlow
 
-    def redeemed(self) -> Update:
+    def redeemed(self, _made: FreshToken) -> Update:
         """The write that redeems it, if it is approved."""
         key, approved = device_flow_key(self.code_hash), compare("state", "==", "approved")
         return Update(ACCOUNTS, key, set={"state": "redeemed"}, condition=approved)

@@ -10,13 +10,12 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from clusterra_gateway.device_flow.flows import DeviceFlows, KnownFlow
 from clusterra_gateway.device_flow.program_side import DEVICE
 from clusterra_gateway.device_flow.user_codes import count_attempt, entered, shown
-from clusterra_gateway.http.errors import Conflict
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.page import page
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.token_records import MAX_TOKENS, TokenRecords
 from clusterra_gateway.oauth.consent_page import consent_page, lifetime
+from clusterra_gateway.oauth.grants import ProgramTokens
 
 log = structlog.get_logger()
 
@@ -43,7 +42,7 @@ class Decision(BaseModel):
 class PersonSide:
     """The handlers of the page."""
 
-    def __init__(self, flows: DeviceFlows, tokens: TokenRecords) -> None:
+    def __init__(self, flows: DeviceFlows, tokens: ProgramTokens) -> None:
         self._flows = flows
         self._tokens = tokens
 
@@ -61,8 +60,8 @@ class PersonSide:
         if given.decision == "look":
             return await self._look(request, caller, given.user_code)
         flow, approved = (await self._found(caller, given.user_code))[1], given.decision == "approve"
-        if approved and len(await self._tokens.valid(caller.member.id)) >= MAX_TOKENS:
-            raise Conflict(f"you have {MAX_TOKENS} tokens, the most allowed", hint="revoke one and try again")
+        if approved:
+            await self._tokens.check_room(caller.member)
         await self._flows.decide(flow, caller.member, approved=approved)
         log.info("device_flow_decided", tenant=caller.member.tenant, user=caller.member.user, approved=approved)
         if not approved:

@@ -2,22 +2,16 @@
 
 from typing import Annotated, Literal
 
-import structlog
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.device_flow.flows import INTERVAL_SECONDS, VALID_SECONDS, DeviceFlows
 from clusterra_gateway.device_flow.user_codes import shown
-from clusterra_gateway.http.errors import Conflict
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
-from clusterra_gateway.identity.token_records import AlreadyRedeemed, FreshToken, TokenRecords
+from clusterra_gateway.oauth.grants import ProgramTokens
 from clusterra_gateway.oauth.program import ClientId, ProgramRequest, TokenAnswer
-from clusterra_gateway.oauth.route import OAuthFailure
-
-log = structlog.get_logger()
 
 DEVICE = "/v1/auth/device"
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -57,9 +51,8 @@ class DevicePoll(BaseModel):
 class ProgramSide:
     """The handlers of programs."""
 
-    def __init__(self, flows: DeviceFlows, directory: Directory, tokens: TokenRecords, public_url: str) -> None:
+    def __init__(self, flows: DeviceFlows, tokens: ProgramTokens, public_url: str) -> None:
         self._flows = flows
-        self._directory = directory
         self._tokens = tokens
         self._page = f"{public_url.rstrip('/')}{DEVICE}"
         self._begun = RateLimits(Rates(BEGUN_PER_MINUTE, BEGUN_PER_MINUTE))
@@ -97,16 +90,5 @@ class ProgramSide:
         await self._polls_by_address.admit(request, str(request.remote))
         asked = await form(request, DevicePoll)
         known = await self._flows.approved(asked.device_code)
-        flow = known.record
-        member = await self._directory.member(flow.member)
-        if member is None or member.disabled:
-            raise OAuthFailure("access_denied", "the person who approved the request is no longer a member")
-        made = FreshToken.made(member.id, flow.machine, seconds=flow.token_seconds, scopes=flow.scopes)
-        try:
-            await self._tokens.redeem(member, made, known.redeemed())
-        except AlreadyRedeemed:
-            raise OAuthFailure("invalid_grant", "this device code was redeemed: begin again") from None
-        except Conflict as conflict:
-            raise OAuthFailure("access_denied", f"{conflict.detail}: {conflict.hint}") from None
-        log.info("device_flow_redeemed", tenant=member.tenant, user=member.user, token_id=made.id)
+        made = await self._tokens.issue(known.record, known.redeemed)
         return json_response(TokenAnswer.of(made))

@@ -1,21 +1,22 @@
 """The routes of the device flow."""
 
-from clusterra_gateway.accounts.directory import Directory
+from clusterra_runtime.store.store import Store
+
 from clusterra_gateway.device_flow.flows import DeviceFlows
 from clusterra_gateway.device_flow.person_side import CONSENT, CodeQuery, Decision, PersonSide
 from clusterra_gateway.device_flow.program_side import DEVICE, DeviceAnswer, DevicePoll, ProgramSide
 from clusterra_gateway.http.form_body import FORM
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.token_records import TokenRecords
+from clusterra_gateway.oauth.grants import ProgramTokens
 from clusterra_gateway.oauth.program import ProgramRequest, TokenAnswer
 from clusterra_gateway.oauth.route import OAuthRoute, PageRoute
 
 
-def routes(access: Access, directory: Directory, tokens: TokenRecords, public_url: str) -> tuple[Route, ...]:
+def routes(access: Access, store: Store, tokens: ProgramTokens, public_url: str) -> tuple[Route, ...]:
     """All routes of this room."""
-    flows = DeviceFlows(directory.store)
-    program, person = ProgramSide(flows, directory, tokens, public_url), PersonSide(flows, tokens)
+    flows = DeviceFlows(store)
+    program, person = ProgramSide(flows, tokens, public_url), PersonSide(flows, tokens)
     return (
         OAuthRoute(
             "device_begin", "POST", DEVICE, program.begin, body=ProgramRequest, body_type=FORM, result=DeviceAnswer
