@@ -17,7 +17,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-fleet soak test-openapi docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-fleet soak test-openapi docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -90,6 +90,9 @@ soak: prepare ## Run random jobs while every part is killed, paused, full, slow 
 bench-latency: prepare ## Measure the time from submit to worker and to run, and compare it with Slurm's own power saving
 	@$(BIN)/python bench/latency.py
 
+bench-gateway: prepare ## Measure the gateway beside slurmrestd with 3,000 jobs, 200 clients and 1,000 followers of one output (4 minutes)
+	@PYTHONPATH=bench $(BIN)/python -m gateway
+
 bench-edge: prepare-kubernetes ## Measure the Kubernetes edge: time to acceptance, memory and CPU with 7500 workers
 	@$(BIN)/python bench/edge.py
 
@@ -98,7 +101,7 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade record-jobs soak bench-latency bench-edge:
+prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade record-jobs soak bench-latency bench-edge bench-gateway:
 	@lab/in-container $@
 
 endif

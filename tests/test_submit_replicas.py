@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-import psutil
 import pytest
 from aiohttp import ClientConnectionError, ClientSession
 from clusterra_lab.machine.ports import free_port
@@ -106,8 +105,7 @@ def key() -> str:
 @contextmanager
 def stalled(lab: Stack) -> Iterator[None]:
     """slurmctld is stopped (SIGSTOP): it takes requests, and carries them out at the end of the block."""
-    launcher = psutil.Process(lab.slurm["slurmctld"]._process.pid)
-    daemons = launcher.children(recursive=True)
+    daemons = lab.slurm["slurmctld"].processes()
     for daemon in daemons:
         daemon.suspend()
     try:

@@ -52,6 +52,13 @@ class RunningDaemon:
         """Whether it is running."""
         return self._process.alive
 
+    def processes(self) -> list[psutil.Process]:
+        """The daemon's processes, without its launcher; an empty list when it does not run."""
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
     async def ready(self) -> None:
         """Wait until it is ready. Raises ProcessDied with the end of its log, or TimeoutError."""
         daemon, process = self._daemon, self._process
@@ -61,11 +68,10 @@ class RunningDaemon:
 
     async def kill(self) -> None:
         """Send SIGKILL and wait for its end."""
-        daemons: list[psutil.Process] = []
-        with suppress(psutil.NoSuchProcess):
+        daemons = self.processes()
+        for daemon in daemons:
             # Kill the daemon, not its launcher: the launcher's end would not wait for the daemon's.
-            daemons = psutil.Process(self._process.pid).children()
-            for daemon in daemons:
+            with suppress(psutil.NoSuchProcess):
                 daemon.kill()
         if not daemons:
             self._process.kill()

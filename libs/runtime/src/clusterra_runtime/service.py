@@ -12,6 +12,7 @@ import structlog
 from clusterra_runtime import logs, tracing
 from clusterra_runtime.health import HealthServer
 from clusterra_runtime.settings import ServiceSettings
+from clusterra_runtime.thread_switching import switch_often
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LAST_SPANS_SECONDS = 5.0
@@ -156,6 +157,7 @@ def run(name: str, settings: ServiceSettings, app: App) -> None:
     """
     logs.configure(name, settings.log_level, instance=settings.instance)
     tracing.start(name, settings.instance)
+    switch_often()
     service = Service(name, settings)
     exit_code = asyncio.run(service.live(app))
     tracing.stop(min(LAST_SPANS_SECONDS, service.grace_left_seconds))

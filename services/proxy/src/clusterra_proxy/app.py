@@ -1,6 +1,5 @@
 """Wires the proxy together."""
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,10 +15,6 @@ from clusterra_runtime.service import Service, run
 from clusterra_proxy.clusters import Clusters
 from clusterra_proxy.partitions import Partitions
 from clusterra_proxy.settings import Settings
-
-SWITCH_SECONDS = 0.0002
-"""The interpreter's switch interval, as the scaler's. With its default of 5 ms a small cluster's poll waits that long
-for the threads of a large one, each time that it has waited for something."""
 
 
 @asynccontextmanager
@@ -47,6 +42,5 @@ async def app(service: Service) -> AsyncIterator[None]:
 
 def main() -> None:
     """Run the proxy until it is stopped."""
-    sys.setswitchinterval(SWITCH_SECONDS)
     collect_seldom()
     run("proxy", Settings(), app)

@@ -1,5 +1,7 @@
 """Cancels jobs."""
 
+import asyncio
+
 import structlog
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.rpc.reply import Done
@@ -10,6 +12,10 @@ from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.requests.query import find_records, may_see
 from clusterra_proxy.slurmrestd.error_codes import ALREADY_DONE
 from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, SlurmFailed
+
+REPLY_FIRST_SECONDS = 0.005
+"""How long a changed job is not read yet. Without this pause the read comes before the reply on the event loop, and its
+work on the same cores: a submit's answer took 2 ms longer."""
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +54,7 @@ async def refresh_job(cluster: Cluster, job_id: JobId) -> None:
 
     After a failure, the next poll reads the job.
     """
+    await asyncio.sleep(REPLY_FIRST_SECONDS)
     requested_at = now()
     try:
         records = await cluster.slurmctld.job(cluster.mint.operator_token(), job_id)

@@ -8,7 +8,6 @@ own lanes.
 """
 
 import asyncio
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
@@ -30,9 +29,6 @@ MAX_CPU_SECONDS = 30.0
 TICK_SECONDS_PER_CLUSTER = 0.01
 """So at most 100 decisions a second are made because of the time alone. Without a bound, those of 1,000 clusters leave
 no time for the clusters that wait for an answer (docs/operations/capacity.md)."""
-SWITCH_SECONDS = 0.0002
-"""The interpreter's switch interval. With its default of 5 ms a small decision beside a large one waits that long each
-time that it has waited for something."""
 
 
 class DecisionLanes:
@@ -45,7 +41,6 @@ class DecisionLanes:
         """A cluster takes a turn before it looks at its inputs and decides."""
         self._medium = ThreadPoolExecutor(1, thread_name_prefix="medium-decisions")
         self._large = ThreadPoolExecutor(1, thread_name_prefix="large-decisions")
-        sys.setswitchinterval(SWITCH_SECONDS)
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,7 @@ import sys
 
 from clusterra_runtime import logs, tracing
 from clusterra_runtime.garbage_collection import collect_seldom
+from clusterra_runtime.thread_switching import switch_often
 
 from clusterra_scaler.fleets import SERVICE
 from clusterra_scaler.large_process.app import serve
@@ -34,6 +35,7 @@ def main() -> None:
     logs.configure(SERVICE, settings.log_level, instance=instance)
     tracing.start(SERVICE, instance)
     collect_seldom()
+    switch_often()
     asyncio.run(serve(settings, connection))
     tracing.stop(LAST_SPANS_SECONDS)
     sys.stdout.flush()

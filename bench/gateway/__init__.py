@@ -1,0 +1,1 @@
+"""Measures the gateway beside slurmrestd, on real Slurm with many jobs."""
