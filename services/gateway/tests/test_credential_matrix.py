@@ -12,17 +12,21 @@ from clusterra_gateway.identity.authentication import COOKIE, SESSION
 from clusterra_gateway.identity.cookies import LOGIN
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
+from clusterra_gateway.oauth.route import PageRoute
 from gateway_world import World
 from joserfc.jwk import KeySet, OctKey
 from route_table import example_path, route_table
 
 OPEN = {
     *("auth_login", "auth_login_invited", "auth_callback", "auth_callback_redirect"),
+    *("device_begin", "device_token", "auth_token"),
     *("problem_types", "problem_type", "api_routes", "openapi", "api_page", "api_page_file"),
 }
 """The routes that anybody may call."""
 OF_AGENTS = {"agent_heartbeat"}
 """The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`."""
+PAGES = {"device_page", "device_consent", "authorize_page", "authorize_consent"}
+"""The pages for people, which send everybody without a session to sign in first."""
 SECRET = "only-for-ada"
 
 type Credential = Callable[[World], Awaitable[str]]
@@ -155,7 +159,7 @@ CREDENTIALS: tuple[Credential, ...] = (
 def test_every_route_is_private_or_open_on_purpose() -> None:
     others = {route.name for route in route_table() if not isinstance(route, PrivateRoute)}
 
-    assert others == OPEN | OF_AGENTS
+    assert others == OPEN | OF_AGENTS | PAGES
 
 
 @pytest.mark.parametrize("credential", CREDENTIALS, ids=lambda each: each.__name__)
@@ -179,6 +183,23 @@ async def test_no_private_route_takes_it(world: World, credential: Credential) -
                 assert SECRET not in text
 
     assert (len(world.acme.submits), len(world.acme.cancelled), len(world.acme.changes)) == asked_before
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS, ids=lambda each: each.__name__)
+async def test_no_page_takes_it(world: World, credential: Credential) -> None:
+    given = await credential(world)
+    as_header = {"Authorization": f"Bearer {given}"} if given else {}
+    as_cookie = {"Cookie": f"{COOKIE}={given}", "Origin": world.settings.public_url} if given else {}
+    pages = [route for route in route_table() if isinstance(route, PageRoute)]
+    assert {route.name for route in pages} == PAGES
+
+    for headers in (as_header, as_cookie):
+        async with aiohttp.ClientSession(world.url, headers=headers) as program:
+            for route in pages:
+                async with program.request(route.method, route.path, allow_redirects=False) as answer:
+                    led_to = answer.headers.get("Location", "") + await answer.text()
+                assert answer.status == (303 if route.method == "GET" else 401), (route.name, headers.keys())
+                assert "/v1/auth/login?return_to=" in led_to
 
 
 async def test_the_same_credentials_work_before_they_are_spoilt(world: World) -> None:

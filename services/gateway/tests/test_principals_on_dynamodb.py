@@ -1,4 +1,4 @@
-"""What two replicas make at the same moment, on an emulator of DynamoDB: tokens, service accounts, invitations."""
+"""What two replicas make at the same moment, on an emulator of DynamoDB: tokens, programs, accounts, invitations."""
 
 import asyncio
 import uuid
@@ -10,12 +10,16 @@ from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, tenant_key
 from clusterra_gateway.accounts.records import Member, Tenant
-from clusterra_gateway.http.errors import Conflict, Forbidden
+from clusterra_gateway.device_flow.flows import DeviceFlows
+from clusterra_gateway.device_flow.user_codes import MAX_ATTEMPTS, count_attempt
+from clusterra_gateway.http.errors import Conflict, Forbidden, TooManyRequests
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import presented
 from clusterra_gateway.identity.oidc import Identity
-from clusterra_gateway.identity.token_records import MAX_TOKENS, FreshToken, Rotation, TokenRecords
+from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, Rotation, TokenRecords
 from clusterra_gateway.invitations.invitations import Invitations
+from clusterra_gateway.oauth.program import ProgramRequest
+from clusterra_gateway.oauth.route import OAuthFailure
 from clusterra_gateway.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
 from clusterra_gateway.tables import TABLES
 from clusterra_lab.parts.aws import aws_emulator
@@ -65,6 +69,43 @@ async def test_tokens_keep_their_limit(replicas: list[Directory]) -> None:
     assert added.count(True) == 2
     valid = await records[0].valid(BOSS.id)
     assert len(valid) == MAX_TOKENS
+
+
+async def test_what_two_replicas_redeem_gives_one_token(replicas: list[Directory]) -> None:
+    records = [TokenRecords(directory, Registry()) for directory in replicas]
+    flows = [DeviceFlows(directory.store) for directory in replicas]
+    wanted = ProgramRequest(client_id="clusterra-cli")
+    begun = await flows[0].begin(wanted)
+    await flows[1].decide(await flows[1].waiting(begun.user_code), BOSS, approved=True)
+    known = [await each.approved(begun.device_code) for each in flows]
+
+    async def redeem(number: int) -> bool:
+        made = FreshToken.made(BOSS.id, "ci", seconds=3600, scopes=wanted.scopes)
+        try:
+            await records[number % 2].redeem(BOSS, made, known[number % 2].redeemed(made))
+        except AlreadyRedeemed:
+            return False
+        return True
+
+    redeemed = await asyncio.gather(*map(redeem, range(6)))
+
+    assert redeemed.count(True) == 1
+    assert len(await records[0].valid(BOSS.id)) == 1
+    with pytest.raises(OAuthFailure, match="redeemed"):
+        await flows[1].approved(begun.device_code)
+
+
+async def test_attempts_are_counted_for_all_replicas(replicas: list[Directory]) -> None:
+    async def attempt(number: int) -> bool:
+        try:
+            await count_attempt(replicas[number % 2].store, BOSS.id)
+        except TooManyRequests:
+            return False
+        return True
+
+    admitted = await asyncio.gather(*map(attempt, range(MAX_ATTEMPTS + 10)))
+
+    assert admitted.count(True) == MAX_ATTEMPTS
 
 
 async def test_a_token_that_two_replicas_rotate_is_replaced_once(replicas: list[Directory]) -> None:

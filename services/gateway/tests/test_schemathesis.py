@@ -20,8 +20,8 @@ from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 EXAMPLES = 12
-REFUSES_MORE = frozenset({"runs_start", "runs_list"})
-"""Operations that refuse what no schema can: steps that depend on unknown steps, a cursor of another list."""
+REFUSES_MORE = frozenset({"runs_start", "runs_list", "device_token", "auth_token"})
+"""Operations that refuse what no schema can: steps that depend on unknown steps, a cursor of another list, a code."""
 
 
 def check_operation(url: str, token: str, agent_key: str, route_name: str) -> None:

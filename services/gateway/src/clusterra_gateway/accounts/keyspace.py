@@ -14,6 +14,10 @@
 | | `membership#<tenant>` | the mark of another tenant that this person belongs to, too |
 | | `token#<token id>` | one of their API tokens |
 | | `signed-out#<session id>` | the mark of a session that was signed out |
+| | `user-code-attempts` | how many user codes they have entered of late |
+| `device-code#<hash>` | `device-flow` | the sign-in of a program on another machine, until some time after its end |
+| `user-code#<hash>` | `user-code` | the hash of the device code that this user code belongs to |
+| `authorization-code#<hash>` | `authorization-code` | what a person has granted to a program on their own machine |
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
 | `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
@@ -130,6 +134,26 @@ def api_token_id(key: Key) -> str:
 def signed_out_key(member_id: str, session_id: str) -> Key:
     """Key of the mark that a session was signed out before it expired."""
     return Key(f"member#{member_id}", f"signed-out#{session_id}")
+
+
+def user_code_attempts_key(member_id: str) -> Key:
+    """Key of the counter of the user codes that a member has entered of late."""
+    return Key(f"member#{member_id}", "user-code-attempts")
+
+
+def device_flow_key(device_code_hash: str) -> Key:
+    """Key of the sign-in with this device code."""
+    return Key(f"device-code#{device_code_hash}", "device-flow")
+
+
+def user_code_key(user_code_hash: str) -> Key:
+    """Key of the sign-in's other code, which the person enters."""
+    return Key(f"user-code#{user_code_hash}", "user-code")
+
+
+def authorization_code_key(code_hash: str) -> Key:
+    """Key of what a person has granted to the program that gets this authorization code."""
+    return Key(f"authorization-code#{code_hash}", "authorization-code")
 
 
 def cluster_key(ref: ClusterRef) -> Key:

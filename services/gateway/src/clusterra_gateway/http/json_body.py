@@ -1,4 +1,4 @@
-"""Reads the JSON body of a request within the bounds of its route, before anything checks its values.
+"""Reads the body of a request within the bounds of its route, and JSON before anything checks its values.
 
 A model that is given a few MiB of wrong values collects an error for each: 4 MiB took four seconds of the event loop.
 So a body is first parsed as plain JSON, which takes at most a tenth of a second, and refused when it has too many
@@ -34,7 +34,7 @@ async def read_json(request: web.Request, bounds: BodyBounds) -> bytes:
     """Return a body within its bounds. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
     if request.content_type != "application/json":
         raise UnsupportedMedia("the body must be JSON", hint="send it with `Content-Type: application/json`")
-    content = await _read(request, bounds.bytes)
+    content = await read_within(request, bounds.bytes)
     try:
         values = from_json(content, cache_strings="none")
     except ValueError:
@@ -60,7 +60,8 @@ def has_more_values(content: Any, most: int) -> bool:
     return False
 
 
-async def _read(request: web.Request, most: int) -> bytes:
+async def read_within(request: web.Request, most: int) -> bytes:
+    """Return a body of at most so many bytes. Raises TooLarge."""
     if (request.content_length or 0) > most:
         raise _too_large(most)
     content = bytearray()

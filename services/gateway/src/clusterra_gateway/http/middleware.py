@@ -44,7 +44,7 @@ EXTRA_HEADERS = web.RequestKey("extra_headers", dict[str, str])
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",  # a job's output must not become a page of our origin
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }

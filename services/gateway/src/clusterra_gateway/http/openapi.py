@@ -81,7 +81,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         operation |= {"x-role": route.role, "x-scope": route.scope}
     if route.body is not None:
         schema = schemas[route.body, "validation"]
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {"required": True, "content": {route.body_type: {"schema": schema}}}
     return operation
 
 
@@ -94,7 +94,11 @@ def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:
     problem = {MEDIA_TYPE: {"schema": schemas[Problem, "serialization"]}}
     if route.error is None:
         return {"description": "A problem (RFC 9457).", "content": problem}
-    shaped = {"application/json": {"schema": schemas[route.error, "serialization"]}}
+    shaped: dict[str, Any] = (
+        {route.error: {"schema": {"type": "string"}}}
+        if isinstance(route.error, str)
+        else {"application/json": {"schema": schemas[route.error, "serialization"]}}
+    )
     return {"description": "An error; a problem (RFC 9457) where no route is reached.", "content": shaped | problem}
 
 

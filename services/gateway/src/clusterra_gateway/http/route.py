@@ -38,8 +38,8 @@ class Route(ABC):
 
     security: ClassVar[tuple[SecurityScheme, ...]] = ()
     """The schemes that callers choose from; empty for a route that is open to everyone."""
-    error: ClassVar[type[BaseModel] | None] = None
-    """The model of an error, for routes whose errors have another shape than that of a problem."""
+    error: ClassVar[type[BaseModel] | str | None] = None
+    """The model or the media type of an error, for routes whose errors have another shape than that of a problem."""
 
     name: str
     method: Method
@@ -52,6 +52,8 @@ class Route(ABC):
     parameters: tuple[Parameter, ...] = ()
     query: type[Query] | None = None
     body: type[BaseModel] | None = None
+    body_type: str = "application/json"
+    """The media type of the body."""
     result: type[BaseModel] | str | None = None
     dry_result: type[BaseModel] | None = None
     """The model of the response with the status 200 to a request with `dry_run`, which changes nothing."""

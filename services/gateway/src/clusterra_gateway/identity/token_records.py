@@ -31,6 +31,10 @@ ADD_ATTEMPTS = 10
 LONGEST_PAUSE_SECONDS = 0.2
 
 
+class AlreadyRedeemed(Exception):
+    """Another request has redeemed what the token would have been given for."""
+
+
 @dataclass(frozen=True)
 class FreshToken:
     """A token before it is stored. `text` is the token as its owner sends it, which is shown once."""
@@ -77,6 +81,13 @@ class TokenRecords:
         """Adds a token of a member, who may have MAX_TOKENS. Raises Conflict, NotFound."""
         await self._add(actor, member_id, new, {})
 
+    async def redeem(self, owner: Member, new: FreshToken, redeemed: Update) -> None:
+        """Adds a token of its owner in place of something that can be redeemed once: both writes, or none.
+
+        `redeemed` has the condition that it can be redeemed now. Raises AlreadyRedeemed, Conflict, NotFound.
+        """
+        await self._add(owner, owner.id, new, {}, redeemed)
+
     async def rotate(self, actor: Member, member_id: str, token_id: str, rotation: Rotation) -> FreshToken:
         """Adds a token with the name and scopes of this one. This one ends after the overlap, and no later than before.
 
@@ -95,7 +106,12 @@ class TokenRecords:
         return new
 
     async def _add(
-        self, actor: Member, member_id: str, new: FreshToken, others: Mapping[AdminKind, Put | Update]
+        self,
+        actor: Member,
+        member_id: str,
+        new: FreshToken,
+        others: Mapping[AdminKind, Put | Update],
+        redeemed: Update | None = None,
     ) -> None:
         """Adds a token, together with other changes of tokens, unless the member has MAX_TOKENS.
 
@@ -105,6 +121,7 @@ class TokenRecords:
         """
         key, ends = api_token_key(member_id, new.id), expiry(new.record.valid_until)
         put = Put(ACCOUNTS, key, new.record.attributes(), Absent(), ends)
+        silent = () if redeemed is None else (redeemed,)
         for attempt in range(ADD_ATTEMPTS):
             item = await self._directory.store.get(ACCOUNTS, member_key(member_id))
             if item is None or Member.of(item).deleted:
@@ -112,8 +129,11 @@ class TokenRecords:
             if len(await self.valid(member_id)) >= MAX_TOKENS:
                 raise Conflict(f"there are {MAX_TOKENS} tokens, the most allowed", hint="revoke one that is not used")
             try:
-                await self._write(actor, member_id, {"token.created": put, **others}, VersionIs(item.version))
-            except TransactionCancelled:
+                writes = {"token.created": put, **others}
+                await self._write(actor, member_id, writes, VersionIs(item.version), silent)
+            except TransactionCancelled as cancelled:
+                if any(cancelled.reasons[: len(silent)]):
+                    raise AlreadyRedeemed from None
                 await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE_SECONDS)))  # noqa: S311
             else:
                 return
@@ -128,11 +148,17 @@ class TokenRecords:
             raise NotFound("there is no such token", hint="the list of tokens has their ids") from None
 
     async def _write(
-        self, actor: Member, member_id: str, writes: Mapping[AdminKind, Put | Update | Delete], member_is: Condition
+        self,
+        actor: Member,
+        member_id: str,
+        writes: Mapping[AdminKind, Put | Update | Delete],
+        member_is: Condition,
+        silent: tuple[Update, ...] = (),
     ) -> None:
         """Writes tokens together with their events, if the member's item is as `member_is` says.
 
-        The member's item carries the events: a token's own item may be deleted before they are sent.
+        `silent` are further writes, which have no event. The member's item carries the events: a token's own item may
+        be deleted before they are sent.
         """
         messages: list[OutboxMessage] = []
         kept: list[Put] = []
@@ -143,5 +169,7 @@ class TokenRecords:
             kept += events.kept
         key = member_key(member_id)
         carrier = with_messages(Update(ACCOUNTS, key, condition=member_is), messages, now=time.time())
-        await self._directory.store.transact([*writes.values(), carrier, *kept], token=f"token-{secrets.token_hex(16)}")
+        await self._directory.store.transact(
+            [*silent, *writes.values(), carrier, *kept], token=f"token-{secrets.token_hex(16)}"
+        )
         await self._directory.outbox.send(ACCOUNTS, key)
