@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.identity.authentication import COOKIE, SESSION
+from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, SESSION
 from clusterra_gateway.identity.cookies import LOGIN
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
@@ -169,9 +169,12 @@ async def test_no_private_route_takes_it(world: World, credential: Credential) -
     given = await credential(world)
     asked_before = (len(world.acme.submits), len(world.acme.cancelled), len(world.acme.changes))
     as_header = {"Authorization": f"Bearer {given}"} if given else {}
-    as_cookie = {"Cookie": f"{COOKIE}={given}", "Origin": world.settings.public_url} if given else {}
+    as_cookie, as_host_cookie = (
+        {"Cookie": f"{name}={given}", "Origin": world.settings.public_url} if given else {}
+        for name in (COOKIE, HOST_COOKIE)
+    )
 
-    for headers in (as_header, as_cookie):
+    for headers in (as_header, as_cookie, as_host_cookie):
         async with aiohttp.ClientSession(world.url, headers=headers) as program:
             for route in route_table():
                 if not isinstance(route, PrivateRoute):
@@ -189,11 +192,14 @@ async def test_no_private_route_takes_it(world: World, credential: Credential) -
 async def test_no_page_takes_it(world: World, credential: Credential) -> None:
     given = await credential(world)
     as_header = {"Authorization": f"Bearer {given}"} if given else {}
-    as_cookie = {"Cookie": f"{COOKIE}={given}", "Origin": world.settings.public_url} if given else {}
+    as_cookie, as_host_cookie = (
+        {"Cookie": f"{name}={given}", "Origin": world.settings.public_url} if given else {}
+        for name in (COOKIE, HOST_COOKIE)
+    )
     pages = [route for route in route_table() if isinstance(route, PageRoute)]
     assert {route.name for route in pages} == PAGES
 
-    for headers in (as_header, as_cookie):
+    for headers in (as_header, as_cookie, as_host_cookie):
         async with aiohttp.ClientSession(world.url, headers=headers) as program:
             for route in pages:
                 async with program.request(route.method, route.path, allow_redirects=False) as answer:

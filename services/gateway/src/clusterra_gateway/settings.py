@@ -8,6 +8,8 @@ from clusterra_runtime.secrets.files import read_secret
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field, model_validator
 
+MAX_SESSION_SECONDS = 30 * 86_400
+"""The longest that a session may be configured to last."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 LOOPBACK_DOMAIN = ".localhost"
 """Browsers resolve every name in this domain to loopback (RFC 6761, section 6.3), so that plain HTTP stays on the
@@ -43,8 +45,10 @@ class Settings(RecordSettings):
 
     session_key_file: Path | None = None
     """32 or more random bytes, a JWK or a JWK set. There is no default: the gateway does not start without a key."""
-    session_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 12 * 3600.0
-    """How long a browser stays signed in."""
+    session_seconds: Annotated[float, Field(gt=0, le=MAX_SESSION_SECONDS)] = 12 * 3600.0
+    """How long a session of a browser is valid. A request in the second half of its time renews it."""
+    session_max_seconds: Annotated[float, Field(gt=0, le=MAX_SESSION_SECONDS)] = 7 * 86_400.0
+    """When a browser must sign in again, however often it sends requests."""
 
     reads_per_minute: Annotated[int, Field(gt=0)] = 6000
     """How many GET and HEAD requests a person may send to a replica in a minute."""

@@ -42,6 +42,9 @@ STREAMS = web.AppKey("streams", frozenset[str])
 EXTRA_HEADERS = web.RequestKey("extra_headers", dict[str, str])
 """Headers that the response to this request gets, whatever it becomes."""
 
+RENEWED_SESSION = web.RequestKey("renewed_session", str)
+"""The session cookie, renewed: for the response, unless that sets cookies itself."""
+
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",  # a job's output must not become a page of our origin
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'",
@@ -135,6 +138,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     if request.app[ENCRYPTED]:
         response.headers["Strict-Transport-Security"] = "max-age=31536000"
     response.headers.update(request.get(EXTRA_HEADERS, {}))
+    if RENEWED_SESSION in request:
+        response.headers.setdefault("Set-Cookie", request[RENEWED_SESSION])
     if request.app[LEAVING].is_set():
         # The client would send its next request on this connection, perhaps just when the process closes it.
         response.headers["Connection"] = "close"

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
 from clusterra_gateway.identity.authentication import Authentication, Caller
+from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.open_streams import OpenStreams, StreamPermission
 from clusterra_gateway.identity.rate_limits import RateLimits
 
@@ -15,15 +16,20 @@ from clusterra_gateway.identity.rate_limits import RateLimits
 class Access:
     """Decides whether a request may go on to its handler."""
 
-    def __init__(self, authentication: Authentication, registry: Registry, limits: RateLimits) -> None:
+    def __init__(
+        self, authentication: Authentication, registry: Registry, limits: RateLimits, cookies: Cookies
+    ) -> None:
         self.limits = limits
+        self._cookies = cookies
         self._authentication = authentication
         self._registry = registry
         self.streams = OpenStreams()
 
     async def caller(self, request: web.Request) -> Caller:
         """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
-        return await self._authentication.caller(request)
+        caller = await self._authentication.caller(request)
+        self._cookies.renew_session(request, caller)
+        return caller
 
     async def owner(self, token: str) -> Caller:
         """The owner of a token that came in another header than usual. Raises Unauthenticated."""

@@ -2,7 +2,7 @@
 
 import hmac
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import structlog
@@ -20,10 +20,14 @@ from clusterra_gateway.http.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
+from clusterra_gateway.settings import MAX_SESSION_SECONDS
 
 log = structlog.get_logger()
 
 COOKIE = "clusterra_session"
+HOST_COOKIE = f"__Host-{COOKIE}"
+"""The name over HTTPS. Browsers take this prefix from our own host only, so that no other host of our domain can set a
+session of its own in front of ours. Sessions that began under the other name go on."""
 SESSION = "clusterra-session"
 """The audience of session tokens."""
 
@@ -36,6 +40,8 @@ class Caller:
     credential: Literal["session", "token"]
     credential_id: str
     expires_at: datetime
+    since: datetime
+    """When the person signed in, or the token was made."""
     scopes: tuple[Scope, ...] | None = None
     """What the credential may be used for; None: all that the person may do."""
 
@@ -82,7 +88,7 @@ class Authentication:
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and bearer:
             return await self.owner(bearer.strip())
-        if cookie := request.cookies.get(COOKIE):
+        if cookie := request.cookies.get(HOST_COOKIE) or request.cookies.get(COOKIE):
             self.reject_cross_site(request)
             return await self.owner(cookie)
         raise Unauthenticated(
@@ -95,10 +101,14 @@ class Authentication:
         reject_cross_site(request.method, request.headers, self._own_origin)
 
     async def sign_out(self, caller: Caller) -> None:
-        """Ends the caller's session, on all replicas, before it expires."""
+        """Ends the caller's session, on all replicas, before it expires.
+
+        The mark of this is kept for as long as any renewal of the session may be valid, not only the caller's.
+        """
         key = signed_out_key(caller.member.id, caller.credential_id)
+        ended = expiry(now() + timedelta(seconds=MAX_SESSION_SECONDS))
         try:
-            await self._directory.store.write(Put(ACCOUNTS, key, {}, Absent(), expiry(caller.expires_at)))
+            await self._directory.store.write(Put(ACCOUNTS, key, {}, Absent(), ended))
         except ConditionFailed:
             log.info("signed_out_twice", user=caller.member.user)
         self.forget(caller.credential_id)
@@ -132,7 +142,7 @@ class Authentication:
         member = await self._member(claims.sub)
         if member.kind != "person":
             raise Unauthenticated("a service account has no sessions", hint="send one of its keys")
-        return Caller(member, "session", claims.jti, claims.expires_at)
+        return Caller(member, "session", claims.jti, claims.expires_at, claims.signed_in_at)
 
     async def _verify_token(self, token: str) -> Caller:
         member_id, token_id, secret = split_token(token)
@@ -140,7 +150,8 @@ class Authentication:
         record = None if item is None else ApiToken.of(item)
         if record is None or not hmac.compare_digest(record.secret_hash, secret_hash(secret)):
             raise Unauthenticated("this token is wrong, expired or revoked", hint="make a new one")
-        return Caller(await self._member(member_id), "token", token_id, record.valid_until, record.scopes)
+        member = await self._member(member_id)
+        return Caller(member, "token", token_id, record.valid_until, record.created_at, record.scopes)
 
     async def _member(self, member_id: str) -> Member:
         member = await self._directory.member(member_id)

@@ -2,28 +2,33 @@
 
 import secrets
 import time
-from datetime import datetime
 
 from aiohttp import web
 
 from clusterra_gateway.http.errors import Unauthenticated
-from clusterra_gateway.identity.authentication import COOKIE, SESSION
+from clusterra_gateway.http.middleware import RENEWED_SESSION
+from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, SESSION, Caller
 from clusterra_gateway.identity.sessions import Claims, LoginState, SessionKeys
+from clusterra_gateway.settings import Settings
 
 LOGIN = "clusterra-login"
 """The audience of login states."""
 LOGIN_COOKIE = "clusterra_login"
 LOGIN_PATH = "/v1/auth"
 LOGIN_SECONDS = 600.0
+LEAST_GAIN_SECONDS = 60.0
+"""By how much a session must become longer to be renewed."""
 
 
 class Cookies:
     """Sets, reads and deletes the cookies. With `secure`, browsers send them over HTTPS only."""
 
-    def __init__(self, keys: SessionKeys, *, secure: bool, session_seconds: float) -> None:
+    def __init__(self, keys: SessionKeys, settings: Settings) -> None:
         self._keys = keys
-        self._secure = secure
-        self._session_seconds = session_seconds
+        self._secure = settings.secure
+        self._session_seconds = min(settings.session_seconds, settings.session_max_seconds)
+        self._session_max_seconds = settings.session_max_seconds
+        self._session_cookie = HOST_COOKIE if settings.secure else COOKIE
 
     def set_login(self, response: web.Response, state: LoginState) -> None:
         """Binds a login to this browser."""
@@ -40,22 +45,52 @@ class Cookies:
     def new_session(self, member_id: str) -> Claims:
         """The claims of a session that begins now."""
         issued = int(time.time())
-        return Claims(sub=member_id, jti=secrets.token_hex(16), iat=issued, exp=issued + int(self._session_seconds))
+        expires = issued + int(self._session_seconds)
+        return Claims(sub=member_id, jti=secrets.token_hex(16), iat=issued, exp=expires, auth_time=issued)
 
-    def session_instead(self, member_id: str, until: datetime) -> Claims:
-        """The claims of a session in place of another one. It ends when that one would have."""
-        return self.new_session(member_id).model_copy(update={"exp": int(until.timestamp())})
+    def session_instead(self, member_id: str, caller: Caller) -> Claims:
+        """The claims of a session in place of the caller's. It ends when that one would have."""
+        times = {"exp": int(caller.expires_at.timestamp()), "auth_time": int(caller.since.timestamp())}
+        return self.new_session(member_id).model_copy(update=times)
+
+    def renew_session(self, request: web.Request, caller: Caller) -> None:
+        """Has the response renew the session in the request's cookie, once half of its time is over.
+
+        A session ends `session_max_seconds` after the sign-in, however often it is used.
+        """
+        if caller.credential != "session" or "Authorization" in request.headers:
+            return
+        issued, until = time.time(), caller.expires_at.timestamp()
+        expires = min(issued + self._session_seconds, caller.since.timestamp() + self._session_max_seconds)
+        if until - issued > self._session_seconds / 2 or expires < until + LEAST_GAIN_SECONDS:
+            return
+        claims = Claims(
+            sub=caller.member.id,
+            jti=caller.credential_id,
+            iat=int(issued),
+            exp=int(expires),
+            auth_time=int(caller.since.timestamp()),
+        )
+        response = web.Response()
+        self._set_session(response, claims)
+        request[RENEWED_SESSION] = response.cookies[self._session_cookie].output(header="").strip()
 
     def set_session(self, response: web.Response, claims: Claims) -> None:
         """Starts the session in this browser, and ends the login."""
-        seconds = claims.exp - claims.iat
-        session = self._keys.sign(SESSION, claims, seconds=seconds)
-        self._set(response, COOKIE, session, path="/", seconds=seconds)
+        if self._session_cookie != COOKIE:
+            self._delete(response, COOKIE, path="/")
+        self._set_session(response, claims)
         self._delete(response, LOGIN_COOKIE, path=LOGIN_PATH)
 
     def delete_session(self, response: web.Response) -> None:
         """Ends the session in this browser."""
-        self._delete(response, COOKIE, path="/")
+        for name in {self._session_cookie, COOKIE}:
+            self._delete(response, name, path="/")
+
+    def _set_session(self, response: web.Response, claims: Claims) -> None:
+        seconds = claims.exp - claims.iat
+        session = self._keys.sign(SESSION, claims, seconds=seconds)
+        self._set(response, self._session_cookie, session, path="/", seconds=seconds)
 
     def _set(self, response: web.Response, name: str, value: str, *, path: str, seconds: float) -> None:
         response.set_cookie(

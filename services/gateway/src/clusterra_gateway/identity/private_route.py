@@ -15,11 +15,17 @@ from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.http.parameters import Parameter, Query, query
 from clusterra_gateway.http.route import Route, SecurityScheme
 from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import COOKIE, Caller
+from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, Caller
 
 CLUSTER = "/v1/clusters/{cluster_id}"
 """The path that every route of a cluster begins with."""
 CLUSTER_ID = Parameter("cluster_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
+
+SESSION_COOKIES = (
+    SecurityScheme("cookie", {"type": "apiKey", "in": "cookie", "name": COOKIE}),
+    SecurityScheme("host_cookie", {"type": "apiKey", "in": "cookie", "name": HOST_COOKIE}),
+)
+"""The session of a browser: over HTTPS, its cookie has the second name."""
 
 type CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 type ClusterHandler = Callable[[web.Request, Caller, ClusterRef], Awaitable[web.StreamResponse]]
@@ -34,7 +40,7 @@ class PrivateRoute(Route):
     """
 
     security: ClassVar[tuple[SecurityScheme, ...]] = (
-        SecurityScheme("cookie", {"type": "apiKey", "in": "cookie", "name": COOKIE}),
+        *SESSION_COOKIES,
         SecurityScheme("bearer", {"type": "http", "scheme": "bearer"}),
     )
 

@@ -24,7 +24,10 @@ class SessionKeyMissing(RuntimeError):
 
 
 class Claims(BaseModel):
-    """The claims of a session: the member's id (`sub`), the sign-in's id (`jti`), start and end in Unix seconds."""
+    """The claims of a session: the member's id (`sub`), the sign-in's id (`jti`), start and end in Unix seconds.
+
+    A renewed session keeps its `jti` and `auth_time`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,6 +35,13 @@ class Claims(BaseModel):
     jti: str
     iat: int
     exp: int
+    auth_time: int | None = None
+    """When the person signed in, as in OIDC; None in sessions of the release before: at `iat`."""
+
+    @property
+    def signed_in_at(self) -> datetime:
+        """The moment of the sign-in."""
+        return datetime.fromtimestamp(self.iat if self.auth_time is None else self.auth_time, UTC)
 
     @property
     def expires_at(self) -> datetime:

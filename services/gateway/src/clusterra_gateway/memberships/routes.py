@@ -69,7 +69,7 @@ class MembershipHandlers:
         member = next((each for each in await self._enabled(caller) if each.tenant == wanted), None)
         if member is None:
             raise NotFound("you do not belong to this workspace", hint=f"GET {MEMBERSHIPS} lists yours")
-        session = self._cookies.session_instead(member.id, caller.expires_at)
+        session = self._cookies.session_instead(member.id, caller)
         view = await self._view(member, member)
         response = json_response(ChosenMembership(**view.model_dump(), session_expires_at=session.expires_at))
         await self._authentication.sign_out(caller)

@@ -17,7 +17,8 @@ from clusterra_gateway.http.problems import STATUS
 from clusterra_gateway.http.responses import ResponseBody, json_response, redirect
 from clusterra_gateway.http.route import PublicHandler, Route, SecurityScheme
 from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import COOKIE, Caller
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import SESSION_COOKIES
 
 type OAuthCode = Literal[
     "access_denied",
@@ -98,9 +99,7 @@ class PageRoute(Route):
     Its errors are pages, too.
     """
 
-    security: ClassVar[tuple[SecurityScheme, ...]] = (
-        SecurityScheme("cookie", {"type": "apiKey", "in": "cookie", "name": COOKIE}),
-    )
+    security: ClassVar[tuple[SecurityScheme, ...]] = SESSION_COOKIES
     error: ClassVar[type[BaseModel] | str | None] = "text/html"
 
     handler: PageHandler
