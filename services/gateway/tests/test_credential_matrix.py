@@ -19,7 +19,7 @@ from route_table import example_path, route_table
 
 OPEN = {
     *("auth_login", "auth_login_invited", "auth_callback", "auth_callback_redirect"),
-    *("device_begin", "device_token", "auth_token"),
+    *("device_begin", "device_token", "auth_token", "oauth_metadata"),
     *("problem_types", "problem_type", "api_routes", "openapi", "api_page", "api_page_file"),
 }
 """The routes that anybody may call."""

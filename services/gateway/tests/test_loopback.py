@@ -99,7 +99,7 @@ async def test_an_approved_program_gets_a_token_with_what_it_asked_for(world: Wo
     led_to = await decide(browser, form, "approve")
     assert isinstance(led_to, URL)
     assert str(led_to).startswith(back)
-    assert led_to.query["state"] == "s-1 &="
+    assert (led_to.query["state"], led_to.query["iss"]) == ("s-1 &=", world.settings.public_url)
 
     status, given = await redeem(program, led_to.query["code"], verifier, redirect_uri=back)
     assert (status, given["token_type"], given["expires_in"]) == (200, "Bearer", 7200)
@@ -116,7 +116,7 @@ async def test_a_denied_program_is_told_so(world: World) -> None:
     led_to = await decide(browser, request_of(pkce()[1]), "deny")
 
     assert isinstance(led_to, URL)
-    assert dict(led_to.query) == {"error": "access_denied", "state": "s-1 &="}
+    assert dict(led_to.query) == {"error": "access_denied", "state": "s-1 &=", "iss": world.settings.public_url}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from clusterra_gateway.clusters import fleet_routes
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.device_flow import routes as device_flow
+from clusterra_gateway.device_flow.flows import DeviceFlows
+from clusterra_gateway.device_flow.program_side import ProgramSide as DeviceProgramSide
 from clusterra_gateway.events import routes as events
 from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.route import Route
@@ -45,10 +47,15 @@ from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.jobs.routes import Jobs
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.loopback import routes as loopback
+from clusterra_gateway.loopback.authorization_codes import AuthorizationCodes
+from clusterra_gateway.loopback.program_side import ProgramSide as LoopbackProgramSide
 from clusterra_gateway.members import routes as members
 from clusterra_gateway.members.membership import Membership
 from clusterra_gateway.memberships import routes as memberships
+from clusterra_gateway.oauth import routes as oauth
 from clusterra_gateway.oauth.grants import ProgramTokens
+from clusterra_gateway.oauth.server_metadata import ServerDescription
+from clusterra_gateway.oauth.token_endpoint import TokenEndpoint
 from clusterra_gateway.output import routes as output
 from clusterra_gateway.runs import routes as runs
 from clusterra_gateway.runs.advance import RunWork
@@ -86,13 +93,17 @@ def gateway_routes(
     planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
     program_tokens = ProgramTokens(directory, token_records, revocations)
+    flows, codes = DeviceFlows(directory.store), AuthorizationCodes(directory.store)
+    device = DeviceProgramSide(flows, program_tokens, settings.own_issuer)
+    token_endpoint = TokenEndpoint(LoopbackProgramSide(codes, program_tokens).redeem, device.redeem)
     queues = QueueSummaries(bus.client, bus.registry)
     once = AnswerOnce(directory.store)
     api_tokens = ApiTokens(token_records, revocations, once)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
-        *device_flow.routes(access, directory.store, program_tokens, settings.public_url),
-        *loopback.routes(access, directory.store, program_tokens),
+        *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),
+        *device_flow.routes(access, flows, program_tokens, device),
+        *loopback.routes(access, codes, program_tokens, settings.own_issuer),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
         *memberships.routes(access, directory, cookies, authentication),
         *invitations.routes(access, Invitations(directory, bus.registry), once),

@@ -75,9 +75,14 @@ class Settings(RecordSettings):
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
+    def own_issuer(self) -> str:
+        """The gateway's own name for programs that it signs in: its address, without a slash at its end."""
+        return self.public_url.rstrip("/")
+
+    @property
     def redirect_uri(self) -> str:
         """The address that the issuer sends browsers back to."""
-        return f"{self.public_url.rstrip('/')}/v1/auth/callback"
+        return f"{self.own_issuer}/v1/auth/callback"
 
     @model_validator(mode="after")
     def _encrypted_unless_local(self) -> Self:

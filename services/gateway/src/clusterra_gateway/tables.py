@@ -10,7 +10,7 @@ from clusterra_gateway.runs.run_records import RUNS
 TABLES = (
     TableUse(
         ACCOUNTS,
-        "tenants, people, sessions signed out, API tokens, clusters and agent keys",
+        "tenants, people, sessions signed out, API tokens, sign-ins of programs, clusters and agent keys",
         frozenset({"get", "put", "update", "delete", "query", "query_index"}),
         items_expire=True,
     ),

@@ -8,14 +8,14 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from clusterra_gateway.device_flow.flows import DeviceFlows, KnownFlow
-from clusterra_gateway.device_flow.program_side import DEVICE
 from clusterra_gateway.device_flow.user_codes import count_attempt, entered, shown
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.page import page
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.oauth.consent_page import consent_page, lifetime
+from clusterra_gateway.oauth.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.oauth.grants import ProgramTokens
+from clusterra_gateway.oauth.server_metadata import DEVICE
 
 log = structlog.get_logger()
 
@@ -77,8 +77,8 @@ class PersonSide:
             "Begun at": f"{flow.record.begun_at:%Y-%m-%d %H:%M:%S} UTC",
             "Its token is valid for": lifetime(flow.record.token_seconds),
         }
-        hidden = {"user_code": code}
-        return consent_page(request, caller.member, told, flow.record.scopes, action=CONSENT, hidden=hidden)
+        question = Question(told, flow.record.scopes, CONSENT, {"user_code": code})
+        return consent_page(request, caller.member, question)
 
     async def _found(self, caller: Caller, given: str) -> tuple[str, KnownFlow]:
         code = entered(given)

@@ -1,24 +1,22 @@
 """The device flow as the program sees it: it begins a sign-in, shows the user code, and polls for its token."""
 
-from typing import Annotated, Literal
-
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from clusterra_gateway.device_flow.flows import INTERVAL_SECONDS, VALID_SECONDS, DeviceFlows
 from clusterra_gateway.device_flow.user_codes import shown
+from clusterra_gateway.http.errors import TooManyRequests
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
+from clusterra_gateway.identity.token_records import FreshToken
 from clusterra_gateway.oauth.grants import ProgramTokens
-from clusterra_gateway.oauth.program import ClientId, ProgramRequest, TokenAnswer
+from clusterra_gateway.oauth.program import ProgramRequest
+from clusterra_gateway.oauth.server_metadata import DEVICE
+from clusterra_gateway.oauth.token_endpoint import DeviceGrant
 
-DEVICE = "/v1/auth/device"
-GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 BEGUN_PER_MINUTE = 1200
 """How many sign-ins may begin at a replica in a minute. With VALID_SECONDS, it bounds how many are open."""
 BEGUN_PER_ADDRESS = 120
-POLLS_PER_ADDRESS = 3000
 """An address may be that of a load balancer, behind which all programs are."""
 
 
@@ -38,36 +36,25 @@ class DeviceAnswer(ResponseBody):
     """The seconds to wait between two polls."""
 
 
-class DevicePoll(BaseModel):
-    """The request for the token of a sign-in (RFC 8628, section 3.4)."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    grant_type: Literal["urn:ietf:params:oauth:grant-type:device_code"]
-    device_code: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    client_id: ClientId
-
-
 class ProgramSide:
     """The handlers of programs."""
 
-    def __init__(self, flows: DeviceFlows, tokens: ProgramTokens, public_url: str) -> None:
+    def __init__(self, flows: DeviceFlows, tokens: ProgramTokens, issuer: str) -> None:
         self._flows = flows
         self._tokens = tokens
-        self._page = f"{public_url.rstrip('/')}{DEVICE}"
+        self._page = issuer + DEVICE
         self._begun = RateLimits(Rates(BEGUN_PER_MINUTE, BEGUN_PER_MINUTE))
         self._begun_by_address = RateLimits(Rates(BEGUN_PER_ADDRESS, BEGUN_PER_ADDRESS))
-        self._polls_by_address = RateLimits(Rates(POLLS_PER_ADDRESS, POLLS_PER_ADDRESS))
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Begins the sign-in of a program on a machine without a browser (RFC 8628).
 
         Show the person `user_code` and `verification_uri`. They sign in there, see `machine` and the scopes, and
-        approve or deny. Meanwhile poll `POST /v1/auth/device/token`.
+        approve or deny. Meanwhile poll `POST /v1/auth/token`.
         """
         await self._begun_by_address.admit(request, str(request.remote))
         wanted = await form(request, ProgramRequest)
-        await self._begun.admit(request, "everybody")
+        await self._admit_to_all(request)
         begun = await self._flows.begin(wanted)
         code = shown(begun.user_code)
         return json_response(
@@ -81,14 +68,17 @@ class ProgramSide:
             )
         )
 
-    async def poll(self, request: web.Request) -> web.StreamResponse:
-        """Returns the API token of a sign-in, once, as soon as the person has approved it.
+    async def _admit_to_all(self, request: web.Request) -> None:
+        try:
+            await self._begun.admit(request, "everybody")
+        except TooManyRequests as limit:
+            raise TooManyRequests(
+                "too many programs begin to sign in now",
+                hint="try again in a minute",
+                retry_after_seconds=limit.retry_after_seconds,
+            ) from None
 
-        Until then it answers `authorization_pending`; after `slow_down`, wait five seconds longer between two polls.
-        The token has the asked scopes, and the name of the machine.
-        """
-        await self._polls_by_address.admit(request, str(request.remote))
-        asked = await form(request, DevicePoll)
+    async def redeem(self, asked: DeviceGrant) -> FreshToken:
+        """Makes the token of a sign-in, once, as soon as the person has approved it. Raises OAuthFailure."""
         known = await self._flows.approved(asked.device_code)
-        made = await self._tokens.issue(known.record, known.redeemed)
-        return json_response(TokenAnswer.of(made))
+        return await self._tokens.issue(known.record, known.redeemed)

@@ -14,12 +14,12 @@ from clusterra_gateway.http.responses import redirect
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.loopback.authorization_codes import AuthorizationCodes
 from clusterra_gateway.loopback.authorization_request import AuthorizationRequest, Back
-from clusterra_gateway.oauth.consent_page import consent_page, lifetime
+from clusterra_gateway.oauth.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.oauth.grants import ProgramTokens
+from clusterra_gateway.oauth.server_metadata import AUTHORIZE
 
 log = structlog.get_logger()
 
-AUTHORIZE = "/v1/auth/authorize"
 CONSENT = f"{AUTHORIZE}/consent"
 _ERRORS = {"scope": "invalid_scope", "response_type": "unsupported_response_type"}
 """The codes of wrong parameters that have one of their own (RFC 6749, section 4.1.2.1)."""
@@ -34,9 +34,10 @@ class AuthorizationDecision(AuthorizationRequest):
 class PersonSide:
     """The handlers of the page."""
 
-    def __init__(self, codes: AuthorizationCodes, tokens: ProgramTokens) -> None:
+    def __init__(self, codes: AuthorizationCodes, tokens: ProgramTokens, issuer: str) -> None:
         self._codes = codes
         self._tokens = tokens
+        self._issuer = issuer
 
     async def ask(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Asks the person whether a program on their machine may act for them. Programs open it in a browser.
@@ -54,16 +55,14 @@ class PersonSide:
             names = [field.place for field in wrong.errors]
             error = next((_ERRORS[name] for name in names if name in _ERRORS), "invalid_request")
             described = f"wrong or missing: {', '.join(names)}"
-            return redirect(HTTPStatus.SEE_OTHER, back.address(error=error, error_description=described))
+            return self._led(back, error=error, error_description=described)
         told = {
             "The program runs": f"on the computer of this browser, and listens at {asked.redirect_uri}",
             "The machine calls itself": asked.machine,
             "Its token is valid for": lifetime(asked.token_seconds),
         }
         hidden = {name: str(value) for name, value in asked.model_dump().items() if value != ""}
-        return consent_page(
-            request, caller.member, told, asked.scopes, action=CONSENT, hidden=hidden, form_target=asked.origin
-        )
+        return consent_page(request, caller.member, Question(told, asked.scopes, CONSENT, hidden, asked.origin))
 
     async def decide(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Takes the person's decision, and sends the browser back to the program. The page's form comes here."""
@@ -71,10 +70,14 @@ class PersonSide:
         approved = decided.decision == "approve"
         log.info("authorization_decided", tenant=caller.member.tenant, user=caller.member.user, approved=approved)
         if not approved:
-            return redirect(HTTPStatus.SEE_OTHER, decided.address(error="access_denied"))
+            return self._led(decided, error="access_denied")
         await self._tokens.check_room(caller.member)
         code = await self._codes.make(decided, caller.member)
-        return redirect(HTTPStatus.SEE_OTHER, decided.address(code=code))
+        return self._led(decided, code=code)
+
+    def _led(self, back: Back, **answer: str) -> web.Response:
+        """Sends the browser back to the program, with our own name (RFC 9207)."""
+        return redirect(HTTPStatus.SEE_OTHER, back.address(**answer, iss=self._issuer))
 
 
 def _back(request: web.Request) -> Back | None:

@@ -1,23 +1,19 @@
 """The routes of the sign-in by the browser."""
 
-from clusterra_runtime.store.store import Store
-
 from clusterra_gateway.http.form_body import FORM
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.loopback.authorization_codes import AuthorizationCodes
 from clusterra_gateway.loopback.authorization_request import AuthorizationRequest
-from clusterra_gateway.loopback.person_side import AUTHORIZE, CONSENT, AuthorizationDecision, PersonSide
-from clusterra_gateway.loopback.program_side import ProgramSide, TokenRequest
+from clusterra_gateway.loopback.person_side import CONSENT, AuthorizationDecision, PersonSide
 from clusterra_gateway.oauth.grants import ProgramTokens
-from clusterra_gateway.oauth.program import TokenAnswer
-from clusterra_gateway.oauth.route import OAuthRoute, PageRoute
+from clusterra_gateway.oauth.route import PageRoute
+from clusterra_gateway.oauth.server_metadata import AUTHORIZE
 
 
-def routes(access: Access, store: Store, tokens: ProgramTokens) -> tuple[Route, ...]:
-    """All routes of this room."""
-    codes = AuthorizationCodes(store)
-    person, program = PersonSide(codes, tokens), ProgramSide(codes, tokens)
+def routes(access: Access, codes: AuthorizationCodes, tokens: ProgramTokens, issuer: str) -> tuple[Route, ...]:
+    """All routes of this room. `issuer`: the gateway's address, which it tells programs as its name."""
+    person = PersonSide(codes, tokens, issuer)
     return (
         PageRoute(
             "authorize_page",
@@ -39,14 +35,5 @@ def routes(access: Access, store: Store, tokens: ProgramTokens) -> tuple[Route, 
             body=AuthorizationDecision,
             body_type=FORM,
             status=303,
-        ),
-        OAuthRoute(
-            "auth_token",
-            "POST",
-            "/v1/auth/token",
-            program.redeem,
-            body=TokenRequest,
-            body_type=FORM,
-            result=TokenAnswer,
         ),
     )

@@ -1,6 +1,7 @@
 """The page where a person decides whether a program may act for them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
 
@@ -21,31 +22,35 @@ _MEANINGS: Mapping[Scope, str] = {
 }
 
 
-def consent_page(
-    request: web.Request,
-    member: Member,
-    told: Mapping[str, str],
-    scopes: Sequence[Scope],
-    *,
-    action: str,
-    hidden: Mapping[str, str],
-    form_target: str = "",
-) -> web.Response:
-    """Asks the person. `told` is what they recognise the program by, such as its machine, with a label for each.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked. Their answer is a form to `action` with the `hidden` fields and `decision`.
 
-    Their answer is a form to `action` with the `hidden` fields and `decision`, which is `approve` or `deny`.
+    `decision` is `approve` or `deny`. `form_target` is the origin that the answer to the form may lead to, if that is
+    not our own.
     """
-    rows = {"You": f"{member.user} ({member.email})", "Workspace": member.tenant, **told}
+
+    told: Mapping[str, str]
+    """What the person recognises the program by, such as its machine, with a label for each."""
+    scopes: Sequence[Scope]
+    action: str
+    hidden: Mapping[str, str]
+    form_target: str = ""
+
+
+def consent_page(request: web.Request, member: Member, question: Question) -> web.Response:
+    """Asks a person whether a program may act for them."""
+    rows = {"You": f"{member.user} ({member.email})", "Workspace": member.tenant, **question.told}
     facts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>" for label, value in rows.items())
-    meanings = "".join(f"<li>{escape(_MEANINGS[scope])} (<code>{scope}</code>)</li>" for scope in scopes)
+    meanings = "".join(f"<li>{escape(_MEANINGS[scope])} (<code>{scope}</code>)</li>" for scope in question.scopes)
     body = (
         f"<p>A program asks to act for you. Approve it only if you have just started it yourself.</p><dl>{facts}</dl>"
         f"<p>It may:</p><ul>{meanings}</ul>"
-        f'<form method="post" action="{escape(action)}">{_fields(hidden)}'
+        f'<form method="post" action="{escape(question.action)}">{_fields(question.hidden)}'
         '<button name="decision" value="approve">Approve</button>'
         '<button name="decision" value="deny">Deny</button></form>'
     )
-    return page(request, "Sign in a program", body, form_target=form_target)
+    return page(request, "Sign in a program", body, form_target=question.form_target)
 
 
 def lifetime(seconds: int) -> str:
