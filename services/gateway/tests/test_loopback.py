@@ -255,3 +255,18 @@ async def test_who_has_not_signed_in_does_so_first_and_then_sees_the_page(world:
 
     assert dict(answer.url.query) == request
     assert "ada-laptop" in page
+
+
+async def test_who_was_signed_out_meanwhile_comes_back_to_the_same_question(world: World) -> None:
+    stranger, browser = await world.browser(), await world.login("ada@acme.example")
+    request = request_of(pkce()[1], scope="jobs:read profile")
+    _, asked_before, form = await asked(browser, request)
+
+    data = form | {"decision": "approve"}
+    async with stranger.post("/v1/auth/authorize/consent", data=data, allow_redirects=False) as answer:
+        assert answer.status == 401
+        (link,) = re.findall(r'<a href="([^"]+)">', await answer.text())
+    back_to = URL(unescape(link), encoded=True).query["return_to"]
+
+    async with browser.get(URL(back_to, encoded=True)) as answer:
+        assert text_of(await answer.text()) == asked_before

@@ -45,10 +45,11 @@ async def test_a_long_answer_is_compressed_for_those_who_read_that(world: World)
 
 
 async def test_no_answer_can_become_a_page(world: World) -> None:
+    policy = "default-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"
     async with aiohttp.ClientSession(world.url) as http:
         for path in ("/v1/openapi.json", "/v1/users/me", "/nowhere"):
             async with http.get(path) as answer:
-                assert answer.headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+                assert answer.headers["Content-Security-Policy"] == policy
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
                 assert answer.headers["Referrer-Policy"] == "no-referrer"
                 assert "Strict-Transport-Security" not in answer.headers, "this gateway is reached over HTTP"

@@ -10,6 +10,7 @@ from aiohttp import web
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.page import page
+from clusterra_gateway.oauth.route import DECISION
 
 _MEANINGS: Mapping[Scope, str] = {
     "profile": "read your profile, list and revoke your tokens",
@@ -47,8 +48,8 @@ def consent_page(request: web.Request, member: Member, question: Question) -> we
         f"<p>A program asks to act for you. Approve it only if you have just started it yourself.</p><dl>{facts}</dl>"
         f"<p>It may:</p><ul>{meanings}</ul>"
         f'<form method="post" action="{escape(question.action)}">{_fields(question.hidden)}'
-        '<button name="decision" value="approve">Approve</button>'
-        '<button name="decision" value="deny">Deny</button></form>'
+        f'<button name="{DECISION}" value="approve">Approve</button>'
+        f'<button name="{DECISION}" value="deny">Deny</button></form>'
     )
     return page(request, "Sign in a program", body, form_target=question.form_target)
 

@@ -5,13 +5,14 @@ from dataclasses import KW_ONLY, dataclass
 from html import escape
 from http import HTTPStatus
 from typing import ClassVar, Literal, override
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from aiohttp import web
 from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel
 
 from clusterra_gateway.http.errors import Forbidden, RequestError, TooManyRequests, Unauthenticated, Unavailable
+from clusterra_gateway.http.form_body import read_form
 from clusterra_gateway.http.page import page
 from clusterra_gateway.http.problems import STATUS
 from clusterra_gateway.http.responses import ResponseBody, json_response, redirect
@@ -89,6 +90,9 @@ def _error_answer(error: RequestError) -> web.Response:
     return json_response(OAuthError(error=code, error_description=error.detail), status=status, headers=headers)
 
 
+DECISION = "decision"
+"""The field of a page's form with the person's decision."""
+
 type PageHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 
 
@@ -117,17 +121,29 @@ class PageRoute(Route):
             await self.access.limits.admit(request, caller.member.id)
             return await self.handler(request, caller)
         except Unauthenticated:
-            return self._sign_in_first(request)
+            return await self._sign_in_first(request)
         except RequestError as error:
-            body = f"<p>{escape(error.detail)}</p><p>{escape(error.hint)}</p>"
-            return page(request, "This did not work", body, status=STATUS[type(error)])
+            return _error_page(request, error)
 
-    def _sign_in_first(self, request: web.Request) -> web.StreamResponse:
+    async def _sign_in_first(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
             return redirect(HTTPStatus.SEE_OTHER, _login(request.path_qs))
-        # A form must not lead to the issuer by redirects: `form-action` covers these, too.
-        body = f'<p>Your session has ended. <a href="{escape(_login(self.page))}">Sign in</a></p>'
+        try:
+            given = (await read_form(request)).fields
+        except RequestError as error:
+            return _error_page(request, error)
+        # The page once more, and no redirect: `form-action` would not let a form lead to the issuer.
+        again = f"{self.page}?{urlencode({name: given[name] for name in given if name != DECISION})}"
+        body = f'<p>Your session has ended. <a href="{escape(_login(again))}">Sign in</a></p>'
         return page(request, "Sign in again", body, status=HTTPStatus.UNAUTHORIZED)
+
+
+def _error_page(request: web.Request, error: RequestError) -> web.Response:
+    body = f"<p>{escape(error.detail)}</p><p>{escape(error.hint)}</p>"
+    response = page(request, "This did not work", body, status=STATUS[type(error)])
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
 
 
 def _login(return_to: str) -> str:
