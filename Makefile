@@ -17,7 +17,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-fleet soak test-openapi docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-fleet soak test-openapi docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -77,6 +77,9 @@ test-upgrade: prepare ## Run jobs while services of an earlier release and of th
 	@$(if $(FROM),,echo "FROM is required: make test-upgrade FROM=<git ref of the earlier release>"; exit 1;) \
 	  CLUSTERRA_UPGRADE_FROM=$(FROM) $(BIN)/pytest -q -s tests/upgrade/mixed_releases.py
 
+test-crashes: prepare ## Kill gateways and proxies while 50 clients send one Idempotency-Key (CRASHES=200, CRASHES_SEED=N, 30 minutes)
+	@CRASHES=$(or $(CRASHES),200) $(BIN)/pytest -q -s -n0 tests/test_submit_crashes.py
+
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
 
@@ -101,7 +104,7 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade record-jobs soak bench-latency bench-edge bench-gateway:
+prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs soak bench-latency bench-edge bench-gateway:
 	@lab/in-container $@
 
 endif

@@ -11,6 +11,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from composition import Composition, composition
+from submit_replicas import Replicas, Second, all_replicas, second_replicas
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,18 @@ async def observer(lab: Stack) -> AsyncIterator[Observer]:
 async def ada(lab: Stack) -> AsyncIterator[User]:
     async with lab.user("ada@acme.example") as user:
         yield user
+
+
+@pytest.fixture(scope="module")
+async def second(lab: Stack) -> AsyncIterator[Second]:
+    async with second_replicas(lab) as running:
+        yield running
+
+
+@pytest.fixture
+async def replicas(lab: Stack, ada: User, second: Second) -> AsyncIterator[Replicas]:
+    async with all_replicas(lab, ada, second) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

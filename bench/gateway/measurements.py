@@ -16,6 +16,7 @@ from clusterra_lab.machine.progress import Progress
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from latency import percentile
+from yarl import URL
 
 from gateway.clients import Load, Told
 
@@ -62,7 +63,7 @@ class Bench:
         random.seed(SEED)
         profile = user.profile
         token = lab.slurm.token(profile.name, profile.uid, profile.uid, seconds=7200)
-        cookies = user.session.cookie_jar.filter_cookies(user.session._base_url)  # type: ignore[arg-type]
+        cookies = user.session.cookie_jar.filter_cookies(URL(lab.gateway_url))
         headers = {"Cookie": "; ".join(f"{each.key}={each.value}" for each in cookies.values())}
         async with ClientSession(
             lab.slurm.slurmrestd_url,
