@@ -242,7 +242,7 @@ EXAMPLES: dict[str, Wire] = {
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v1": EVENT,
-    "registry.cluster.v3": ClusterBinding(
+    "registry.cluster.v4": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
@@ -271,20 +271,20 @@ EXAMPLES: dict[str, Wire] = {
         kill_on_invalid_dependency=True,
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
-    "slurm.get.v1": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
+    "slurm.get.v2": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
     "slurm.job.v3": JOB,
-    "slurm.list.v2": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10),
+    "slurm.list.v3": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10),
     "slurm.find-key.v1": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
     "slurm.found-key.v1": slurm_rpc.FoundKey(job=slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT)),
-    "slurm.list-watched.v2": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
+    "slurm.list-watched.v3": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
     "slurm.jobs.v3": slurm_rpc.JobPage(jobs=(JOB,), total=1),
-    "slurm.cancel.v1": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
-    "slurm.change.v1": slurm_jobs_rpc.ChangeJob(
+    "slurm.cancel.v2": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
+    "slurm.change.v2": slurm_jobs_rpc.ChangeJob(
         viewer=VIEWER,
         jobs="42_[1-5,9]",
         change=slurm_jobs_rpc.Update(changes=slurm_jobs_rpc.JobChanges(name="align", time_limit=30, nice=100)),
     ),
-    "slurm.rest.v1": slurm_rest_rpc.ReadRest(
+    "slurm.rest.v2": slurm_rest_rpc.ReadRest(
         viewer=VIEWER,
         version="v0.0.45",
         resource="slurm/jobs",
@@ -326,7 +326,7 @@ EXAMPLES: dict[str, Wire] = {
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
     "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
     "usage.v1": usage_rpc.Usage(burn_rate_usd_per_hour=0.0816, pending_bill_usd=0.0068, running_jobs=1, as_of=MOMENT),
-    "why.explain.v1": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
+    "why.explain.v2": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
     "why.explanation.v1": why_rpc.Explanation(
         job_id="42_7",
         state="pending",

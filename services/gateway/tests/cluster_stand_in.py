@@ -102,8 +102,14 @@ class ClusterStandIn:
 
     def _visible(self, viewer: Viewer, job_id: str) -> Job:
         job = self.jobs.get(job_id)
-        if job is None or (job.uid != viewer.user.uid and not viewer.admin):
+        if job is None or not viewer.sees(job.uid):
             raise rpc_failure("not_found", f"there is no job {job_id}")
+        return job
+
+    def _changeable(self, viewer: Viewer, job_id: str) -> Job:
+        job = self._visible(viewer, job_id)
+        if not viewer.changes(job.uid):
+            raise rpc_failure("forbidden", f"job {job_id} belongs to another user")
         return job
 
     async def _submit(self, _subject: Subject, submit: Submit) -> Submitted:
@@ -157,16 +163,16 @@ class ClusterStandIn:
 
     async def _list(self, _subject: Subject, request: ListJobs) -> JobPage:
         self.lists.append(request)
-        found = tuple(job for job in self.jobs.values() if request.viewer.admin or job.uid == request.viewer.user.uid)
+        found = tuple(job for job in self.jobs.values() if request.viewer.sees(job.uid))
         return JobPage(jobs=found, total=len(found))
 
     async def _cancel(self, _subject: Subject, request: Cancel) -> Done:
-        job = self._visible(request.viewer, request.job_id)
+        job = self._changeable(request.viewer, request.job_id)
         self.cancelled.append(job.job_id)
         return Done()
 
     async def _change(self, _subject: Subject, request: ChangeJob) -> Done:
-        self._visible(request.viewer, request.jobs.partition("_")[0])
+        self._changeable(request.viewer, request.jobs.partition("_")[0])
         if self.change_error is not None:
             raise rpc_failure(self.change_error, "refused as the test wants it")
         self.changes.append(request)
@@ -179,7 +185,7 @@ class ClusterStandIn:
             if request.resource.endswith("/job"):
                 self._visible(request.viewer, request.name)
             return RestPart(answer='{"pings":[],"errors":[],"warnings":[],"meta":{}}')
-        jobs = [job for job in self.jobs.values() if request.viewer.admin or job.uid == request.viewer.user.uid]
+        jobs = [job for job in self.jobs.values() if request.viewer.sees(job.uid)]
         at = 0 if request.after is None else int(request.after.key)
         if at > len(jobs):
             raise rpc_failure("unavailable", "Slurm does not answer")

@@ -69,7 +69,7 @@ async def test_a_pending_job_is_held_and_released(proxy: ProxyWorld, alice: Slur
 
 async def test_an_admin_holds_what_only_an_admin_releases(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
     job_id = (await proxy.submit(alice, begin_time=NEVER)).job_id
-    assert (await error_of(proxy, bob, job_id, Hold())).kind == "forbidden"
+    assert (await error_of(proxy, bob, job_id, Hold())).kind == "not_found"
 
     await change(proxy, bob, job_id, Hold(), admin=True)
     assert (await proxy.job(alice, job_id)).reason == "JobHeldAdmin"

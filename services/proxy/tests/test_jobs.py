@@ -6,7 +6,8 @@ from typing import Any
 
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, ListJobs, Submitted, Viewer
+from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submitted, Viewer
+from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Hold
 from clusterra_lab.machine.process import until
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
@@ -131,6 +132,23 @@ async def test_another_users_job_is_not_found(proxy: ProxyWorld, alice: SlurmUse
     await proxy.cancel(alice, submitted.job_id)
 
 
+async def test_who_sees_everybodys_jobs_reads_them_and_changes_none(
+    proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser
+) -> None:
+    job_id = (await proxy.submit(alice, hold=True)).job_id
+    everybody = Viewer(user=bob, sees_all=True)
+
+    assert (await proxy.call("get", GetJob(viewer=everybody, job_id=job_id), Job)).user == alice.name
+    page = await proxy.call("list", ListJobs(viewer=everybody), JobPage)
+    assert job_id in {job.job_id for job in page.jobs}
+
+    assert (await proxy.error_of("cancel", Cancel(viewer=everybody, job_id=job_id))).kind == "forbidden"
+    hold = ChangeJob(viewer=everybody, jobs=job_id, change=Hold())
+    assert (await proxy.error_of("change", hold)).kind == "forbidden"
+    assert (await proxy.job(alice, job_id)).state == "PENDING"
+    await proxy.cancel(alice, job_id)
+
+
 async def test_only_the_owner_cancels_and_repeating_it_succeeds(
     proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser
 ) -> None:
@@ -139,7 +157,7 @@ async def test_only_the_owner_cancels_and_repeating_it_succeeds(
     await wait_until_running(proxy, alice, busy)
     for job_id in (waiting, busy):
         request = Cancel(viewer=Viewer(user=bob), job_id=job_id)
-        assert (await proxy.error_of("cancel", request)).kind == "forbidden"
+        assert (await proxy.error_of("cancel", request)).kind == "not_found"
         await proxy.cancel(alice, job_id)
         job = await proxy.wait_for_end(alice, job_id)
         assert job.state == "CANCELLED"

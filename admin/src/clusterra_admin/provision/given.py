@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 import yaml
 from clusterra_contracts.identity import Id, SlurmUser
-from clusterra_contracts.registry import ScalingPolicy
+from clusterra_contracts.registry import ScalingPolicy, Visibility
 from clusterra_contracts.shapes import Catalogue
 from clusterra_gateway.accounts.budget import cluster_caps
 from clusterra_gateway.http.errors import InvalidRequest
@@ -50,6 +50,8 @@ class GivenCluster(_Strict):
     partition: str = "main"
     shared_path: str = "/mnt/efs"
     policy: ScalingPolicy = ScalingPolicy()
+    visibility: Visibility = "own"
+    """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
     catalogue: Catalogue | None = None
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
     agent_key: CheckedReference | None = None

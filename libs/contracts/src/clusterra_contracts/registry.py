@@ -41,10 +41,13 @@ class ScalingPolicy(Wire):
     only where a new worker saves more than that. Applies to `packing` only."""
 
 
+Visibility = Literal["own", "tenant"]
+
+
 class ClusterBinding(Wire):
     """Everything about a cluster that is not secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v3"
+    schema_name: ClassVar[str] = "registry.cluster.v4"
 
     name: str
     state: Literal["active", "paused"] = "active"
@@ -57,4 +60,6 @@ class ClusterBinding(Wire):
     """The path of the shared folder inside jobs."""
     catalogue: Catalogue
     policy: ScalingPolicy = ScalingPolicy()
+    visibility: Visibility = "own"
+    """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
     version: Annotated[int, Field(ge=1)] = 1

@@ -178,16 +178,34 @@ class FoundKey(Wire):
 
 
 class Viewer(Wire):
-    """The person for whom jobs are read: users see their own jobs, an admin sees those of the whole tenant."""
+    """The person for whom jobs are read or changed.
+
+    Everybody sees and changes their own jobs, and an admin those of all people. With `sees_all`, which the cluster's
+    visibility decides, a person sees the jobs of all people. Only a uid proves whose a job is.
+    """
 
     user: SlurmUser
     admin: bool = False
+    sees_all: bool = False
+
+    @property
+    def only_uid(self) -> int | None:
+        """The only uid whose jobs the person sees; None: they see everybody's."""
+        return None if self.admin or self.sees_all else self.user.uid
+
+    def sees(self, uid: int | None) -> bool:
+        """Whether the person sees this uid's jobs, and what tells of them; None for an unknown uid."""
+        return self.only_uid in (None, uid)
+
+    def changes(self, uid: int | None) -> bool:
+        """Whether the person may change this uid's jobs."""
+        return self.admin or uid == self.user.uid
 
 
 class GetJob(Wire):
     """Read one job."""
 
-    schema_name: ClassVar[str] = "slurm.get.v1"
+    schema_name: ClassVar[str] = "slurm.get.v2"
 
     viewer: Viewer
     job_id: JobId
@@ -232,7 +250,7 @@ class Job(Wire):
 class ListJobs(Wire):
     """Read jobs in an order. A filter of None matches all."""
 
-    schema_name: ClassVar[str] = "slurm.list.v2"
+    schema_name: ClassVar[str] = "slurm.list.v3"
 
     viewer: Viewer
     user: str | None = None
@@ -252,7 +270,7 @@ class ListJobs(Wire):
 class ListWatched(Wire):
     """Read jobs at the replica of the proxy that watches the cluster."""
 
-    schema_name: ClassVar[str] = "slurm.list-watched.v2"
+    schema_name: ClassVar[str] = "slurm.list-watched.v3"
 
     request: ListJobs
     fresh: bool = False
@@ -273,7 +291,7 @@ class JobPage(Wire):
 class Cancel(Wire):
     """Cancel a job, an array task or a whole array on behalf of the viewer."""
 
-    schema_name: ClassVar[str] = "slurm.cancel.v1"
+    schema_name: ClassVar[str] = "slurm.cancel.v2"
 
     viewer: Viewer
     job_id: JobId

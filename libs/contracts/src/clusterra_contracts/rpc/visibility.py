@@ -5,8 +5,9 @@ from clusterra_contracts.rpc.slurm import Viewer
 
 
 def may_see(viewer: Viewer, fact: Fact) -> bool:
-    """Whether a person may see an event of their cluster: their own jobs' events, and an admin every event.
+    """Whether a person may see an event of their cluster: the events of all jobs that they see (`Viewer.sees`).
 
-    Decisions, nodes and workers tell of other people's jobs, by their ids and reasons.
+    Decisions, nodes and workers tell of other people's jobs, by their ids and reasons: only those who see everybody's
+    jobs see them.
     """
-    return viewer.admin or (isinstance(fact, JobFact | JobActionFact) and fact.uid == viewer.user.uid)
+    return viewer.only_uid is None or (isinstance(fact, JobFact | JobActionFact) and viewer.sees(fact.uid))

@@ -1,5 +1,7 @@
 """What a private route asks before its handler runs: who calls, and for which of their tenant's clusters."""
 
+from dataclasses import replace
+
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.registry import Registry
@@ -35,15 +37,19 @@ class Access:
         """The owner of a token that came in another header than usual. Raises Unauthenticated."""
         return await self._authentication.owner(token)
 
-    def cluster(self, request: web.Request, caller: Caller) -> ClusterRef:
-        """The cluster in the path, which must be one of the caller's tenant. Raises NotFound."""
+    def on_cluster(self, request: web.Request, caller: Caller) -> tuple[Caller, ClusterRef]:
+        """The caller as the cluster in the path sees them, and the cluster, which must be one of their tenant.
+
+        Raises NotFound.
+        """
         try:
             ref = caller.cluster(request.match_info["cluster_id"])
         except ValidationError:
             ref = None
-        if ref is None or self._registry.get(ref) is None:
+        binding = self._registry.get(ref) if ref is not None else None
+        if ref is None or binding is None:
             raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
-        return ref
+        return replace(caller, sees_all=binding.visibility == "tenant"), ref
 
     def shared_path(self, ref: ClusterRef) -> str:
         """The path of a cluster's shared folder in its jobs. Raises NotFound."""
@@ -53,18 +59,20 @@ class Access:
         return binding.shared_path
 
     def stream_permission(self, request: web.Request, caller: Caller) -> StreamPermission:
-        """The permission of a stream: it holds while the caller's credential is valid and their role is the same.
+        """The permission of a stream: it holds while the caller's credential is valid, and while they see the same.
 
-        With another role they see other things, so they must open the stream again.
+        With another role, or another visibility of the cluster, they see other things: they open the stream again.
         """
 
         async def check() -> bool:
             try:
                 again = await self.caller(request)
-            except (Unauthenticated, Forbidden):
+                if "cluster_id" in request.match_info:
+                    again, _ = self.on_cluster(request, again)
+            except (Unauthenticated, Forbidden, NotFound):
                 return False
             except StoreUnavailable:
                 return True  # the credential was valid at the last check, and the next check is due soon
-            return again.member.role == caller.member.role
+            return (again.member.role, again.sees_all) == (caller.member.role, caller.sees_all)
 
         return self.streams.permission(caller.member.tenant, check)

@@ -44,6 +44,8 @@ class Caller:
     """When the person signed in, or the token was made."""
     scopes: tuple[Scope, ...] | None = None
     """What the credential may be used for; None: all that the person may do."""
+    sees_all: bool = False
+    """Whether they see everybody's jobs on the cluster of the request, whatever their role."""
 
     def require(self, role: Role, scope: Scope) -> None:
         """Raises Forbidden where the person lacks the role, or the credential the scope."""
@@ -67,7 +69,7 @@ class Caller:
     @property
     def viewer(self) -> Viewer:
         """The person as whom the caller reads jobs."""
-        return Viewer(user=self.member.slurm_user, admin=manages(self.member.role))
+        return Viewer(user=self.member.slurm_user, admin=manages(self.member.role), sees_all=self.sees_all)
 
     def cluster(self, cluster: str) -> ClusterRef:
         """The reference of a cluster in the caller's tenant. Raises pydantic's ValidationError."""

@@ -92,4 +92,4 @@ class ClusterRoute(PrivateRoute):
 
     @override
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        return await self.handler(request, caller, self.access.cluster(request, caller))
+        return await self.handler(request, *self.access.on_cluster(request, caller))

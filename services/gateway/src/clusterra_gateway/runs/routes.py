@@ -102,7 +102,7 @@ class Runs:
         The states are those that were last read. Read one run to have its present ones.
         """
         wanted = query(request, RunsQuery)
-        member = None if caller.viewer.admin else caller.member.id
+        member = None if caller.viewer.only_uid is None else caller.member.id
         try:
             runs, cursor = await self._records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
         except InvalidCursor as error:
@@ -120,6 +120,8 @@ class Runs:
         Steps that have completed stay completed. Repeating the request is harmless.
         """
         run = await self._visible(request, caller, ref)
+        if not (caller.viewer.admin or run.member == caller.member.id):
+            raise Forbidden("this run belongs to another user", hint="its owner or an admin can cancel it")
         await self._work.refreshed(ref, run)
         return json_response(RunView.of(await self._changed(ref, run, transitions.cancelled)), status=202)
 
@@ -139,7 +141,7 @@ class Runs:
 
     async def _visible(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Run:
         stored = await self._records.read(ref, path_id(request, RUN_ID))
-        if stored is None or not (caller.viewer.admin or stored.run.member == caller.member.id):
+        if stored is None or not (caller.viewer.only_uid is None or stored.run.member == caller.member.id):
             raise NotFound("there is no such run", hint=f"GET /v1/clusters/{ref.cluster}/runs lists your runs")
         return stored.run
 

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, override
 
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreUnavailable
@@ -78,7 +77,7 @@ class RestRoute(ClusterRoute):
 
     @override
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        ref: ClusterRef = self.access.cluster(request, caller)
+        caller, ref = self.access.on_cluster(request, caller)
         version = request.match_info["version"]
         if version not in VERSIONS:
             raise NotFound(f"the API version {version[:20]} is not served", hint=f"send one of {', '.join(VERSIONS)}")

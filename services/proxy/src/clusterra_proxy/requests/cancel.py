@@ -5,13 +5,14 @@ import asyncio
 import structlog
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.rpc.reply import Done
-from clusterra_contracts.rpc.slurm import Cancel
+from clusterra_contracts.rpc.slurm import Cancel, Viewer
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.actions import Actions
-from clusterra_proxy.requests.query import find_records, may_see
+from clusterra_proxy.requests.query import find_records
 from clusterra_proxy.slurmrestd.error_codes import ALREADY_DONE
 from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, SlurmFailed
+from clusterra_proxy.slurmrestd.records import JobRecord
 
 REPLY_FIRST_SECONDS = 0.005
 """How long a changed job is not read yet. Without this pause the read comes before the reply on the event loop, and its
@@ -24,18 +25,15 @@ async def cancel(actions: Actions, cluster: Cluster, request: Cancel) -> Done:
     """Cancel a job, a task or an array. Succeeds for a job that has already ended.
 
     An owner's cancel uses the owner's token; an admin's cancel of another user's job uses the proxy's. Raises
-    NotFound, and Forbidden for another user's job.
+    NotFound, also for a job that the viewer does not see, and Forbidden for one that they only see.
     """
     job_id, viewer = request.job_id, request.viewer
     records = await find_records(cluster, job_id)
     if not records:
-        if await cluster.accounting.job(
-            cluster.mint.operator_token(), job_id, uid=None if viewer.admin else viewer.user.uid
-        ):
+        if await cluster.accounting.job(cluster.mint.operator_token(), job_id, uid=viewer.only_uid):
             return Done()
         raise NotFound(f"job {job_id} does not exist")
-    if not may_see(viewer, records[0]):
-        raise Forbidden(f"job {job_id} belongs to another user", hint="its owner or an admin can cancel it")
+    check_may_change(viewer, records[0], job_id)
     is_owner = records[0].user_id == viewer.user.uid
     token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
     try:
@@ -47,6 +45,14 @@ async def cancel(actions: Actions, cluster: Cluster, request: Cancel) -> Done:
     cluster.follow_own_change(refresh_job(cluster, job_id))
     await actions.note("action.cancel", viewer, job_id, records[0])
     return Done()
+
+
+def check_may_change(viewer: Viewer, record: JobRecord, job_id: str) -> None:
+    """Raise NotFound for a job that the viewer does not see, and Forbidden for one that they only see."""
+    if not viewer.sees(record.user_id):
+        raise NotFound(f"job {job_id} does not exist")
+    if not viewer.changes(record.user_id):
+        raise Forbidden(f"job {job_id} belongs to another user", hint="its owner or an admin can change it")
 
 
 async def refresh_job(cluster: Cluster, job_id: JobId) -> None:

@@ -20,10 +20,10 @@ from clusterra_contracts.rpc.slurm_jobs import (
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.actions import Actions
-from clusterra_proxy.requests.cancel import refresh_job
-from clusterra_proxy.requests.query import may_see, select_records
+from clusterra_proxy.requests.cancel import check_may_change, refresh_job
+from clusterra_proxy.requests.query import select_records
 from clusterra_proxy.slurmrestd import array_tasks
-from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, Rejected
+from clusterra_proxy.slurmrestd.errors import Conflict, NotFound, Rejected
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 KINDS: dict[str, ActionKind] = {
@@ -41,8 +41,8 @@ MAX_DETAIL_CHARACTERS = 500
 async def change_job(actions: Actions, cluster: Cluster, request: ChangeJob) -> Done:
     """Change a job, an array or some of its tasks, and note who did it.
 
-    Raises NotFound, Forbidden for another user's job, Conflict where the job's state does not allow it, and Rejected
-    with Slurm's reason.
+    Raises NotFound, also for a job that the viewer does not see, Forbidden for one that they only see, Conflict where
+    the job's state does not allow it, and Rejected with Slurm's reason.
     """
     records = await _read(cluster, request)
     viewer, jobs, change = request.viewer, request.jobs, request.change
@@ -83,8 +83,7 @@ async def _read(cluster: Cluster, request: ChangeJob) -> tuple[JobRecord, ...]:
     except NotFound:
         await _raise_ended_or_unknown(cluster, viewer, jobs)
     cluster.observe_jobs(records, requested_at)
-    if not may_see(viewer, records[0]):
-        raise Forbidden(f"job {jobs} belongs to another user", hint="its owner or an admin can change it")
+    check_may_change(viewer, records[0], jobs)
     selected = _selected(jobs, records)
     if not selected:
         raise NotFound(f"job {jobs} does not exist")
@@ -93,8 +92,7 @@ async def _read(cluster: Cluster, request: ChangeJob) -> tuple[JobRecord, ...]:
 
 async def _raise_ended_or_unknown(cluster: Cluster, viewer: Viewer, jobs: str) -> Never:
     """Raise Conflict for a job that only accounting knows, and NotFound for any other."""
-    uid = None if viewer.admin else viewer.user.uid
-    if await cluster.accounting.job(cluster.mint.operator_token(), _whole(jobs), uid=uid):
+    if await cluster.accounting.job(cluster.mint.operator_token(), _whole(jobs), uid=viewer.only_uid):
         raise Conflict(f"job {jobs} has ended", hint="Slurm has put it away: submit it again")
     raise NotFound(f"job {jobs} does not exist")
 

@@ -7,7 +7,7 @@ from functools import partial
 import structlog
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.job_states import LIVE
-from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs, Viewer
+from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.job_order import JobOrder
@@ -28,12 +28,11 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
     """Return one job, one task, or an array as a whole. Raises NotFound, also for another user's job."""
     cluster.mint.names.learn(request.viewer.user)
     records = await find_records(cluster, request.job_id)
-    if records and not may_see(request.viewer, records[0]):
+    if records and not request.viewer.sees(records[0].user_id):
         records = ()
     in_accounting = not records
     if in_accounting:
-        uid = None if request.viewer.admin else request.viewer.user.uid
-        records = await _read_accounting(cluster, request.job_id, uid)
+        records = await _read_accounting(cluster, request.job_id, request.viewer.only_uid)
     job = _as_job(cluster, request.job_id, records) if records else None
     if job is None:
         raise NotFound(f"job {request.job_id} does not exist")
@@ -81,11 +80,6 @@ async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]
     return select_records(job_id, records)
 
 
-def may_see(viewer: Viewer, record: JobRecord) -> bool:
-    """Return whether the viewer may see a job. Only the uid proves who owns it."""
-    return viewer.admin or record.user_id == viewer.user.uid
-
-
 async def list_jobs(cluster: Cluster, request: ListJobs, *, fresh: bool = False) -> JobPage:
     """Return one page of jobs: slurmctld's, and older ones if the request filters by time.
 
@@ -108,7 +102,7 @@ def _select_page(
     matching = [
         record
         for record in records
-        if may_see(request.viewer, record) and is_shown(record) and _matches(cluster, record, request)
+        if request.viewer.sees(record.user_id) and is_shown(record) and _matches(cluster, record, request)
     ]
     page, cursor = JobOrder(request.sort, cluster.owner_name).page(matching, request.cursor, request.limit)
     return page, len(matching), cursor
@@ -133,7 +127,7 @@ async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobR
         cluster.mint.operator_token(),
         after=request.submitted_after or OLDEST,
         before=request.submitted_before,
-        uid=None if request.viewer.admin else request.viewer.user.uid,
+        uid=request.viewer.only_uid,
     )
     return (run for run in runs if run.state != SUPERSEDED)
 

@@ -50,7 +50,7 @@ def explanation(job_id: JobId, viewer: Viewer, inputs: ExplanationInputs, at: da
     if not pending and not running:
         pending = [group for group in snapshot.pending or () if _has_task(group, job_id)][:1]
     uids = {group.uid for group in pending} | {job.uid for job in running}
-    if not uids or not (viewer.admin or uids == {viewer.user.uid}):
+    if not uids or not all(viewer.sees(uid) for uid in uids):
         return None
     if pending:
         return _of_pending(job_id, pending, running, inputs, at)

@@ -77,7 +77,7 @@ class RestReads:
     async def _diag(self, cluster: Cluster, version: Version, request: ReadRest) -> RestPart:
         content = await _get(cluster, version.slurm("diag/"), "slurmctld")
         statistics = content.get("statistics")
-        if not request.viewer.admin and isinstance(statistics, dict):
+        if request.viewer.only_uid is not None and isinstance(statistics, dict):
             hidden: dict[str, list[Any]] = {name: [] for name in _USERS_OF_SLURM if name in statistics}
             content = content | {"statistics": statistics | hidden}
         return _whole(content, request)
@@ -94,7 +94,7 @@ class RestReads:
         nodes = _items(content, "nodes")
         if not nodes:
             raise NotFound(f"node {request.name} does not exist")
-        shown = nodes if request.viewer.admin else [without_jobs_of_others(node) for node in nodes]
+        shown = nodes if request.viewer.only_uid is None else [without_jobs_of_others(node) for node in nodes]
         return _whole(content | {"nodes": shown}, request)
 
     async def _nodes(self, cluster: Cluster, version: Version, request: ReadRest) -> RestPart:
@@ -107,8 +107,7 @@ class RestReads:
         job_id = _checked(request.name)
         await cluster.wait_for_own_changes()
         content = await _get(cluster, version.slurm(f"job/{job_id}"), "job")
-        viewer = request.viewer
-        seen = [job for job in _items(content, "jobs") if viewer.admin or job.get("user_id") == viewer.user.uid]
+        seen = [job for job in _items(content, "jobs") if request.viewer.sees(job.get("user_id"))]
         if not seen:
             raise NotFound(f"job {job_id} does not exist")
         return _whole(content | {"jobs": seen}, request)
@@ -183,7 +182,8 @@ def _items(content: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 def _of_viewer(request: ReadRest, query: dict[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the query for jobs of the viewer only: slurmdbd's records hold no uid, so the query has to say it."""
-    whose = {} if request.viewer.admin else {"users": str(request.viewer.user.uid)}
+    uid = request.viewer.only_uid
+    whose = {} if uid is None else {"users": str(uid)}
     return tuple(sorted((query | whose).items()))
 
 

@@ -96,11 +96,11 @@ class PackedJobs(PackedList):
     @classmethod
     @override
     def shows(cls, viewer: Viewer, group: int) -> bool:
-        return viewer.admin or group == viewer.user.uid
+        return viewer.sees(group)
 
 
-ALL_SEE, ADMINS_SEE = 0, 1
-"""The groups of a list of nodes: each has all nodes."""
+WITHOUT_JOBS, WHOLE = 0, 1
+"""The groups of a list of nodes, each with all nodes: without the jobs of others, and for those who see everybody's."""
 
 
 class PackedNodes(PackedList):
@@ -113,13 +113,13 @@ class PackedNodes(PackedList):
     @override
     def place(cls, record: Mapping[str, Any]) -> Iterator[Placed]:
         name = str(record["name"])
-        yield ALL_SEE, name, without_jobs_of_others(record)
-        yield ADMINS_SEE, name, dict(record)
+        yield WITHOUT_JOBS, name, without_jobs_of_others(record)
+        yield WHOLE, name, dict(record)
 
     @classmethod
     @override
     def shows(cls, viewer: Viewer, group: int) -> bool:
-        return group == (ADMINS_SEE if viewer.admin else ALL_SEE)
+        return group == (WHOLE if viewer.only_uid is None else WITHOUT_JOBS)
 
 
 class PackedHistory(PackedList):

@@ -1,0 +1,70 @@
+"""Whose jobs a member sees: their own, or everybody's where the cluster's visibility says so."""
+
+import aiohttp
+from clusterra_contracts.registry import Visibility
+from clusterra_lab.machine.process import until
+from clusterra_runtime.nats.registry import Registry, put_binding
+from gateway_world import World
+from sse_reader import sse_reader
+
+JOBS = "/v1/clusters/main/jobs"
+JOB = f"{JOBS}/7"
+STREAM = "/v1/clusters/main/events/stream"
+
+
+async def change_visibility(world: World, visibility: Visibility) -> None:
+    registry = Registry()
+    await registry.start(world.client)
+    try:
+        binding = registry.get(world.acme.ref)
+        assert binding is not None
+        changed = binding.model_copy(update={"visibility": visibility, "version": binding.version + 1})
+        await put_binding(world.client, world.acme.ref, changed)
+    finally:
+        await registry.stop()
+
+
+async def status(browser: aiohttp.ClientSession, method: str, path: str) -> int:
+    async with browser.request(method, path) as answer:
+        return answer.status
+
+
+async def until_seen(browser: aiohttp.ClientSession, path: str, expected: int) -> None:
+    async def seen() -> bool:
+        return await status(browser, "GET", path) == expected
+
+    await until(seen, seconds=30, what=f"{path} to be {expected}")
+
+
+async def listed(browser: aiohttp.ClientSession) -> int:
+    async with browser.get(JOBS) as answer:
+        return int((await answer.json())["total"])
+
+
+async def test_a_member_sees_everybodys_jobs_where_the_visibility_says_so(world: World) -> None:
+    ada, bob = await world.login("ada@acme.example"), await world.login("bob@acme.example")
+    async with ada.get("/v1/users/me") as answer:
+        world.acme.add_job("7", uid=(await answer.json())["uid"])
+    assert await status(bob, "GET", JOB) == 404
+    assert await status(bob, "DELETE", JOB) == 404
+    assert await listed(bob) == 0
+
+    await change_visibility(world, "tenant")
+    await until_seen(bob, JOB, 200)
+    assert await status(bob, "DELETE", JOB) == 403
+    assert await listed(bob) == 1
+
+    await change_visibility(world, "own")
+    await until_seen(bob, JOB, 404)
+    assert await status(ada, "DELETE", JOB) == 204
+
+
+async def test_a_stream_ends_when_the_visibility_changes(world: World) -> None:
+    world.acme.add_job("7", uid=1)
+    bob = await world.login("bob@acme.example")
+    await change_visibility(world, "tenant")
+    await until_seen(bob, JOB, 200)
+
+    async with sse_reader(bob, STREAM) as stream:
+        await change_visibility(world, "own")
+        await stream.until_end()
