@@ -47,6 +47,10 @@ class IssuerStandIn:
         """Leaves the e-mail address out of the id_token."""
         self.user_info_of: str | None = None
         """The address of another person, whose claims UserInfo returns."""
+        self.fails = False
+        """Answers with 503 where it publishes its discovery document and its keys."""
+        self.discovered: dict[str, str] = {}
+        """Replaces entries of the discovery document."""
         self.calls: list[str] = []
         self._logins: dict[str, Login] = {}
 
@@ -61,18 +65,21 @@ class IssuerStandIn:
 
     async def _discovery(self, _request: web.Request) -> web.Response:
         self.calls.append("discovery")
-        return web.json_response(
-            {
-                "issuer": self.address,
-                "authorization_endpoint": f"{self.address}/authorize",
-                "token_endpoint": f"{self.address}/token",
-                "jwks_uri": f"{self.address}/keys",
-                "userinfo_endpoint": f"{self.address}/userinfo",
-            }
-        )
+        if self.fails:
+            raise web.HTTPServiceUnavailable
+        document = {
+            "issuer": self.address,
+            "authorization_endpoint": f"{self.address}/authorize",
+            "token_endpoint": f"{self.address}/token",
+            "jwks_uri": f"{self.address}/keys",
+            "userinfo_endpoint": f"{self.address}/userinfo",
+        }
+        return web.json_response(document | self.discovered)
 
     async def _keys(self, _request: web.Request) -> web.Response:
         self.calls.append("keys")
+        if self.fails:
+            raise web.HTTPServiceUnavailable
         return web.json_response(KeySet(list(self.published)).as_dict(private=False))
 
     async def _authorize(self, request: web.Request) -> web.Response:

@@ -9,8 +9,8 @@ from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.issuers.oidc import Issuer
 from clusterra_gateway.routes import gateway_routes
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.nats.client import Client

@@ -301,7 +301,7 @@ async def test_a_new_key_of_the_issuer_is_fetched(world: World, monkeypatch: pyt
     # The keys were fetched a moment ago and are not fetched again so soon.
     assert (await get(browser, await authorized(browser)))[0] == 401
 
-    monkeypatch.setattr("clusterra_gateway.identity.oidc.KEYS_REFETCH_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
     await world.login("ada@acme.example")
     assert world.issuer.calls.count("discovery") == 1
 

@@ -15,9 +15,9 @@ from clusterra_gateway.device_flow.user_codes import MAX_ATTEMPTS, count_attempt
 from clusterra_gateway.http.errors import Conflict, Forbidden, TooManyRequests
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import presented
-from clusterra_gateway.identity.oidc import Identity
 from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, Rotation, TokenRecords
 from clusterra_gateway.invitations.invitations import Invitations
+from clusterra_gateway.issuers.oidc import Identity
 from clusterra_gateway.oauth.program import ProgramRequest
 from clusterra_gateway.oauth.route import OAuthFailure
 from clusterra_gateway.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts

@@ -26,8 +26,8 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.http.server import serving
-from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.issuers.oidc import Issuer
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.routes import gateway_routes
 from clusterra_gateway.runs.advance import RunWork

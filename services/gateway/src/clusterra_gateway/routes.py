@@ -29,7 +29,6 @@ from clusterra_gateway.identity.authentication import Authentication
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.login import Login
-from clusterra_gateway.identity.oidc import Issuer
 from clusterra_gateway.identity.profile import Profiles
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.revocations import KINDS as REVOCATIONS
@@ -39,6 +38,7 @@ from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
 from clusterra_gateway.invitations import routes as invitations
 from clusterra_gateway.invitations.invitations import Invitations
+from clusterra_gateway.issuers.oidc import Issuer
 from clusterra_gateway.jobs import cancel_many, changes, estimates, explanations
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.estimates import Estimates

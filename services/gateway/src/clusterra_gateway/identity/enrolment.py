@@ -26,8 +26,8 @@ from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.accounts.uids import next_uid
 from clusterra_gateway.http.errors import Conflict, Forbidden
 from clusterra_gateway.identity.invitation_token import InvitationId, no_longer_open, presented
-from clusterra_gateway.identity.oidc import Identity
 from clusterra_gateway.identity.slurm_names import names_for
+from clusterra_gateway.issuers.oidc import Identity
 
 log = structlog.get_logger()
 

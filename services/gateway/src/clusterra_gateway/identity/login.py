@@ -18,9 +18,9 @@ from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import InvitationId
-from clusterra_gateway.identity.oidc import Issuer, new_secret
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import LoginState
+from clusterra_gateway.issuers.oidc import Issuer, new_secret
 
 log = structlog.get_logger()
 

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import secrets
-import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,11 +10,17 @@ import aiohttp
 import structlog
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
-from joserfc.jwk import KeySet
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yarl import URL
 
 from clusterra_gateway.http.errors import Unauthenticated, Unavailable
+from clusterra_gateway.issuers.issuer_documents import (
+    TIMEOUT,
+    IssuerDocuments,
+    Metadata,
+    bounded_body,
+    fetch_json,
+)
 
 log = structlog.get_logger()
 
@@ -27,24 +32,6 @@ CLAIMS = '{"id_token":{"email":null,"email_verified":null,"name":null}}'
 """Claims that the id_token should hold (OIDC Core 5.5). Many issuers include them for the scopes alone, some only when
 asked by name."""
 CLOCK_SKEW_SECONDS = 60
-METADATA_SECONDS = 3600.0
-KEYS_SECONDS = 3600.0
-KEYS_REFETCH_SECONDS = 10.0
-"""An unknown key id makes the gateway fetch the issuer's keys again, but no more often than this."""
-TIMEOUT = aiohttp.ClientTimeout(total=10.0)
-
-
-class Metadata(BaseModel):
-    """The part of an issuer's discovery document that the gateway uses."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    issuer: str
-    authorization_endpoint: str
-    token_endpoint: str
-    jwks_uri: str
-    userinfo_endpoint: str | None = None
-    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
 
 
 class TokenResponse(BaseModel):
@@ -100,7 +87,7 @@ def code_challenge(verifier: str) -> str:
 
 
 class Issuer:
-    """One issuer. Its metadata and keys are fetched when first needed and cached for an hour."""
+    """One issuer, as its client sees it."""
 
     def __init__(
         self, http: aiohttp.ClientSession, issuer: str, client_id: str, client_secret: str | None, redirect_uri: str
@@ -110,8 +97,7 @@ class Issuer:
         self._client_id = client_id
         self._client_secret = client_secret
         self._redirect_uri = redirect_uri
-        self._metadata: tuple[Metadata, float] | None = None
-        self._keys: tuple[KeySet, float] | None = None
+        self._documents = IssuerDocuments(http, issuer)
 
     @property
     def name(self) -> str:
@@ -120,7 +106,7 @@ class Issuer:
 
     async def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
         """The address to send the browser to. Raises Unavailable."""
-        metadata = await self._discover()
+        metadata = await self._documents.metadata()
         query = {
             "response_type": "code",
             "client_id": self._client_id,
@@ -136,7 +122,7 @@ class Issuer:
 
     async def identity(self, *, code: str, verifier: str, nonce: str) -> Identity:
         """Redeems a code and verifies the id_token. Raises Unauthenticated, Unavailable."""
-        metadata = await self._discover()
+        metadata = await self._documents.metadata()
         tokens = await self._redeem(metadata, code, verifier)
         claims = await self._verify(tokens.id_token, nonce)
         incomplete = claims.email is None or claims.email_verified is None
@@ -149,8 +135,9 @@ class Issuer:
         return Identity(self._issuer, claims.sub, claims.email or "", claims.email_verified is True, claims.name or "")
 
     async def _user_info(self, address: str, access_token: str) -> UserInfo:
+        headers = {"Authorization": f"Bearer {access_token}"}
         try:
-            return UserInfo.model_validate(await self._get(address, {"Authorization": f"Bearer {access_token}"}))
+            return UserInfo.model_validate(await fetch_json(self._http, address, headers))
         except ValidationError as error:
             raise Unavailable(
                 "the sign-in service's UserInfo response is invalid", hint="contact the operators"
@@ -171,8 +158,10 @@ class Issuer:
         else:
             form |= {"client_id": self._client_id, "client_secret": self._client_secret}
         try:
-            async with self._http.post(metadata.token_endpoint, data=form, headers=headers, timeout=TIMEOUT) as answer:
-                body = await answer.read()
+            async with self._http.post(
+                metadata.token_endpoint, data=form, headers=headers, timeout=TIMEOUT, allow_redirects=False
+            ) as answer:
+                body = await bounded_body(answer)
                 if answer.status >= 500:
                     raise Unavailable("the sign-in service failed", hint="try to sign in again")
                 if answer.status != 200:
@@ -208,49 +197,9 @@ class Issuer:
 
     async def _decode(self, id_token: str) -> dict[str, Any]:
         try:
-            return jwt.decode(id_token, await self._key_set(), algorithms=ALGORITHMS).claims
+            return jwt.decode(id_token, await self._documents.keys(), algorithms=ALGORITHMS).claims
         except InvalidKeyIdError:
-            return jwt.decode(id_token, await self._key_set(refetch=True), algorithms=ALGORITHMS).claims
-
-    async def _discover(self) -> Metadata:
-        if self._metadata is not None and time.monotonic() < self._metadata[1]:
-            return self._metadata[0]
-        address = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
-        try:
-            metadata = Metadata.model_validate(await self._get(address))
-        except ValidationError as error:
-            raise Unavailable(
-                "the sign-in service's discovery document is invalid", hint="contact the operators"
-            ) from error
-        if metadata.issuer != self._issuer:
-            # OpenID Connect Discovery 4.3: the document of another issuer must not be used.
-            raise Unavailable(
-                "the sign-in service's discovery document is another issuer's", hint="contact the operators"
-            )
-        self._metadata = (metadata, time.monotonic() + METADATA_SECONDS)
-        return metadata
-
-    async def _key_set(self, *, refetch: bool = False) -> KeySet:
-        if self._keys is not None:
-            keys, fetched_at = self._keys
-            age = time.monotonic() - fetched_at
-            if age < (KEYS_REFETCH_SECONDS if refetch else KEYS_SECONDS):
-                return keys
-        document = await self._get((await self._discover()).jwks_uri)
-        try:
-            keys = KeySet.import_key_set(document)
-        except (JoseError, ValueError, KeyError, TypeError) as error:
-            raise Unavailable("the sign-in service's keys are invalid", hint="contact the operators") from error
-        self._keys = (keys, time.monotonic())
-        return keys
-
-    async def _get(self, address: str, headers: dict[str, str] | None = None) -> Any:
-        try:
-            async with self._http.get(address, headers=headers, timeout=TIMEOUT) as answer:
-                answer.raise_for_status()
-                return await answer.json(content_type=None)
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise Unavailable("the sign-in service does not answer", hint="try to sign in again") from error
+            return jwt.decode(id_token, await self._documents.newer_keys(), algorithms=ALGORITHMS).claims
 
 
 def new_secret() -> str:

@@ -1,0 +1,1 @@
+"""The OpenID Connect issuers that people sign in at."""
