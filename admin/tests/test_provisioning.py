@@ -83,6 +83,19 @@ async def test_an_admin_can_be_made_a_member_again(directory: Directory) -> None
     assert not invitation.admin
 
 
+async def test_domains_are_bound_to_the_issuers_of_their_tenant(directory: Directory) -> None:
+    acme = provisioned("acme", "main")
+    await apply(directory, acme)
+    bound = acme | {"issuers": ["https://id.acme.example"]}
+
+    assert await apply(directory, bound) == ["domain acme.example: tenant acme"]
+    assert await apply(directory, bound) == []
+
+    domain = await directory.domain("acme.example")
+    assert domain is not None
+    assert domain.issuers == ("https://id.acme.example",)
+
+
 async def test_domains_and_addresses_of_another_tenant_are_rejected(directory: Directory) -> None:
     await apply(directory, provisioned("acme", admins=("boss@acme.example",)))
 

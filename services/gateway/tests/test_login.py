@@ -11,15 +11,15 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, invitation_key
-from clusterra_gateway.accounts.records import Invitation
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key
+from clusterra_gateway.accounts.records import Domain, Invitation
 from clusterra_gateway.identity.authentication import COOKIE, SESSION
-from clusterra_gateway.identity.cookies import LOGIN_COOKIE
-from clusterra_gateway.identity.sessions import Claims, SessionKeyMissing, SessionKeys
+from clusterra_gateway.identity.cookies import LOGIN, LOGIN_COOKIE
+from clusterra_gateway.identity.sessions import Claims, LoginState, SessionKeyMissing, SessionKeys
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.store import Put
+from clusterra_runtime.store.store import Put, Update
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn
 from joserfc.jwk import KeySet, OctKey, OKPKey, RSAKey
@@ -135,6 +135,33 @@ async def test_an_invitation_takes_nobody_from_the_tenant_of_their_domain(world:
     assert (invited["tenant"]["id"], invited["role"]) == ("rival", "admin")
 
 
+@pytest.mark.parametrize(("bound", "status"), [("https://id.acme.example", 403), ("", 303)])
+async def test_an_issuer_asserts_addresses_of_the_domains_bound_to_it_alone(
+    world: World, bound: str, status: int
+) -> None:
+    domain = Domain(tenant="acme", issuers=(bound or world.issuer.address,)).attributes()
+    await world.store.write(Update(ACCOUNTS, domain_key("acme.example"), set=domain))
+    browser = await world.browser()
+
+    assert (await get(browser, await authorized(browser, "grace@acme.example")))[0] == status
+    assert (await get(browser, await authorized(browser, "grace@rival.example")))[0] == 303
+
+
+async def test_a_member_keeps_signing_in_but_takes_no_address_of_a_foreign_domain(world: World) -> None:
+    await world.login("ada@acme.example")
+    await world.store.write(
+        Update(ACCOUNTS, domain_key("rival.example"), set=Domain(tenant="rival", issuers=("https://x",)).attributes())
+    )
+
+    def moved(_header: Json, claims: Json) -> None:
+        claims["email"] = "boss@rival.example"
+
+    world.issuer.tamper = moved
+    me = await read_profile(await world.login("ada@acme.example"))
+
+    assert (me["email"], me["tenant"]["id"], me["role"]) == ("ada@acme.example", "acme", "member")
+
+
 async def test_strangers_and_unverified_addresses_are_rejected_with_a_hint(world: World) -> None:
     browser = await world.browser()
 
@@ -190,6 +217,21 @@ async def test_an_answer_of_another_issuer_is_rejected(world: World) -> None:
 
     assert (await get(browser, back.update_query(iss="https://evil.example")))[0] == 401
     assert (await get(browser, back.update_query(iss=world.issuer.address)))[0] == 303
+
+
+@pytest.mark.parametrize(("issuer_of_state", "status"), [("https://evil.example", 401), ("", 303)])
+async def test_a_login_ends_at_the_issuer_where_it_began(world: World, issuer_of_state: str, status: int) -> None:
+    """The release before named no issuer."""
+    browser = await world.browser()
+    back = await authorized(browser)
+    keys = SessionKeys.load(world.settings.session_key_file)
+    cookie = next(cookie.value for cookie in browser.cookie_jar if cookie.key == LOGIN_COOKIE)
+    state = keys.verify(LOGIN, cookie, LoginState)
+    assert state.issuer == world.issuer.address
+
+    changed = keys.sign(LOGIN, state.model_copy(update={"issuer": issuer_of_state}), seconds=60)
+    async with (await world.browser()).get(back, cookies={LOGIN_COOKIE: changed}, allow_redirects=False) as answer:
+        assert answer.status == status
 
 
 async def test_the_code_of_another_login_is_rejected(world: World) -> None:

@@ -147,7 +147,7 @@ async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory])
 
     answers = await asyncio.gather(
         *(
-            Enrolment(directory, Registry()).member(person, invitation)
+            Enrolment(directory, Registry(), default_issuer=person.issuer).member(person, invitation)
             for directory, person in zip(replicas, people, strict=True)
         ),
         return_exceptions=True,

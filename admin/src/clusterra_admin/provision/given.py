@@ -34,6 +34,8 @@ DomainName = Annotated[
 ]
 Email = Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[^@\s]+@[^@\s]+$", max_length=320)]
 
+IssuerUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s#?]+$", max_length=255)]
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
@@ -72,6 +74,9 @@ class GivenTenant(_Strict):
     id: Id
     name: str
     domains: tuple[DomainName, ...] = ()
+    issuers: Annotated[tuple[IssuerUrl, ...], Field(max_length=8)] = ()
+    """The OpenID Connect issuers that may assert addresses in the domains, written as in their discovery documents.
+    Empty: the gateway's own issuer (CLUSTERRA_OIDC_ISSUER)."""
     admins: tuple[Email, ...] = ()
     members: tuple[Email, ...] = ()
     """Addresses outside the domains, and those of former admins."""

@@ -52,7 +52,9 @@ class Provisioning:
             if await self._directory.replace(tenant_key(tenant.id), Tenant(name=tenant.name)):
                 self.changes.append(f"tenant {tenant.id}")
             for domain in tenant.domains:
-                await self._assign(f"domain {domain}", domain_key(domain), Domain(tenant=tenant.id))
+                await self._assign(
+                    f"domain {domain}", domain_key(domain), Domain(tenant=tenant.id, issuers=tenant.issuers)
+                )
         for tenant in given.tenants:
             for email in sorted({*tenant.admins, *tenant.members}):
                 await self._refuse_address_of_another(tenant.id, email)

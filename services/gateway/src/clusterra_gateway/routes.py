@@ -86,7 +86,9 @@ def gateway_routes(
     revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     bus.revocations.observe(revocations.on_revocation)
-    login = Login(issuer, Enrolment(directory, bus.registry), cookies, authentication, revocations)
+    login = Login(
+        issuer, Enrolment(directory, bus.registry, default_issuer=issuer.name), cookies, authentication, revocations
+    )
     keys = IdempotencyKeys(directory.store)
     submits = Submits(slurm, keys)
     run_records = RunRecords(directory.store)

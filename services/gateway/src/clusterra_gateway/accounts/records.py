@@ -43,6 +43,8 @@ class Domain(Record):
     """An e-mail domain. People with a verified address in it belong to this tenant."""
 
     tenant: Id
+    issuers: tuple[str, ...] = ()
+    """The issuers that may assert addresses in this domain; empty: the platform's default issuer."""
 
 
 class Invitation(Record):

@@ -52,13 +52,16 @@ class Enrolment:
     invitation by another tenant than the domain's counts for nothing: nobody takes a domain's people from it. An
     admin's, which is accepted, adds a tenant to the one where the person belongs.
 
-    All require an address that the issuer has verified, because anyone can claim any other. An atomic counter gives
-    each uid once. The transaction that writes the member also reserves their user name.
+    All require an address that the issuer has verified, because anyone can claim any other, and an issuer that may
+    assert it: one that the address's domain is bound to, otherwise the platform's default issuer.
+
+    An atomic counter gives each uid once. The transaction that writes the member also reserves their user name.
     """
 
-    def __init__(self, directory: Directory, registry: Registry) -> None:
+    def __init__(self, directory: Directory, registry: Registry, *, default_issuer: str) -> None:
         self._directory = directory
         self._registry = registry
+        self._default_issuer = default_issuer
 
     async def presented(self, token: str) -> InvitationId:
         """The open invitation with this token. Raises Forbidden."""
@@ -66,8 +69,15 @@ class Enrolment:
 
     async def member(self, identity: Identity, accepted: InvitationId | None = None) -> Member:
         """The person's member record; their first sign-in enrols them. Raises Forbidden for a stranger, Conflict."""
-        invitation = await self._directory.invitation(identity.email) if identity.email_verified else None
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
+        if identity.email_verified and not await self._may_assert(identity):
+            if known is None or (accepted is not None and known.tenant != accepted.tenant):
+                raise Forbidden(
+                    f"{identity.issuer} may not vouch for addresses like {identity.email}",
+                    hint="sign in with the service that this address's organization uses",
+                )
+            identity = replace(identity, email_verified=False)
+        invitation = await self._directory.invitation(identity.email) if identity.email_verified else None
         if accepted is not None and (known is None or known.tenant != accepted.tenant):
             return await self._accept(identity, accepted, known, invitation)
         if known is None:
@@ -76,6 +86,12 @@ class Enrolment:
         if not updated.disabled:
             return updated
         return next((each for each in await self._directory.memberships(updated) if not each.disabled), updated)
+
+    async def _may_assert(self, identity: Identity) -> bool:
+        """Whether the issuer may assert addresses in the domain of this one."""
+        domain = await self._directory.domain(identity.email.rpartition("@")[2])
+        bound = () if domain is None else domain.issuers
+        return identity.issuer in (bound or (self._default_issuer,))
 
     async def _accept(
         self, identity: Identity, accepted: InvitationId, known: Member | None, invitation: Invitation | None

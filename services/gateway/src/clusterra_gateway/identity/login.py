@@ -140,6 +140,7 @@ class Login:
             verifier=new_secret(),
             return_to=return_to,
             invitation="" if invitation is None else str(invitation),
+            issuer=self._issuer.name,
         )
         address = await self._issuer.authorization_url(state=state.state, nonce=state.nonce, verifier=state.verifier)
         return address, state
@@ -148,7 +149,7 @@ class Login:
         state = self._cookies.login_state(request)
         if not hmac.compare_digest(state.state.encode(), answer.state.encode()):
             raise Unauthenticated("this answer belongs to another login", hint="begin again at /v1/auth/login")
-        if answer.iss is not None and answer.iss != self._issuer.name:
+        if state.issuer not in ("", self._issuer.name) or answer.iss not in (None, self._issuer.name):
             raise Unauthenticated("this answer comes from another issuer", hint="begin again at /v1/auth/login")
         if answer.error or not answer.code:
             raise Unauthenticated("the sign-in was not completed", hint="begin again at /v1/auth/login")

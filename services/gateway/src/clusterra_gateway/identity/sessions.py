@@ -61,6 +61,8 @@ class LoginState(BaseModel):
     return_to: str
     invitation: str = ""
     """The invitation that the person accepts with this login, whose secret was checked; empty for none."""
+    issuer: str = ""
+    """The issuer that the browser was sent to; empty in logins of the release before: the platform's default issuer."""
 
 
 class SessionKeys:
