@@ -1,20 +1,16 @@
-"""Reads the parts of large queue snapshots, one cluster at a time, beside the event loop."""
+"""Passes on queue snapshots with the lists of their parts, one cluster at a time."""
 
 import asyncio
 from collections.abc import Callable
 
 import structlog
-from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import TRACEPARENT, InvalidMessage, decode
-from clusterra_contracts.bus.topology import JOB_PART
+from clusterra_contracts.bus.envelope import TRACEPARENT, InvalidMessage
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.queue import QueueParts, QueueSnapshot
-from clusterra_contracts.queue_parts.join import InvalidPart, join
-from clusterra_contracts.queue_parts.part import QueuePart
+from clusterra_contracts.queue import QueueSnapshot
 from clusterra_runtime import trace
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.client import BusUnavailable, Client
-from clusterra_runtime.nats.direct import Stored, last_stored
+from clusterra_runtime.nats.queue_parts import read_parts
 from prometheus_client import Counter
 
 log = structlog.get_logger(__name__)
@@ -23,34 +19,6 @@ RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 10.0
 
 READ = Counter("clusterra_large_snapshots_total", "Queue snapshots in parts, by what came of them", ("outcome",))
-
-
-async def read_parts(client: Client, ref: ClusterRef, head: QueueSnapshot) -> QueueSnapshot | None:
-    """Return a snapshot with the lists in its parts; None if they are not all there: a newer snapshot follows.
-
-    A snapshot without parts is returned as it is. Raises BusUnavailable and InvalidMessage.
-    """
-    if head.parts is None:
-        return head
-    found = await _stored_parts(client, ref, head.parts)
-    return None if found is None else await asyncio.to_thread(_join, head, found)
-
-
-async def _stored_parts(client: Client, ref: ClusterRef, parts: QueueParts) -> list[Stored] | None:
-    found: list[Stored] = []
-    for number in range(parts.count):
-        stored = await last_stored(client, JOB_PART.name, subjects.job_part(ref, parts.slot, number))
-        if stored is None:
-            return None
-        found.append(stored)
-    return found
-
-
-def _join(head: QueueSnapshot, found: list[Stored]) -> QueueSnapshot | None:
-    try:
-        return join(head, [decode(QueuePart, stored.body, dict(stored.headers)) for stored in found])
-    except InvalidPart as error:
-        raise InvalidMessage(str(error)) from error
 
 
 class LargeSnapshots:

@@ -17,10 +17,10 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last
+from clusterra_runtime.nats.queue_parts import read_parts
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_scaler.large_snapshots import read_parts
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 SECONDS_PER_HOUR = 3600.0

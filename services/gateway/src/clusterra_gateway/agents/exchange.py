@@ -23,6 +23,7 @@ from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_gateway.agents.central_state import CentralState, version_of
 from clusterra_gateway.agents.keys import AgentKeyOwner
+from clusterra_gateway.agents.large_queues import LargeQueues
 from clusterra_gateway.agents.translation import bus_heartbeat, http_reply
 from clusterra_gateway.http.errors import TooLarge, TooManyRequests, Unavailable
 
@@ -41,6 +42,7 @@ class AgentExchange:
         self._client = client
         self._registry = registry
         self._secrets = secrets
+        self._large_queues = LargeQueues(client)
         self._admitted_at: dict[ClusterRef, float] = {}
         self._generations: dict[ClusterRef, int] = {}
 
@@ -102,7 +104,7 @@ class AgentExchange:
         except (InvalidMessage, bus.BusUnavailable) as error:
             log.warning("stored_snapshot_not_read", reason=str(error))
             return None
-        return found[0] if found else None
+        return self._large_queues.whole(ref, found[0]) if found else None
 
     def _next_generation(self, ref: ClusterRef) -> int:
         self._generations[ref] = generation(self._generations.get(ref, 0))
