@@ -42,7 +42,10 @@ class IssuerStandIn:
         self.tamper: Tamper | None = None
         self.secret: OctKey | None = None
         """Signs id_tokens in place of the key."""
-        self.email_verified = True
+        self.email_verified: bool | None = True
+        """None leaves the claim out, as Entra ID does."""
+        self.email_claim = "email"
+        """The claim that has the address."""
         self.email_in_user_info_only = False
         """Leaves the e-mail address out of the id_token."""
         self.user_info_of: str | None = None
@@ -110,7 +113,11 @@ class IssuerStandIn:
     async def _user_info(self, request: web.Request) -> web.Response:
         self.calls.append("userinfo")
         email = self.user_info_of or request.headers["Authorization"].removeprefix("Bearer for-")
-        return web.json_response({"sub": f"sub-of-{email}", "email": email, "email_verified": self.email_verified})
+        return web.json_response({"sub": f"sub-of-{email}", **self._address_claims(email)})
+
+    def _address_claims(self, email: str) -> dict[str, Any]:
+        verified = {} if self.email_verified is None else {"email_verified": self.email_verified}
+        return {self.email_claim: email, **verified}
 
     def _id_token(self, login: Login) -> str:
         now = int(time.time())
@@ -122,8 +129,7 @@ class IssuerStandIn:
             "iat": now,
             "exp": now + 300,
             "nonce": login.nonce,
-            "email": login.email,
-            "email_verified": self.email_verified,
+            **self._address_claims(login.email),
             "name": login.email.partition("@")[0].title(),
         }
         if self.email_in_user_info_only:

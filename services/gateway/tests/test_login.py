@@ -147,6 +147,29 @@ async def test_an_issuer_asserts_addresses_of_the_domains_bound_to_it_alone(
     assert (await get(browser, await authorized(browser, "grace@rival.example")))[0] == 303
 
 
+@pytest.mark.parametrize("claim", ["email", "preferred_username"])
+async def test_an_issuer_that_verifies_nothing_is_trusted_in_the_domains_bound_to_it(world: World, claim: str) -> None:
+    world.issuer.email_verified, world.issuer.email_claim = None, claim
+    bound = Domain(tenant="acme", issuers=(world.issuer.address,)).attributes()
+    await world.store.write(Update(ACCOUNTS, domain_key("acme.example"), set=bound))
+    invitation = Invitation(tenant="rival").attributes()
+    await world.store.write(Put(ACCOUNTS, invitation_key("grace@elsewhere.example"), invitation, Absent()))
+    browser = await world.browser()
+
+    me = await read_profile(await world.login("grace@acme.example"))
+
+    assert (me["email"], me["tenant"]["id"]) == ("grace@acme.example", "acme")
+    for stranger in ("grace@rival.example", "grace@elsewhere.example"):
+        assert (await get(browser, await authorized(browser, stranger)))[0] == 403
+
+
+async def test_a_user_name_is_no_verified_address(world: World) -> None:
+    world.issuer.email_claim = "preferred_username"
+    browser = await world.browser()
+
+    assert (await get(browser, await authorized(browser, "grace@acme.example")))[0] == 403
+
+
 async def test_a_member_keeps_signing_in_but_takes_no_address_of_a_foreign_domain(world: World) -> None:
     await world.login("ada@acme.example")
     await world.store.write(

@@ -53,7 +53,8 @@ class Enrolment:
     admin's, which is accepted, adds a tenant to the one where the person belongs.
 
     All require an address that the issuer has verified, because anyone can claim any other, and an issuer that may
-    assert it: one that the address's domain is bound to, otherwise the platform's default issuer.
+    assert it: one that the address's domain is bound to, otherwise the platform's default issuer. Entra ID says
+    nothing of the verification: it counts in the domains that are bound to it.
 
     An atomic counter gives each uid once. The transaction that writes the member also reserves their user name.
     """
@@ -70,13 +71,14 @@ class Enrolment:
     async def member(self, identity: Identity, accepted: InvitationId | None = None) -> Member:
         """The person's member record; their first sign-in enrols them. Raises Forbidden for a stranger, Conflict."""
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
-        if identity.email_verified and not await self._may_assert(identity):
-            if known is None or (accepted is not None and known.tenant != accepted.tenant):
-                raise Forbidden(
-                    f"{identity.issuer} may not vouch for addresses like {identity.email}",
-                    hint="sign in with the service that this address's organization uses",
-                )
-            identity = replace(identity, email_verified=False)
+        trusted = await self._may_assert(identity)
+        joins = known is None or (accepted is not None and known.tenant != accepted.tenant)
+        if joins and identity.email_verified and identity.email and not trusted:
+            raise Forbidden(
+                f"{identity.issuer} may not vouch for addresses like {identity.email}",
+                hint="sign in with the service that this address's organization uses",
+            )
+        identity = replace(identity, email_verified=trusted)
         invitation = await self._directory.invitation(identity.email) if identity.email_verified else None
         if accepted is not None and (known is None or known.tenant != accepted.tenant):
             return await self._accept(identity, accepted, known, invitation)
@@ -88,9 +90,16 @@ class Enrolment:
         return next((each for each in await self._directory.memberships(updated) if not each.disabled), updated)
 
     async def _may_assert(self, identity: Identity) -> bool:
-        """Whether the issuer may assert addresses in the domain of this one."""
+        """Whether the issuer asserts this address, and may assert addresses in its domain.
+
+        An issuer that says nothing of the verification is trusted in the domains that are bound to it by name.
+        """
+        if identity.email_verified is False or "@" not in identity.email:
+            return False
         domain = await self._directory.domain(identity.email.rpartition("@")[2])
         bound = () if domain is None else domain.issuers
+        if identity.email_verified is None:
+            return identity.issuer in bound
         return identity.issuer in (bound or (self._default_issuer,))
 
     async def _accept(

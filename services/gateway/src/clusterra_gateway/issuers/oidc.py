@@ -67,7 +67,18 @@ class UserInfo(BaseModel):
     sub: Annotated[str, Field(min_length=1, max_length=255)]
     email: Annotated[str | None, Field(max_length=320)] = None
     email_verified: bool | None = None
+    preferred_username: Annotated[str | None, Field(max_length=320)] = None
     name: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The e-mail address; empty for none.
+
+        Entra ID may give it as the user name alone. That counts only where nothing is said of its verification.
+        """
+        if self.email is None and self.email_verified is None and "@" in (self.preferred_username or ""):
+            return self.preferred_username or ""
+        return self.email or ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,8 @@ class Identity:
     issuer: str
     subject: str
     email: str
-    email_verified: bool
+    email_verified: bool | None
+    """None where the issuer says nothing of it, as Entra ID does."""
     name: str
 
 
@@ -132,7 +144,7 @@ class Issuer:
             if user_info.sub != claims.sub:
                 raise Unauthenticated("the sign-in service answered about two different people", hint="sign in again")
             claims = user_info.model_copy(update=claims.model_dump(exclude_none=True))
-        return Identity(self._issuer, claims.sub, claims.email or "", claims.email_verified is True, claims.name or "")
+        return Identity(self._issuer, claims.sub, claims.address, claims.email_verified, claims.name or "")
 
     async def _user_info(self, address: str, access_token: str) -> UserInfo:
         headers = {"Authorization": f"Bearer {access_token}"}
