@@ -1,8 +1,10 @@
 """Submits the job of an idempotency key exactly once, however often and through whichever replica it is asked for."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
@@ -32,6 +34,7 @@ class SubmitOnce:
         self._keys = keys
         self._send = send
         self._clock = clock
+        self._looks: dict[ScopedKey, asyncio.Task[Submitted]] = {}
 
     async def submit(self, key: ScopedKey, message: Submit, request: str) -> Submitted:
         """Submit, or return the answer of an earlier submit. `request` is the hash of the client's request.
@@ -86,7 +89,23 @@ class SubmitOnce:
         return submitted
 
     async def _look(self, key: ScopedKey, message: Submit, claim: Claim) -> Submitted:
-        """Look for the job of another request's claim."""
+        """Look for the job of another request's claim. All who wait for one key share one look.
+
+        Each look asks Slurm. The looks of many clients, who ask again and again, would keep the attempt that settles
+        the key waiting until it is too late to begin.
+        """
+        look = self._looks.get(key)
+        if look is None:
+            look = self._looks[key] = asyncio.create_task(self._look_once(key, message, claim))
+            look.add_done_callback(partial(self._looked, key))
+        return await asyncio.shield(look)
+
+    def _looked(self, key: ScopedKey, look: asyncio.Task[Submitted]) -> None:
+        del self._looks[key]
+        if not look.cancelled():
+            look.exception()  # nobody may be left who wants to know it
+
+    async def _look_once(self, key: ScopedKey, message: Submit, claim: Claim) -> Submitted:
         wire = slurm.Claim(claimed_at=_moment(claim.claimed_at), sent_at=_moment(self._clock()))
         try:
             submitted = await self._send(key.ref, message.model_copy(update={"claim": wire}))
