@@ -91,7 +91,9 @@ class Jobs:
         )
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Lists the caller's jobs, by default the newest first. An admin sees the jobs of the whole tenant.
+        """Lists the caller's jobs, by default the newest first. An admin sees everybody's jobs.
+
+        Where the cluster's `visibility` is `tenant`, so does everybody.
 
         `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this list.
         """

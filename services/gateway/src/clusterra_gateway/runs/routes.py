@@ -97,7 +97,7 @@ class Runs:
         )
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Lists the caller's runs, the newest first. An admin sees the runs of the whole tenant.
+        """Lists the caller's runs, the newest first. Who sees everybody's jobs sees everybody's runs.
 
         The states are those that were last read. Read one run to have its present ones.
         """
