@@ -26,10 +26,9 @@ from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.pace import Pace
 from clusterra_proxy.watch.snapshot_publisher import SnapshotPublisher
 from clusterra_proxy.watch.snapshot_sender import SnapshotSender
-from clusterra_runtime.nats import bus
+from clusterra_runtime.nats import bus, queue_parts
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.direct import last, last_stored
-from clusterra_scaler import large_snapshots
 from clusterra_scaler.large_snapshots import LargeSnapshots
 from job_records import job
 from large_queue import large_snapshot
@@ -94,7 +93,7 @@ async def test_a_large_queue_is_written_and_read_beside_the_event_loop(
 
         return wrapper
 
-    for module, name in ((Splitter, "split"), (snapshot_sender, "pack"), (large_snapshots, "join")):
+    for module, name in ((Splitter, "split"), (snapshot_sender, "pack"), (queue_parts, "join")):
         monkeypatch.setattr(module, name, recorded(getattr(module, name)))
 
     await SnapshotSender(client, REF).send(large_snapshot(6000, 1000, 100))

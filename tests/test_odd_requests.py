@@ -56,7 +56,7 @@ def odd_requests(
     ids = {name: usual.get(name, "x") for place, name in parameters if place == "path"}
     plain = path.format(**ids)
     body: dict[str, Any] | None = None
-    if "requestBody" in operation:
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
         schema = resolved(document, operation["requestBody"]["content"]["application/json"]["schema"])
         yield from ((plain, {}, odd) for odd in odd_bodies(document, schema))
         body = {}

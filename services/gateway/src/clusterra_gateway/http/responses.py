@@ -46,8 +46,8 @@ def json_bytes(
 
 
 def redirect(status: HTTPStatus, location: str) -> web.Response:
-    """A redirect of the browser to `location`."""
-    return web.Response(status=status, headers={"Location": location, **NO_STORE})
+    """A redirect of the browser to `location`, with the type that a page there has."""
+    return web.Response(status=status, headers={"Location": location, **NO_STORE}, content_type="text/html")
 
 
 def no_content() -> web.Response:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.accounts.roles import SCOPES, Scope
 from clusterra_gateway.http.responses import ResponseBody
@@ -11,6 +11,8 @@ from clusterra_gateway.identity.tokens import DAY
 
 DEFAULT_SCOPES: tuple[Scope, ...] = ("profile", "clusters:read", "jobs:read", "jobs:write", "events:read")
 """Of a program that asks for none: all but the management of members."""
+UNNAMED = "unnamed machine"
+"""The machine of a program that names none, or has an empty name: an empty parameter is none (RFC 6749, 3.1)."""
 _ONE_SCOPE = "|".join(SCOPES)
 
 ClientId = Literal["clusterra-cli"]
@@ -26,8 +28,10 @@ class ProgramRequest(BaseModel):
     scope: Annotated[str, StringConstraints(max_length=400, pattern=rf"^(({_ONE_SCOPE})( ({_ONE_SCOPE}))*)?$")] = ""
     """What the token is to be used for, with spaces between; by default all but the management of members."""
     machine: Annotated[
-        str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@:() -]*$")
-    ] = "unnamed machine"
+        str,
+        StringConstraints(max_length=64, pattern=r"^([A-Za-z0-9][A-Za-z0-9._@:() -]*)?$"),
+        AfterValidator(lambda given: given or UNNAMED),
+    ] = UNNAMED
     """The name of the machine, by which the person recognises the request. It becomes the name of the token."""
     token_seconds: Annotated[int, Field(ge=60, le=90 * DAY)] = 30 * DAY
     """How long the token is to be valid."""
