@@ -11,6 +11,7 @@ type Series = Mapping[str, str]
 """Series -> values."""
 
 _CLUSTER = '{job="scaler",tenant="acme",cluster="main"}'
+_FAILURES = f'clusterra_scaler_control_loop_failures_total{{{_CLUSTER[1:-1]},reason="error"}}'
 _SUBMIT = 'job="gateway",route="jobs_submit"'
 _UP = {f'up{{job="{job}",instance="1"}}': "1x60" for job in ("gateway", "proxy", "scaler", "events")}
 
@@ -194,6 +195,11 @@ CASES: Sequence[Case] = (
         "ClusterraSnapshotStale",
         {f"clusterra_cluster_snapshot_stale{_CLUSTER}": "1x60"},
         {f"clusterra_cluster_snapshot_stale{_CLUSTER}": "1 0 1 0 1 _x60"},
+    ),
+    Case(
+        "ClusterraControlLoopFailing",
+        {_FAILURES: "0+1x60"},
+        {_FAILURES: "0 1 2x60"},
     ),
     Case(
         "ClusterraSlurmUnreadable",

@@ -1,8 +1,10 @@
 """A cluster whose decision was given up is decided again, from its last snapshot, after a pause."""
 
+import json
 import sys
 from pathlib import Path
 
+import aiohttp
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.machine.process import start, until
@@ -26,6 +28,13 @@ main()
 """A scaler whose first decisions take too long, and whose pause after that is shorter."""
 
 
+async def exported(log: Path) -> str:
+    """The metrics of the scaler with this log."""
+    [starting] = [json.loads(line) for line in log.read_text().splitlines() if '"service_starting"' in line]
+    async with aiohttp.ClientSession() as http, http.get(f"http://{starting['health']}/metrics") as answer:
+        return await answer.text()
+
+
 async def test_a_decision_that_was_given_up_is_made_again_after_a_pause(
     environment: dict[str, str], client: Client, ref: ClusterRef, tmp_path: Path
 ) -> None:
@@ -42,9 +51,12 @@ async def test_a_decision_that_was_given_up_is_made_again_after_a_pause(
                 return await cluster.last_desired()
 
             state = await until(desired, seconds=60, every=0.1, what="a desired state", process=process)
+            metrics = await exported(log)
         finally:
             await process.stop()
 
     assert log.read_text().count("decision_overdue") == OVERDUE
+    failures = f'failures_total{{cluster="{ref.cluster}",reason="overdue",tenant="{ref.tenant}"}} {OVERDUE}.0'
+    assert failures in metrics
     assert "controller_failed" not in log.read_text()
     assert sum(target.replicas for target in state.targets or ()) > 0

@@ -7,7 +7,7 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
-from prometheus_client import Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from clusterra_scaler.planner.decide import Decision
 from clusterra_scaler.planner.observed.observation import Observation
@@ -31,6 +31,12 @@ UNREADABLE = Gauge("clusterra_cluster_unreadable_lists", "Lists of the last snap
 STALE = Gauge(
     "clusterra_cluster_snapshot_stale", "1 while the last snapshot is too old to decide anything from it", _LABELS
 )
+FAILURES = Counter(
+    "clusterra_scaler_control_loop_failures_total",
+    "How often the control loop of a cluster failed and was started again: `store`, `overdue` or `error`",
+    (*_LABELS, "reason"),
+)
+FAILURE_REASONS = ("store", "overdue", "error")
 APPLIED_SECONDS = Histogram(
     "clusterra_scale_up_seconds",
     "From the read of the queue that asks for more workers until the edge reports that it has started them",
@@ -89,3 +95,10 @@ class ClusterMetrics:
         for phase in _PHASES:
             with suppress(KeyError):
                 WORKERS.remove(*self._labels, phase)
+
+
+def forget_failures(ref: ClusterRef) -> None:
+    """Export no failures of a cluster any more: it is gone, or another replica decides for it."""
+    for reason in FAILURE_REASONS:
+        with suppress(KeyError):
+            FAILURES.remove(ref.tenant, ref.cluster, reason)

@@ -18,6 +18,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 from pydantic import BaseModel
 
+from clusterra_scaler.cluster_metrics import FAILURES, forget_failures
 from clusterra_scaler.control_loop import DECISIONS, ControlLoop, FencedLease
 from clusterra_scaler.decisions.lanes import DecisionLanes
 from clusterra_scaler.decisions.log import DecisionLog
@@ -73,6 +74,12 @@ class ClusterRunner:
 
     async def run(self, ref: ClusterRef, lease: FencedLease) -> None:
         """Run a cluster's control loop until the cluster is gone. If it fails, it starts again. Raises FencedOff."""
+        try:
+            await self._run(ref, lease)
+        finally:
+            forget_failures(ref)
+
+    async def _run(self, ref: ClusterRef, lease: FencedLease) -> None:
         backoff = Backoff(RESTART_SECONDS, LONGEST_RESTART_SECONDS)
         # The work for all clusters of a partition begins at the same time.
         await self._lanes.turns.take()
@@ -87,13 +94,16 @@ class ClusterRunner:
             except FencedOff:
                 raise
             except (StoreUnavailable, ConditionFailed) as error:
+                _failed(ref, "store")
                 log.warning("fleet_not_recorded", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
                 await backoff.pause()
             except DecisionOverdue as error:
+                _failed(ref, "overdue")
                 DECISIONS.labels("overdue").inc()
                 log.error("decision_overdue", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))  # noqa: TRY400
                 await asyncio.sleep(OVERDUE_SECONDS)
             except Exception:
+                _failed(ref, "error")
                 log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
                 await backoff.pause()
             finally:
@@ -125,3 +135,7 @@ class ClusterRunner:
             log.warning("last_not_read", subject=subject, reason=str(error))
             return None
         return found[0] if found is not None else None
+
+
+def _failed(ref: ClusterRef, reason: str) -> None:
+    FAILURES.labels(ref.tenant, ref.cluster, reason).inc()
