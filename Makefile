@@ -77,8 +77,8 @@ test-upgrade: prepare ## Run jobs while services of an earlier release and of th
 	@$(if $(FROM),,echo "FROM is required: make test-upgrade FROM=<git ref of the earlier release>"; exit 1;) \
 	  CLUSTERRA_UPGRADE_FROM=$(FROM) $(BIN)/pytest -q -s tests/upgrade/mixed_releases.py
 
-test-crashes: prepare ## Kill gateways and proxies while 50 clients send one Idempotency-Key (CRASHES=200, CRASHES_SEED=N, 30 minutes)
-	@CRASHES=$(or $(CRASHES),200) $(BIN)/pytest -q -s -n0 tests/test_submit_crashes.py
+test-crashes: prepare ## Kill gateways and proxies while 50 clients send one Idempotency-Key (CRASHES=200, CRASHES_SEED=N, 20 minutes)
+	@CRASHES=$(or $(CRASHES),200) $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=5400 tests/test_submit_crashes.py
 
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py

@@ -40,11 +40,11 @@ class Replicas:
                 assert int(answer.headers["Retry-After"]) >= 1
             return answer.status, await answer.json()
 
-    async def answered(self, gateway: int, key: str) -> dict[str, Any]:
+    async def answered(self, gateway: int, key: str, body: dict[str, Any] = SUBMISSION) -> dict[str, Any]:
         """Ask until there is an answer, faster than Retry-After says."""
 
         async def asked() -> dict[str, Any] | None:
-            status, answer = await self.submit(gateway, key)
+            status, answer = await self.submit(gateway, key, body)
             assert status in (201, 409, 503, 504), answer
             return answer if status == 201 else None
 

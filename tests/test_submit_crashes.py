@@ -116,6 +116,7 @@ async def test_one_job_for_each_key_whatever_is_killed(replicas: Replicas, clien
                 keys.create_task(clients.submit_by_all(str(uuid.uuid4())))
                 await asyncio.sleep(random.uniform(0, LATEST_CRASH_SECONDS))
                 await crash(_victims(replicas, number))
+        print(f"{min(first + CRASHES_AT_ONCE, CRASHES)} of {CRASHES} crashes, one job for each key", flush=True)
 
     outcomes = clients.outcomes
     slowest = ", ".join(f"{seconds:.0f}" for seconds in sorted(outcomes.seconds)[-5:])

@@ -7,8 +7,13 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from aiohttp import ClientConnectionError
+from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
 from submit_replicas import SUBMISSION, Replicas
+from unread_bytes import unread_bytes
+
+LONG = SUBMISSION | {"script": f"#!/bin/sh\n# {'x' * 32_000}\ntrue\n"}
+"""A submission that is larger than any other request to slurmctld."""
 
 
 @pytest.fixture
@@ -29,9 +34,10 @@ def stalled(lab: Stack) -> Iterator[None]:
             daemon.resume()
 
 
-async def sent_to_slurm(replicas: Replicas) -> None:
-    """Wait until a submit must have reached the stalled slurmctld."""
-    await asyncio.sleep(2)
+async def sent_to_slurm(lab: Stack) -> None:
+    """Wait until a submit of `LONG` has reached the stalled slurmctld, which polls and looks for jobs never fill."""
+    pid, port = lab.slurm["slurmctld"].processes()[0].pid, lab.slurm.slurmctld_port
+    await until(lambda: unread_bytes(pid, port) > len(LONG["script"]), seconds=10, what="the submit at slurmctld")
 
 
 async def test_a_key_sent_to_both_gateways_at_once_makes_one_job(replicas: Replicas) -> None:
@@ -74,13 +80,13 @@ async def test_a_timeout_of_slurmrestd_that_did_submit(replicas: Replicas, key: 
 
 async def test_a_gateway_that_is_killed_between_claim_and_answer(replicas: Replicas, key: str) -> None:
     with stalled(replicas.lab):
-        lost = asyncio.create_task(replicas.submit(1, key))
-        await sent_to_slurm(replicas)
+        lost = asyncio.create_task(replicas.submit(1, key, LONG))
+        await sent_to_slurm(replicas.lab)
         replicas.gateways[1].kill()
         with suppress(ClientConnectionError):
             await lost
 
-    answer = await replicas.answered(0, key)
+    answer = await replicas.answered(0, key, LONG)
     assert answer["repeated"] is True
     assert await replicas.jobs(key) == [answer["job_id"]]
     await replicas.ada.cancel(answer["job_id"])
@@ -88,15 +94,15 @@ async def test_a_gateway_that_is_killed_between_claim_and_answer(replicas: Repli
 
 async def test_proxies_that_are_killed_between_slurms_acceptance_and_their_answer(replicas: Replicas, key: str) -> None:
     with stalled(replicas.lab):
-        lost = asyncio.create_task(replicas.submit(0, key))
-        await sent_to_slurm(replicas)
+        lost = asyncio.create_task(replicas.submit(0, key, LONG))
+        await sent_to_slurm(replicas.lab)
         for proxy in replicas.proxies:
             proxy.kill()
-        status, problem = await replicas.submit(1, key)
+        status, problem = await replicas.submit(1, key, LONG)
         assert (status, problem["type"]) == (409, "/v1/problems/in-flight")
 
     await replicas.lab.restart("proxy")
-    answer = await replicas.answered(1, key)
+    answer = await replicas.answered(1, key, LONG)
     assert answer["repeated"] is True
     assert await replicas.jobs(key) == [answer["job_id"]]
     lost.cancel()

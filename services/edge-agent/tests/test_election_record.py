@@ -203,6 +203,8 @@ class Agent:
 
     def __init__(self, name: str, store: Store) -> None:
         rng = store.rng
+        self._loop = asyncio.get_running_loop()
+        """The metric of the last lease reads its clock after the simulation, too, when no loop runs."""
         self.name, self.store = name, store
         self.rate, self.offset = rng.uniform(0.98, 1.02), rng.uniform(0, 1e6)
         self.wall_offset = timedelta(days=rng.uniform(-3000, 3000))
@@ -217,7 +219,7 @@ class Agent:
         return KubernetesLease(self.connection, self.name, clock=self._clock, wall=self._wall)
 
     def _clock(self) -> float:
-        return self.offset + asyncio.get_running_loop().time() * self.rate
+        return self.offset + self._loop.time() * self.rate
 
     def _wall(self) -> datetime:
         passed = 0.0 if self.wall_stands else asyncio.get_running_loop().time()

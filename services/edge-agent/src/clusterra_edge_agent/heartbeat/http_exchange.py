@@ -11,7 +11,7 @@ from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.scale import DesiredState
-from clusterra_runtime.secrets.files import read_secret
+from clusterra_runtime.secrets.local import read_secret
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_edge_agent.heartbeat.http_fallback import ExchangeFailed
