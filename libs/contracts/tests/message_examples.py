@@ -50,6 +50,7 @@ JOB_FACT = events.JobFact(
 JOB = slurm_rpc.Job(
     peak_memory_mib=812,
     cpu_efficiency=0.97,
+    restarts=1,
     job_id="42",
     name="align",
     user="ada",
@@ -272,12 +273,12 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
     "slurm.get.v2": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
-    "slurm.job.v3": JOB,
+    "slurm.job.v4": JOB,
     "slurm.list.v3": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10),
     "slurm.find-key.v1": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
     "slurm.found-key.v1": slurm_rpc.FoundKey(job=slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT)),
     "slurm.list-watched.v3": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
-    "slurm.jobs.v3": slurm_rpc.JobPage(jobs=(JOB,), total=1),
+    "slurm.jobs.v4": slurm_rpc.JobPage(jobs=(JOB,), total=1),
     "slurm.cancel.v2": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
     "slurm.change.v2": slurm_jobs_rpc.ChangeJob(
         viewer=VIEWER,

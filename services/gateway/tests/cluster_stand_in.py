@@ -92,8 +92,11 @@ class ClusterStandIn:
         self.jobs[job_id] = job
         return job
 
-    def set_state(self, job_id: str, state: str) -> None:
-        self.jobs[job_id] = self.jobs[job_id].model_copy(update={"state": state})
+    def set_state(self, job_id: str, state: str, *, restarts: int = 0) -> None:
+        self.jobs[job_id] = self.jobs[job_id].model_copy(update={"state": state, "restarts": restarts})
+
+    def empty_output(self, job_id: str) -> None:
+        self.output[job_id, "stdout"] = b""
 
     def write_output(self, job_id: str, data: bytes, stream: str = "stdout") -> None:
         self.output[job_id, stream] = self.output.get((job_id, stream), b"") + data

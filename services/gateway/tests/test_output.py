@@ -22,8 +22,8 @@ OUTPUT = "/v1/clusters/main/jobs/7/output"
 STREAM = f"{OUTPUT}/stream"
 
 
-async def change_state(world: World, job_id: str = "7", state: str = "COMPLETED") -> None:
-    world.acme.set_state(job_id, state)
+async def change_state(world: World, job_id: str = "7", state: str = "COMPLETED", *, restarts: int = 0) -> None:
+    world.acme.set_state(job_id, state, restarts=restarts)
     job = world.acme.jobs[job_id]
     fact = JobFact(
         kind="job.completed",
@@ -190,12 +190,39 @@ async def test_the_stream_of_a_requeued_job_starts_from_the_beginning(world: Wor
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_events(1)
-        world.acme.output["7", "stdout"] = b""
+        world.acme.empty_output("7")
         world.acme.write_output("7", b"2nd\n")
         await reader.until_events(3)
 
     assert [event.event for event in reader.events] == ["message", "reset", "message"]
     assert reader.events[2].data == "2nd\n"
+
+
+async def test_the_output_of_a_second_run_is_noticed_however_long_it_is(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"first run\n")
+
+    async with sse_reader(browser, STREAM) as reader:
+        await reader.until_events(1)
+        await change_state(world, state="PENDING", restarts=1)
+        world.acme.empty_output("7")
+        world.acme.write_output("7", b"the second run writes more\n")
+        await change_state(world, state="RUNNING", restarts=1)
+        await until(
+            lambda: "the second run writes more\n" in [event.data for event in reader.events],
+            seconds=20,
+            what="the text",
+        )
+        # Slurm tells of the run before slurmstepd empties the file.
+        world.acme.empty_output("7")
+        world.acme.write_output("7", b"the second run has written other text than was there before\n")
+        await change_state(world, restarts=1)
+        await reader.until_end()
+
+    *_, reset, message, end = reader.events
+    assert (reset.event, end.event) == ("reset", "end")
+    assert message.data == "the second run has written other text than was there before\n"
 
 
 async def test_the_stream_waits_for_an_edge_that_does_not_answer(world: World) -> None:

@@ -31,6 +31,9 @@ ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 AdminKind = Literal[
     "cluster.registered",
+    "cluster.paused",
+    "cluster.resumed",
+    "cluster.agent_key_rotated",
     "user.created",
     "member.changed",
     "member.deleted",

@@ -214,7 +214,7 @@ class GetJob(Wire):
 class Job(Wire):
     """A job as its owner sees it. States and reasons are Slurm's."""
 
-    schema_name: ClassVar[str] = "slurm.job.v3"
+    schema_name: ClassVar[str] = "slurm.job.v4"
 
     job_id: JobId
     name: str
@@ -237,6 +237,8 @@ class Job(Wire):
     ended_at: Moment | None = None
     exit_code: int | None = None
     signal: int | None = None
+    restarts: int = 0
+    """How often Slurm has requeued it: `Restarts` of scontrol."""
     array_tasks: str = ""
     """For a pending array, the tasks that have not started, in Slurm's format."""
     standard_output: str = ""
@@ -281,7 +283,7 @@ class ListWatched(Wire):
 class JobPage(Wire):
     """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
 
-    schema_name: ClassVar[str] = "slurm.jobs.v3"
+    schema_name: ClassVar[str] = "slurm.jobs.v4"
 
     jobs: tuple[Job, ...]
     total: int

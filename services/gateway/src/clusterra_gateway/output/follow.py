@@ -31,6 +31,8 @@ NO_FILE_SECONDS = 0.5
 """Interval between reads while a running job has no output file yet."""
 RETRY_SECONDS = 1.0
 """Interval between reads while the edge does not answer."""
+COMPARED_BYTES = 64
+"""So much before the position of a follower must still be what it was, in the output of a job that was requeued."""
 RESTARTED = '{"reason": "the output was restarted"}'
 
 
@@ -76,6 +78,11 @@ class _JobState:
     def ended(self) -> bool:
         return self.job.state in ENDED
 
+    @property
+    def run(self) -> int:
+        """The newest run that may have written output. A requeued job is counted when it runs again."""
+        return self.job.restarts - (self.job.state == "PENDING")
+
     async def wait(self, seconds: float) -> None:
         """Waits for an event about the job, but no longer than this, and reads the job's state where that is due."""
         try:
@@ -103,10 +110,9 @@ class OutputFollower:
     async def follow(self, output: Output, *, offset: int) -> AsyncGenerator[ServerSentEvent]:
         """The output from a byte offset on. The id of each event is the offset after its text; `end` is the last event.
 
-        Waits for a job that has not started, and for an edge that does not answer. When the file became shorter,
-        because the job was requeued, sends `reset` and starts from the beginning. Ends at once when Slurm tells a path
-        that cannot be read. Raises RpcFailed when the job no
-        longer exists.
+        Waits for a job that has not started, and for an edge that does not answer. When a requeued job runs again,
+        sends `reset` and starts from the beginning: Slurm empties its output (`JobFileAppend`, sbatch --open-mode).
+        Ends at once when Slurm tells a path that cannot be read. Raises RpcFailed when the job no longer exists.
         """
 
         def about_the_job(fact: Fact) -> bool:
@@ -114,12 +120,13 @@ class OutputFollower:
 
         with self._feed.subscribe(output.ref, visible=about_the_job) as events:
             state = _JobState(self._slurm, output, events)
-            text = OutputDecoder(offset)
+            text, run, last = OutputDecoder(offset), state.run, b""
             while True:
                 ended = state.ended  # checked before the read, so that a read after the end finds the whole output
                 wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
                 try:
                     chunk = await self._reads.output(output.ref, output.part(state.job, text.read, wait_seconds))
+                    emptied = chunk.size < text.read or await self._rewritten(output, state.job, text.read, last)
                 except NotFound:
                     break
                 except RpcFailed as failed:
@@ -132,12 +139,14 @@ class OutputFollower:
                     else:
                         raise
                     continue
-                if chunk.size < text.read:
-                    text = OutputDecoder(0)
+                restarted, run = state.run > run, state.run
+                if text.read and (emptied or restarted):
+                    text, last = OutputDecoder(0), b""
                     yield ServerSentEvent(RESTARTED, event="reset", id=0)
                     continue
                 for part, position in text.add(chunk.data):
                     yield ServerSentEvent(part, id=position)
+                last = (last + chunk.data)[-COMPARED_BYTES:]
                 if not chunk.data:
                     if ended:
                         break
@@ -145,3 +154,13 @@ class OutputFollower:
             if (rest := text.finish()) is not None:
                 yield ServerSentEvent(rest[0], id=rest[1])
             yield ServerSentEvent(orjson.dumps({"state": state.job.state}).decode(), event="end", id=text.read)
+
+    async def _rewritten(self, output: Output, job: Job, position: int, last: bytes) -> bool:
+        """Whether the bytes before a position are not the last ones that were read: the output was emptied and grew.
+
+        Slurm's records tell of a restart before the file does. Raises NotFound and RpcFailed, as a read does.
+        """
+        if not job.restarts or not last:
+            return False
+        before = output.part(job, position - len(last), limit=len(last))
+        return (await self._reads.output(output.ref, before)).data != last

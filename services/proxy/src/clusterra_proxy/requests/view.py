@@ -69,6 +69,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         ended_at=record.end_time if record.ended else None,
         exit_code=record.return_code,
         signal=signal or None,
+        restarts=record.restart_cnt,
         array_tasks=array_tasks.format_tasks(waiting) if waiting else record.array_task_string,
         standard_output=record.standard_output if record.is_waiting_array else stdout,
         standard_error="" if record.is_waiting_array else stderr,
