@@ -10,7 +10,7 @@ from clusterra_contracts.shapes import Catalogue
 from clusterra_gateway.accounts.budget import cluster_caps
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_runtime.nats.binding import check_slurmrestd_url
-from clusterra_runtime.secrets.reference import CheckedReference
+from clusterra_runtime.secrets.reference import CheckedReference, StoredReference
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -47,7 +47,7 @@ class GivenCluster(_Strict):
     id: Id
     name: str
     slurmrestd_url: Annotated[str, AfterValidator(check_slurmrestd_url)]
-    jwt_key: CheckedReference
+    jwt_key: StoredReference
     operator: SlurmUser
     partition: str = "main"
     shared_path: str = "/mnt/efs"
@@ -58,7 +58,7 @@ class GivenCluster(_Strict):
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
     agent_key: CheckedReference | None = None
     """The agent key for HTTP, read when the file is applied. Without one, no agent can use HTTP."""
-    slurm_key: CheckedReference | None = None
+    slurm_key: StoredReference | None = None
     """Where the gateway can read the Slurm key that it hands to the agent."""
 
     @model_validator(mode="after")

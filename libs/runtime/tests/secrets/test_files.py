@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from clusterra_runtime.secrets import files
-from clusterra_runtime.secrets.files import MAX_BYTES, read_binary_secret, read_secret
+from clusterra_runtime.secrets.files import MAX_BYTES
+from clusterra_runtime.secrets.local import read_binary_secret, read_secret
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
 

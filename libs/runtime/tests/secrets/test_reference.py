@@ -6,6 +6,7 @@ import pytest
 from clusterra_runtime.secrets.reference import (
     AwsSecret,
     CheckedReference,
+    EnvironmentSecret,
     FileSecret,
     InvalidReference,
     KubernetesSecret,
@@ -23,6 +24,7 @@ ARN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:acme/jwt-AbCdEf"
     ("reference", "source"),
     [
         ("file:/run/keys/jwt", FileSecret(Path("/run/keys/jwt"))),
+        ("env:CLUSTERRA_SECRET_JWT", EnvironmentSecret("CLUSTERRA_SECRET_JWT")),
         (
             "kubernetes:tenant-acme/slurm-keys/jwt_hs256.key",
             KubernetesSecret("tenant-acme", "slurm-keys", "jwt_hs256.key"),
@@ -42,6 +44,8 @@ def test_a_reference_names_its_source(reference: str, source: Source) -> None:
     [
         ("file:relative", "file:/absolute/path"),
         ("file:/run/x\0y", "file:/absolute/path"),
+        ("env:AWS_SECRET_ACCESS_KEY", "env:CLUSTERRA_SECRET_<NAME>"),
+        ("env:CLUSTERRA_SECRET_", "env:CLUSTERRA_SECRET_<NAME>"),
         ("kubernetes:slurm/jwt", "kubernetes:<namespace>/<secret>/<key>"),
         ("kubernetes:../x/y", "kubernetes:<namespace>/<secret>/<key>"),
         ("kubernetes:a/b/c/d", "kubernetes:<namespace>/<secret>/<key>"),

@@ -4,29 +4,12 @@ import os
 import stat
 from pathlib import Path
 
-from clusterra_contracts.registry import SecretReference
-
-from clusterra_runtime.secrets.reference import FileSecret, InvalidReference, SecretUnavailable, parse
+from clusterra_runtime.secrets.reference import SecretUnavailable
 
 MAX_BYTES = 1024 * 1024
 _MAX_KEPT = 1024
 
 _read: dict[Path, tuple[tuple[int, int, int], bytes]] = {}
-
-
-def read_secret(reference: SecretReference) -> bytes:
-    """Returns the content behind a `file:` reference, stripped of white space. Raises SecretUnavailable."""
-    if not (value := read_binary_secret(reference).strip()):
-        raise SecretUnavailable(f"{reference} is empty: write the secret into the file")
-    return value
-
-
-def read_binary_secret(reference: SecretReference) -> bytes:
-    """Returns the content unstripped, for secrets in which every byte counts. Raises SecretUnavailable."""
-    source = parse(reference)
-    if not isinstance(source, FileSecret):
-        raise InvalidReference(f"{reference} cannot be used here: mount the secret as a file, file:/path")
-    return read_file(source.path)
 
 
 def read_file(path: Path) -> bytes:

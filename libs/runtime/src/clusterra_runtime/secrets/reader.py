@@ -1,4 +1,4 @@
-"""Reads secrets from all three sources, without blocking the event loop, and keeps them for a minute."""
+"""Reads secrets from all four sources, without blocking the event loop, and keeps them for a minute."""
 
 import asyncio
 import time
@@ -12,9 +12,10 @@ from clusterra_contracts.registry import SecretReference
 
 from clusterra_runtime.secrets import kubernetes
 from clusterra_runtime.secrets.aws import SecretsManager
-from clusterra_runtime.secrets.files import read_file
+from clusterra_runtime.secrets.local import read_local
 from clusterra_runtime.secrets.reference import (
     AwsSecret,
+    EnvironmentSecret,
     FileSecret,
     KubernetesSecret,
     SecretUnavailable,
@@ -83,15 +84,15 @@ class Secrets:
     async def read_binary(self, reference: SecretReference) -> bytes:
         """Returns the value unstripped, for secrets in which every byte counts."""
         source = parse(reference)
-        if isinstance(source, FileSecret):
+        if isinstance(source, FileSecret | EnvironmentSecret):
             return await self._value(reference, source)
         return (await self._current(reference, source)).content()
 
     def last(self, reference: SecretReference) -> bytes:
-        """Returns the last value that was read, stripped, without asking its source; of a file, the present content."""
+        """Returns the last value that was read, stripped, without asking its source; of a file, what it has now."""
         source = parse(reference)
-        if isinstance(source, FileSecret):
-            return _stripped(reference, read_file(source.path))
+        if isinstance(source, FileSecret | EnvironmentSecret):
+            return _stripped(reference, read_local(source))
         return _stripped(reference, self._kept.get(reference, _Kept()).content())
 
     async def follow(self, reference: SecretReference) -> None:
@@ -99,7 +100,7 @@ class Secrets:
         end it.
         """
         source = parse(reference)
-        if isinstance(source, FileSecret):
+        if isinstance(source, FileSecret | EnvironmentSecret):
             return
         self._followers[reference] += 1
         self._unfollowed.pop(reference, None)
@@ -170,8 +171,8 @@ class Secrets:
                     return await kubernetes.read(source)
                 case AwsSecret():
                     return await self._aws.read(source, failed_before=failed_before)
-                case FileSecret():
-                    return await asyncio.to_thread(read_file, source.path)
+                case FileSecret() | EnvironmentSecret():
+                    return await asyncio.to_thread(read_local, source)
         except SecretUnavailable:
             raise
         except Exception as error:

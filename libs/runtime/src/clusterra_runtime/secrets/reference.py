@@ -1,4 +1,4 @@
-"""References to secrets, taken apart: which of the three sources has the value, and where in it."""
+"""References to secrets, taken apart: which of the four sources has the value, and where in it."""
 
 import re
 from dataclasses import dataclass
@@ -16,8 +16,11 @@ _AWS_NAME = r"[A-Za-z0-9/_+=.@-]{1,512}"
 _AWS_ARN = rf"arn:aws[a-z-]*:secretsmanager:(?P<region>[a-z0-9-]+):[0-9]{{12}}:secret:{_AWS_NAME}"
 _AWS = re.compile(rf"(?P<id>{_AWS_ARN}|{_AWS_NAME})(#(?P<json_key>[^#\s]{{1,256}}))?")
 
+_VARIABLE = re.compile(r"CLUSTERRA_SECRET_[A-Z0-9_]{1,200}")
+
 FORMS = {
     "file": "file:/absolute/path",
+    "env": "env:CLUSTERRA_SECRET_<NAME>",
     "kubernetes": "kubernetes:<namespace>/<secret>/<key>",
     "aws-secretsmanager": "aws-secretsmanager:<name or ARN>, with #<key> for one value of a JSON object",
 }
@@ -43,6 +46,13 @@ class FileSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvironmentSecret:
+    """The value of an environment variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class KubernetesSecret:
     """One key of a Secret of Kubernetes."""
 
@@ -62,7 +72,7 @@ class AwsSecret:
     json_key: str | None
 
 
-type Source = FileSecret | KubernetesSecret | AwsSecret
+type Source = FileSecret | EnvironmentSecret | KubernetesSecret | AwsSecret
 
 
 def parse(reference: SecretReference) -> Source:
@@ -74,6 +84,9 @@ def parse(reference: SecretReference) -> Source:
             # No path of an operating system has a NUL or a lone surrogate in it, and no sane one a line break.
             if location.isprintable() and path.is_absolute():
                 return FileSecret(path)
+        case "env":
+            if _VARIABLE.fullmatch(location):
+                return EnvironmentSecret(location)
         case "kubernetes":
             if found := _KUBERNETES.fullmatch(location):
                 return KubernetesSecret(found["namespace"], found["name"], found["key"])
@@ -91,5 +104,7 @@ def _checked(reference: str) -> str:
     return reference
 
 
-CheckedReference = Annotated[SecretReference, AfterValidator(_checked)]
+CheckedReference = Annotated[str, AfterValidator(_checked)]
 """A reference whose form is checked where people write it."""
+StoredReference = Annotated[SecretReference, AfterValidator(_checked)]
+"""The same, for one that services store and read: not `env:`, which services of the release before do not know."""
