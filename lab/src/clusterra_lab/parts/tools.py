@@ -40,7 +40,7 @@ async def tools_python(progress: Progress = silent) -> Path:
         directory.with_suffix(".lock"), seconds=_WAIT_SECONDS, what="the installation", progress=progress
     ):
         if not (complete.exists() and python.exists()):
-            progress("installing the AWS emulator and the OIDC provider (once)")
+            progress("installing the AWS emulator, the OIDC provider and a generator of clients (once)")
             shutil.rmtree(directory, ignore_errors=True)
             await _uv("venv", "--quiet", "--python", sys.executable, str(directory))
             await _uv("pip", "sync", "--quiet", "--require-hashes", "--python", str(python), str(LOCK))

@@ -1,0 +1,38 @@
+"""A connection of a client, which may repeat its Content-Type: slurmrestd takes that, and aiohttp's parser does not.
+
+SchedMD's client for Go (github.com/SlinkyProject/slurm-client, in all versions) sends the header twice.
+"""
+
+import re
+
+from aiohttp import web
+
+_REQUEST_LINE = re.compile(rb"[A-Z]{1,16} [^\r\n]+ HTTP/1\.[01]\r\n")
+_CONTENT_TYPE = re.compile(rb"\r\n(content-type:[^\r\n]*)(?=\r\n)", re.IGNORECASE)
+_END_OF_HEAD = b"\r\n\r\n"
+
+
+def without_repeated_content_type(data: bytes) -> bytes:
+    """Bytes that begin with the whole head of a request, with a Content-Type that says the same again left out.
+
+    All others are returned as they are. Headers that differ stay: the parser refuses them.
+    """
+    if not _REQUEST_LINE.match(data):
+        return data
+    head, end, rest = data.partition(_END_OF_HEAD)
+    lines = list(_CONTENT_TYPE.finditer(head + b"\r\n"))
+    if not end or len(lines) < 2 or len({line.group(1) for line in lines}) > 1:
+        return data
+    for repeated in reversed(lines[1:]):
+        head = head[: repeated.start()] + head[repeated.end() :]
+    return head + end + rest
+
+
+class Connection(web.RequestHandler):
+    """aiohttp's own, except for that header."""
+
+    __slots__ = ()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes the next bytes of a client. While no request is handled, they may begin with one."""
+        super().data_received(without_repeated_content_type(data) if self._current_request is None else data)
