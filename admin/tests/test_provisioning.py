@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from clusterra_admin.provision.changes import change_of
 from clusterra_admin.provision.given import Given, read
 from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import CHANGE_ATTEMPTS, Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
+from clusterra_gateway.agents.key_rotation import rotate_agent_key
 from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_runtime.store.item import Item, Key
@@ -284,6 +286,30 @@ async def test_an_agent_key_can_be_set_replaced_and_revoked(directory: Directory
         await owner_of(directory, second)
     assert await apply(directory, acme) == []
     assert await apply(directory, with_cluster(acme, **given)) == ["agent key of acme/main: set"]
+
+
+async def test_the_file_has_the_last_word_on_a_key_that_was_rotated_over_http(
+    directory: Directory, tmp_path: Path
+) -> None:
+    """Both while the file's key is still valid beside the new one, and after that."""
+    acme, first = provisioned("acme", "main"), new_key()
+    given = with_cluster(acme, **with_agent_key(tmp_path, "agent.key", first))
+    await apply(directory, given)
+
+    for overlap in (timedelta(hours=1), timedelta()):
+        rotated = new_key()
+        await rotate_agent_key(directory, MAIN, rotated, actor="boss", until=now() + overlap)
+        assert (await owner_of(directory, rotated)).ref == MAIN
+
+        assert await apply(directory, given) == ["agent key of acme/main: replaced"]
+        assert (await owner_of(directory, first)).ref == MAIN
+        with pytest.raises(Unauthenticated):
+            await owner_of(directory, rotated)
+
+    await rotate_agent_key(directory, MAIN, new_key(), actor="boss", until=now() + timedelta(hours=1))
+    assert await apply(directory, acme) == ["agent key of acme/main: revoked"]
+    with pytest.raises(Unauthenticated):
+        await owner_of(directory, first)
 
 
 async def test_only_the_hash_of_an_agent_key_is_stored(directory: Directory, tmp_path: Path) -> None:

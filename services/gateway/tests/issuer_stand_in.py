@@ -59,7 +59,7 @@ class IssuerStandIn:
 
     def application(self) -> web.Application:
         app = web.Application()
-        app.router.add_get("/.well-known/openid-configuration", self._discovery)
+        app.router.add_get("/{path:.*}.well-known/openid-configuration", self._discovery)
         app.router.add_get("/authorize", self._authorize)
         app.router.add_post("/token", self._token)
         app.router.add_get("/keys", self._keys)

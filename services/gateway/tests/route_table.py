@@ -10,7 +10,8 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.issuers.oidc import Issuer
+from clusterra_gateway.issuers.choice import ServedIssuers
+from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.routes import gateway_routes
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.nats.client import Client
@@ -29,6 +30,7 @@ def example_path(route: Route, cluster: str = "main") -> str:
         "partition_name": "main",
         "operation": "reconfigure",
         "run_id": "0" * 32,
+        "issuer_name": "google",
     }
     return route.path.format(
         cluster_id=cluster,
@@ -51,11 +53,11 @@ def route_table() -> tuple[Route, ...]:
     settings = Settings(oidc_issuer="https://issuer.example", oidc_client_id="clusterra")
     store, client = MemoryStore(), Client()
     http: aiohttp.ClientSession = None  # type: ignore[assignment]  # cannot be made without a running loop
-    issuer = Issuer(http, settings.oidc_issuer, settings.oidc_client_id, None, settings.redirect_uri)
+    issuers = ServedIssuers(http, given_issuers(settings), settings.redirect_uri)
     return gateway_routes(
         settings,
         SessionKeys(KeySet([OctKey.generate_key(256)])),
-        issuer,
+        issuers,
         Directory(store, Outbox(store, publish)),
         GatewayBus(client, Registry(), EventFeed(client), EdgeConnections(), RevocationMessages(client)),
         Secrets(),

@@ -121,6 +121,7 @@ async def test_a_token_revoked_on_another_replica_stops_working_within_15_second
         ({"Origin": OURS}, True),
         ({"Origin": OURS, "Sec-Fetch-Site": "same-origin"}, True),
         ({"Sec-Fetch-Site": "none"}, True),
+        ({"Origin": "https://console.example", "Sec-Fetch-Site": "same-site"}, True),
         ({"Origin": "https://evil.example"}, False),
         ({"Origin": "null"}, False),
         ({"Origin": "http://127.0.0.1:8081"}, False),
@@ -131,13 +132,14 @@ async def test_a_token_revoked_on_another_replica_stops_working_within_15_second
     ],
 )
 def test_only_pages_of_our_own_origin_may_change_things(headers: dict[str, str], allowed: bool) -> None:
-    reject_cross_site("GET", headers, OURS)
-    for method in ("POST", "DELETE"):
+    origins = {OURS, "https://console.example"}
+    reject_cross_site("GET", headers, origins)
+    for method, more in (("POST", {}), ("DELETE", {}), ("GET", {"Upgrade": "WebSocket"})):
         if allowed:
-            reject_cross_site(method, headers, OURS)
+            reject_cross_site(method, headers | more, origins)
         else:
             with pytest.raises(Forbidden):
-                reject_cross_site(method, headers, OURS)
+                reject_cross_site(method, headers | more, origins)
 
 
 async def test_every_changing_route_rejects_pages_of_other_sites(world: World) -> None:

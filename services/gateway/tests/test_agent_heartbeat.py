@@ -186,6 +186,28 @@ async def test_only_the_clusters_own_agent_key_is_accepted(agent: Agent, tmp_pat
         assert answer.status == 401, "an agent is no person"
 
 
+async def test_a_new_agent_key_overlaps_with_the_one_before(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
+) -> None:
+    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 0.0)
+    boss = await agent.world.login("boss@acme.example")
+
+    async def rotated(overlap: int) -> str:
+        async with boss.post("/v1/clusters/main/agent-keys", json={"overlap_seconds": overlap}) as answer:
+            assert answer.status == 201, await answer.text()
+            return str((await answer.json())["agent_key"])
+
+    second = await rotated(3600)
+    assert [await agent.status(key) for key in (agent.key, second)] == [200, 200]
+
+    third = await rotated(0)
+    assert [await agent.status(key) for key in (agent.key, second, third)] == [401, 401, 200]
+
+    ada = await agent.world.login("ada@acme.example")
+    async with ada.post("/v1/clusters/main/agent-keys", json={}) as answer:
+        assert answer.status == 403
+
+
 async def test_a_documented_heartbeat_is_published_on_the_bus(agent: Agent) -> None:
     reply = await agent.post()
 

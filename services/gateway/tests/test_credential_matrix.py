@@ -19,6 +19,7 @@ from route_table import example_path, route_table
 
 OPEN = {
     *("auth_login", "auth_login_invited", "auth_callback", "auth_callback_redirect"),
+    *("auth_callback_of_issuer", "auth_issuers"),
     *("device_begin", "device_token", "auth_token", "oauth_metadata"),
     *("problem_types", "problem_type", "api_routes", "openapi", "api_page", "api_page_file"),
 }

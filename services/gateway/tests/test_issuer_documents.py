@@ -43,7 +43,7 @@ async def test_an_issuer_that_works_again_is_used_again(world: World, monkeypatc
 
 async def test_parallel_first_logins_share_one_fetch(issuer: IssuerStandIn) -> None:
     async with aiohttp.ClientSession() as http:
-        documents = IssuerDocuments(http, issuer.address)
+        documents = IssuerDocuments(http, issuer.address, "oidc")
 
         await asyncio.gather(*(documents.keys() for _ in range(20)))
 
@@ -54,7 +54,7 @@ async def test_kept_documents_serve_while_the_issuer_fails(
     issuer: IssuerStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with aiohttp.ClientSession() as http:
-        documents = IssuerDocuments(http, issuer.address)
+        documents = IssuerDocuments(http, issuer.address, "oidc")
         keys = await documents.keys()
         issuer.fails = True
         monkeypatch.setattr(cached_document, "FRESH_SECONDS", 0.0)
@@ -72,7 +72,7 @@ async def test_a_new_key_that_cannot_be_fetched_is_no_forgery(
     issuer: IssuerStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with aiohttp.ClientSession() as http:
-        documents = IssuerDocuments(http, issuer.address)
+        documents = IssuerDocuments(http, issuer.address, "oidc")
         keys = await documents.keys()
         assert await documents.newer_keys() is keys  # fetched a moment ago
         issuer.fails = True
@@ -88,14 +88,14 @@ async def test_a_document_that_is_too_large_is_not_read(issuer: IssuerStandIn) -
     issuer.discovered = {"service_documentation": "x" * issuer_documents.MAX_ANSWER_BYTES}
     async with aiohttp.ClientSession() as http:
         with pytest.raises(Unavailable, match="too large"):
-            await IssuerDocuments(http, issuer.address).metadata()
+            await IssuerDocuments(http, issuer.address, "oidc").metadata()
 
 
 async def test_a_document_of_another_issuer_is_refused(issuer: IssuerStandIn) -> None:
     issuer.discovered = {"issuer": "http://evil.localhost"}
     async with aiohttp.ClientSession() as http:
         with pytest.raises(Unavailable, match="another issuer"):
-            await IssuerDocuments(http, issuer.address).metadata()
+            await IssuerDocuments(http, issuer.address, "oidc").metadata()
 
 
 @pytest.mark.parametrize("field", ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"])

@@ -10,6 +10,7 @@ from importlib.metadata import version
 import aiohttp
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import now
+from clusterra_gateway.settings import IssuerKind
 from clusterra_gateway.tables import FORMS as GATEWAY
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.dynamodb import DynamoDBStore
@@ -26,7 +27,8 @@ from clusterra_admin.doctor.credentials import check_credentials
 from clusterra_admin.doctor.edges import CHECK as HEARTBEAT
 from clusterra_admin.doctor.edges import check_edges
 from clusterra_admin.doctor.finding import Finding, Report, failure, ok, skipped, summary_of
-from clusterra_admin.doctor.issuer import check_issuer
+from clusterra_admin.doctor.issuer import ADVICE as ISSUER_ADVICE
+from clusterra_admin.doctor.issuer import check_issuer, further_issuers
 from clusterra_admin.doctor.probe import Probe, Schedule
 from clusterra_admin.doctor.settings import DoctorSettings
 from clusterra_admin.doctor.watching import (
@@ -44,7 +46,6 @@ CLUSTER_SECONDS = 9.0
 CONCURRENCY = 128
 """A thousand clusters whose Slurm does not answer take eight rounds of this many."""
 NATS_DOWN = "check CLUSTERRA_NATS_URL, the credentials and the network; a server's log tells why it refuses"
-ISSUER_ADVICE = "check CLUSTERRA_OIDC_ISSUER, that the issuer runs, and that this network reaches it"
 PROXY_ADVICE = "look into the log of the proxy's replicas"
 _TOLD_BY_PROXY = ("clusters.slurm", CONDITION, SNAPSHOT)
 
@@ -95,17 +96,14 @@ class Examination:
         return [finding for part in parts for finding in part]
 
     async def _outside(self) -> list[Finding]:
-        """What is reached over HTTP: the issuer and the gateway, with their certificates."""
+        """What is reached over HTTP: the issuers and the gateway, with their certificates."""
         issuer, gateway = self._settings.oidc_issuer, self._settings.public_url
         findings = []
         probes = []
         if issuer is None:
             findings.append(skipped("issuer.discovery", "CLUSTERRA_OIDC_ISSUER is not set"))
         else:
-            probes += [
-                Probe("issuer.discovery", partial(check_issuer, self._http, issuer), ISSUER_ADVICE, issuer),
-                Probe(CERTIFICATE, partial(check_certificate, "issuer", issuer), ISSUER_ADVICE, issuer),
-            ]
+            probes += self._of_issuer(issuer, self._settings.oidc_kind)
         if gateway is None:
             findings.append(skipped("services.gateway", "CLUSTERRA_PUBLIC_URL is not set"))
         else:
@@ -114,7 +112,15 @@ class Examination:
                 Probe("services.gateway", partial(services.check_gateway, self._http, gateway), advice, gateway),
                 Probe(CERTIFICATE, partial(check_certificate, "gateway", gateway), advice, gateway),
             ]
+            for further in await further_issuers(self._http, gateway, self._schedule.seconds / 3):
+                probes += self._of_issuer(further.issuer, further.kind)
         return [*findings, *await self._schedule.run(probes)]
+
+    def _of_issuer(self, issuer: str, kind: IssuerKind) -> list[Probe]:
+        return [
+            Probe("issuer.discovery", partial(check_issuer, self._http, issuer, kind), ISSUER_ADVICE, issuer),
+            Probe(CERTIFICATE, partial(check_certificate, "issuer", issuer), ISSUER_ADVICE, issuer),
+        ]
 
     async def _record(self) -> list[Finding]:
         """DynamoDB and its tables."""

@@ -1,8 +1,12 @@
-"""Checks the OpenID Connect issuer: its discovery document, its keys, and its clock."""
+"""Checks the OpenID Connect issuers: their discovery documents, their keys, and their clocks."""
 
+import asyncio
 from typing import Any
 
 import aiohttp
+from clusterra_gateway.identity.login import ServedIssuer, ServedIssuerList
+from clusterra_gateway.issuers.kinds import may_publish
+from clusterra_gateway.settings import IssuerKind
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clusterra_admin.doctor.finding import Finding, failure, ok, skipped
@@ -24,7 +28,18 @@ class _Discovery(BaseModel):
     jwks_uri: str
 
 
-async def check_issuer(http: aiohttp.ClientSession, issuer: str) -> list[Finding]:
+async def further_issuers(http: aiohttp.ClientSession, gateway: str, seconds: float) -> tuple[ServedIssuer, ...]:
+    """The issuers besides the default one that a gateway serves; none where it does not tell: that is another check."""
+    try:
+        async with asyncio.timeout(seconds):
+            answer = await get(http, gateway.rstrip("/") + "/v1/auth/issuers")
+        served = ServedIssuerList.model_validate(answer.json).issuers
+    except (NoAnswer, CertificateRejected, TimeoutError, ValidationError):
+        return ()
+    return tuple(each for each in served if not each.default)
+
+
+async def check_issuer(http: aiohttp.ClientSession, issuer: str, kind: IssuerKind = "oidc") -> list[Finding]:
     """Read what a gateway reads when somebody signs in."""
     address = issuer.rstrip("/") + "/.well-known/openid-configuration"
     try:
@@ -40,16 +55,16 @@ async def check_issuer(http: aiohttp.ClientSession, issuer: str) -> list[Finding
         return [failure("issuer.discovery", seen, ADVICE, about=issuer)]
     return [
         ok("issuer.discovery", "readable", about=issuer),
-        _name(issuer, found),
+        _name(issuer, kind, found),
         answer.clock("issuer"),
         await _keys(http, issuer, found.jwks_uri),
     ]
 
 
-def _name(issuer: str, found: _Discovery) -> Finding:
-    if found.issuer != issuer:
+def _name(issuer: str, kind: IssuerKind, found: _Discovery) -> Finding:
+    if not may_publish(kind, issuer, found.issuer):
         seen = f"the document is about {found.issuer}"
-        advice = f"set CLUSTERRA_OIDC_ISSUER={found.issuer} in the gateway, exactly as the issuer writes it"
+        advice = f"name the issuer {found.issuer} in the gateway's settings or file, exactly as it writes it itself"
         return failure("issuer.name", seen, advice, about=issuer)
     return ok("issuer.name", "the document names the configured issuer", about=issuer)
 

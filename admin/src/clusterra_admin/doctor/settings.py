@@ -1,5 +1,6 @@
 """The doctor's settings: those of the services, so that it runs with the environment of any of them."""
 
+from clusterra_gateway.settings import IssuerKind
 from clusterra_runtime.settings import ServiceSettings
 
 
@@ -10,5 +11,7 @@ class DoctorSettings(ServiceSettings):
     """The prefix of the tables' names."""
     oidc_issuer: str | None = None
     """The URL of the OpenID Connect issuer that people sign in at."""
+    oidc_kind: IssuerKind = "oidc"
+    """The kind of that issuer."""
     public_url: str | None = None
     """The gateway's address for browsers."""

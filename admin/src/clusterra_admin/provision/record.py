@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import structlog
 from clusterra_contracts.bus import subjects
@@ -16,6 +15,7 @@ from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_gateway.accounts.projection import Projection
@@ -112,17 +112,11 @@ class Record:
 
         return list(await asyncio.gather(*map(row, sorted(clusters, key=str))))
 
-    async def set_state(self, ref: ClusterRef, state: Literal["active", "paused"]) -> bool:
+    async def set_state(self, ref: ClusterRef, state: ClusterState) -> bool:
         """Pause or resume a cluster. Returns whether that changed anything. Raises NotFound."""
-
-        def in_state(current: ClusterBinding | None) -> ClusterBinding:
-            if current is None:
-                raise _unknown(ref)
-            return current.model_copy(update={"state": state})
-
-        version = await self.directory.change_cluster(ref, in_state)
+        changed = await set_cluster_state(self.directory, ref, state, actor=ACTOR)
         await self.project()
-        return version is not None
+        return changed
 
     async def remove(self, ref: ClusterRef, *, force: bool) -> Row:
         """Remove a cluster, its agent key, and what the services know of it. Returns its last state.

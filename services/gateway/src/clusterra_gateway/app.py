@@ -27,7 +27,8 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.issuers.oidc import Issuer
+from clusterra_gateway.issuers.choice import ServedIssuers
+from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.routes import gateway_routes
 from clusterra_gateway.runs.advance import RunWork
@@ -51,7 +52,7 @@ async def app(service: Service) -> AsyncIterator[None]:
 @asynccontextmanager
 async def gateway_on(store: Store, service: Service, settings: Settings) -> AsyncIterator[int]:
     """The gateway with its record in `store`, until the block ends. Yields the port it listens on."""
-    session_keys = SessionKeys.load(settings.session_key_file)
+    session_keys, given = SessionKeys.load(settings.session_key_file), given_issuers(settings)
     tables = RequiredTables(store, *tables_of(TABLES))
     service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
     service.ready_when(tables.MISSING, lambda: tables.exist)
@@ -72,8 +73,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         await projection.project()
         feed, edges, revocations = EventFeed(client), EdgeConnections(), RevocationMessages(client)
         heartbeats = await edges.follow(client, await directory.clusters())
-        secret = settings.oidc_client_secret()
-        issuer = Issuer(http, settings.oidc_issuer, settings.oidc_client_id, secret, settings.redirect_uri)
+        issuers = ServedIssuers(http, given, settings.redirect_uri)
 
         service.ready_when("nats", lambda: client.is_connected)
         service.ready_when("feed", lambda: feed.working)
@@ -88,10 +88,15 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("heartbeats", heartbeats.run)
 
         gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
-        routes = gateway_routes(settings, session_keys, issuer, directory, gateway_bus, secrets)
+        routes = gateway_routes(settings, session_keys, issuers, directory, gateway_bus, secrets)
         await revocations.follow()
         async with serving(
-            routes, settings.http_host, settings.http_port, leaving=service.stopping, encrypted=settings.secure
+            routes,
+            settings.http_host,
+            settings.http_port,
+            leaving=service.stopping,
+            encrypted=settings.secure,
+            origins=settings.console_origins,
         ) as port:
             service.log.info("http_listening", host=settings.http_host, port=port, url=settings.public_url)
             yield port

@@ -6,6 +6,8 @@ The router, `/v1/api-routes` and the OpenAPI document are made from this table, 
 from clusterra_runtime.secrets.reader import Secrets
 
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.agents import key_rotation
 from clusterra_gateway.agents import routes as agents
 from clusterra_gateway.agents.exchange import AgentExchange
 from clusterra_gateway.agents.keys import AgentKeys
@@ -13,7 +15,7 @@ from clusterra_gateway.audit import routes as audit
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
-from clusterra_gateway.clusters import fleet_routes
+from clusterra_gateway.clusters import fleet_routes, management
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.device_flow import routes as device_flow
@@ -38,7 +40,7 @@ from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
 from clusterra_gateway.invitations import routes as invitations
 from clusterra_gateway.invitations.invitations import Invitations
-from clusterra_gateway.issuers.oidc import Issuer
+from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.jobs import cancel_many, changes, estimates, explanations
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.estimates import Estimates
@@ -69,7 +71,7 @@ from clusterra_gateway.slurmrestd import routes as slurmrestd
 def gateway_routes(
     settings: Settings,
     session_keys: SessionKeys,
-    issuer: Issuer,
+    issuers: ServedIssuers,
     directory: Directory,
     bus: GatewayBus,
     secrets: Secrets,
@@ -79,7 +81,7 @@ def gateway_routes(
     edge = EdgeRequests(bus.client, settings.edge_timeout_seconds)
     scaler = ScalerRequests(bus.client)
     archive = HistoryRequests(bus.client)
-    authentication = Authentication(directory, session_keys, settings.origin)
+    authentication = Authentication(directory, session_keys, settings.origins)
     limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
     cookies = Cookies(session_keys, settings)
     access = Access(authentication, bus.registry, limits, cookies)
@@ -87,7 +89,11 @@ def gateway_routes(
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     bus.revocations.observe(revocations.on_revocation)
     login = Login(
-        issuer, Enrolment(directory, bus.registry, default_issuer=issuer.name), cookies, authentication, revocations
+        issuers,
+        Enrolment(directory, bus.registry, default_issuer=settings.oidc_issuer),
+        cookies,
+        authentication,
+        revocations,
     )
     keys = IdempotencyKeys(directory.store)
     submits = Submits(slurm, keys)
@@ -111,6 +117,8 @@ def gateway_routes(
         *invitations.routes(access, Invitations(directory, bus.registry), once),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations, once),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
+        *management.routes(access, directory, Projection(directory, bus.client, bus.registry)),
+        *key_rotation.routes(access, directory, once),
         *fleet_routes.routes(access, archive, bus.client),
         *jobs.routes(access, Jobs(slurm, submits, planned, bus.feed)),
         *explanations.routes(access, Explanations(slurm, scaler, archive)),

@@ -1,15 +1,16 @@
 """The gateway's settings from the environment (`CLUSTERRA_*`; the AWS SDK's own `AWS_*` for DynamoDB)."""
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from clusterra_runtime.secrets.files import read_secret
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field, model_validator
 
 MAX_SESSION_SECONDS = 30 * 86_400
 """The longest that a session may be configured to last."""
+IssuerKind = Literal["oidc", "google", "entra"]
+"""`oidc` is any issuer that keeps to OpenID Connect, such as Okta; `google` and `entra` have rules of their own."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 LOOPBACK_DOMAIN = ".localhost"
 """Browsers resolve every name in this domain to loopback (RFC 6761, section 6.3), so that plain HTTP stays on the
@@ -36,12 +37,20 @@ class Settings(RecordSettings):
     """The gateway's address for browsers. `<public_url>/v1/auth/callback` is the redirect URI to register at the
     issuer."""
 
+    console_origins: Annotated[tuple[str, ...], Field(max_length=20)] = ()
+    """Other origins whose pages may use the API with the session cookie, such as `["https://console.example.com"]`."""
+
     oidc_issuer: str
     """The URL of the OpenID Connect issuer that people sign in at."""
     oidc_client_id: str
     """The client id that the issuer gave to this installation."""
     oidc_client_secret_file: Path | None = None
     """None for a public client, which only PKCE protects."""
+
+    oidc_kind: IssuerKind = "oidc"
+    """`google` and `entra` follow the rules of Google and of Entra ID; any other issuer is `oidc`."""
+    issuers_file: Path | None = None
+    """Further issuers (YAML)."""
 
     session_key_file: Path | None = None
     """32 or more random bytes, a JWK or a JWK set. There is no default: the gateway does not start without a key."""
@@ -58,11 +67,6 @@ class Settings(RecordSettings):
     edge_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
     """Timeout of a request to a cluster's edge."""
 
-    def oidc_client_secret(self) -> str | None:
-        """The client secret; None for a public client. Raises SecretUnavailable."""
-        file = self.oidc_client_secret_file
-        return None if file is None else read_secret(f"file:{file}").decode()
-
     @property
     def secure(self) -> bool:
         """Whether browsers reach the gateway over HTTPS, so that its cookies must not be sent over HTTP."""
@@ -73,6 +77,11 @@ class Settings(RecordSettings):
         """The origin of our own pages, as browsers write it."""
         parts = urlsplit(self.public_url)
         return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins whose pages may change something with the session cookie."""
+        return frozenset((self.origin, *self.console_origins))
 
     @property
     def own_issuer(self) -> str:
@@ -90,6 +99,14 @@ class Settings(RecordSettings):
             parts = urlsplit(getattr(self, name))
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
                 raise ValueError(f"{name} must be an https:// address (http:// is allowed for this machine only)")
+        for origin in self.console_origins:
+            parts = urlsplit(origin)
+            encrypted = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+            if not encrypted or origin != f"{parts.scheme}://{parts.netloc}".lower() or "@" in origin:
+                raise ValueError(
+                    "console_origins must be origins, https://host or https://host:port, in lower case"
+                    " (http:// is allowed for this machine only)"
+                )
         if "#" in self.oidc_issuer:
             # The ids of people in their further tenants rely on it (`accounts.records`).
             raise ValueError("oidc_issuer must have no fragment (`#`): no issuer's address has one")

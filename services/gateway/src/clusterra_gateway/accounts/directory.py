@@ -93,23 +93,27 @@ class Directory:
         ref: ClusterRef,
         change: Callable[[ClusterBinding | None], ClusterBinding],
         messages: Sequence[OutboxMessage] = (),
+        *,
+        changed: Sequence[OutboxMessage] = (),
     ) -> int | None:
         """Writes what `change` makes of the stored binding (None: there is none), as its next version.
 
         Returns that version; None when `change` changes nothing. A new cluster keeps the version that `change` gives,
-        and only then the messages are sent. When another writer was faster, `change` is asked again with what that one
-        wrote; so neither undoes the other. Raises ConditionFailed after `CHANGE_ATTEMPTS`, and what `change` raises.
+        and only then `messages` are sent; `changed` are sent when one that exists is changed. When another writer was
+        faster, `change` is asked again with what that one wrote; so neither undoes the other. Raises ConditionFailed
+        after `CHANGE_ATTEMPTS`, and what `change` raises.
         """
         for _ in range(CHANGE_ATTEMPTS - 1):
             with suppress(ConditionFailed):
-                return await self._change_cluster(ref, change, messages)
-        return await self._change_cluster(ref, change, messages)
+                return await self._change_cluster(ref, change, messages, changed)
+        return await self._change_cluster(ref, change, messages, changed)
 
     async def _change_cluster(
         self,
         ref: ClusterRef,
         change: Callable[[ClusterBinding | None], ClusterBinding],
         messages: Sequence[OutboxMessage],
+        changed: Sequence[OutboxMessage],
     ) -> int | None:
         key = cluster_key(ref)
         current = await self.store.get(ACCOUNTS, key)
@@ -122,9 +126,11 @@ class Directory:
         if known.model_copy(update={"version": binding.version}) == binding:
             return None
         following = binding.model_copy(update={"version": known.version + 1})
-        await self.store.write(
-            Update(ACCOUNTS, key, set=_attributes_of(following), condition=VersionIs(current.version))
-        )
+        update = Update(ACCOUNTS, key, set=_attributes_of(following), condition=VersionIs(current.version))
+        if changed:
+            await self.outbox.write(update, changed)
+        else:
+            await self.store.write(update)
         return following.version
 
     async def replace(self, key: Key, record: Record) -> bool:

@@ -9,13 +9,21 @@ type Role = Literal["viewer", "member", "admin", "owner"]
 members and their tokens; `owner` also decides who is an owner.
 """
 type Scope = Literal[
-    "profile", "clusters:read", "jobs:read", "jobs:write", "events:read", "members:read", "members:write"
+    "profile",
+    "clusters:read",
+    "clusters:write",
+    "jobs:read",
+    "jobs:write",
+    "events:read",
+    "members:read",
+    "members:write",
 ]
 """What a token may be used for. A token without scopes may do all that its owner may."""
 
 ROLES: tuple[Role, ...] = ("viewer", "member", "admin", "owner")
 SCOPES: tuple[Scope, ...] = (
-    *("profile", "clusters:read", "jobs:read", "jobs:write", "events:read", "members:read", "members:write"),
+    *("profile", "clusters:read", "clusters:write", "jobs:read", "jobs:write", "events:read"),
+    *("members:read", "members:write"),
 )
 
 

@@ -30,8 +30,12 @@ class AgentKeyOwner(Record):
         return ClusterRef(tenant=self.tenant, cluster=self.cluster)
 
 
-class _CurrentKey(Record):
+class CurrentKey(Record):
+    """What a cluster knows of its agent keys."""
+
     hash: str
+    previous: str | None = None
+    """The hash of the key before it, which may still work."""
 
 
 class AgentKeys:
@@ -70,7 +74,8 @@ async def put_agent_key(directory: Directory, owner: AgentKeyOwner, key_hash: st
     """
     store = directory.store
     item = await store.get(ACCOUNTS, current_agent_key_hash_key(owner.ref))
-    current = None if item is None else _CurrentKey.of(item).hash
+    known_key = None if item is None else CurrentKey.of(item)
+    current = None if known_key is None else known_key.hash
     if key_hash is not None and key_hash == current:
         return "changed" if await directory.replace(agent_key_owner_key(key_hash), owner) else None
     if key_hash == current:
@@ -78,18 +83,20 @@ async def put_agent_key(directory: Directory, owner: AgentKeyOwner, key_hash: st
     writes: list[Write] = []
     if key_hash is not None:
         known = await store.get(ACCOUNTS, agent_key_owner_key(key_hash))
-        if known is not None:
+        if known is not None and AgentKeyOwner.of(known).ref != owner.ref:
             raise Conflict(
                 f"the agent key of {owner.ref} is already that of {AgentKeyOwner.of(known).ref}",
                 hint="make one for each cluster: `clusterra-admin secrets agent-key`",
             )
-        writes.append(Put(ACCOUNTS, agent_key_owner_key(key_hash), owner.attributes(), Absent()))
+        unused = Absent() if known is None else VersionIs(known.version)
+        writes.append(Put(ACCOUNTS, agent_key_owner_key(key_hash), owner.attributes(), unused))
         unchanged = Absent() if item is None else VersionIs(item.version)
-        current_key = _CurrentKey(hash=key_hash).attributes()
+        current_key = CurrentKey(hash=key_hash).attributes()
         writes.append(Put(ACCOUNTS, current_agent_key_hash_key(owner.ref), current_key, unchanged))
     elif item is not None:
         writes.append(Delete(ACCOUNTS, current_agent_key_hash_key(owner.ref), VersionIs(item.version)))
-    if current is not None:
-        writes.append(Delete(ACCOUNTS, agent_key_owner_key(current)))
+    if known_key is not None:
+        replaced = {known_key.hash, known_key.previous} - {None, key_hash}
+        writes.extend(Delete(ACCOUNTS, agent_key_owner_key(each)) for each in sorted(filter(None, replaced)))
     await store.transact(writes, token=f"agent-key-{secrets.token_hex(16)}")
     return "revoked" if key_hash is None else "set" if current is None else "replaced"

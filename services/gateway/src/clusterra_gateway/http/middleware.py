@@ -17,6 +17,7 @@ from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.tracing import SpanKind
 from prometheus_client import Counter, Histogram
 
+from clusterra_gateway.http.cross_origin import add_cross_origin_headers
 from clusterra_gateway.http.errors import RangeNotSatisfiable, RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
@@ -135,6 +136,7 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     """Completes the headers of every response, streams too, before they are sent (aiohttp's `on_response_prepare`)."""
     response.headers[REQUEST_ID] = request_id(request)
     response.headers.update(SECURITY_HEADERS)
+    add_cross_origin_headers(request, response)
     if request.app[ENCRYPTED]:
         response.headers["Strict-Transport-Security"] = "max-age=31536000"
     response.headers.update(request.get(EXTRA_HEADERS, {}))

@@ -70,6 +70,16 @@ Time = Annotated[Moment, BeforeValidator(_written)]
 """For a query parameter that is a time of RFC 3339."""
 
 
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("true and false are no numbers")  # noqa: TRY004 - pydantic takes no TypeError
+    return value
+
+
+NotBoolean = BeforeValidator(_no_boolean)
+"""For a number in a body that may be 0 or 1: pydantic would take `false` and `true` for them."""
+
+
 class Query(BaseModel):
     """The query parameters of a route. Unknown ones are an error: a misspelt filter would silently not filter."""
 

@@ -1,14 +1,17 @@
 """The HTTP server: serves a table of routes with aiohttp."""
 
 import asyncio
+import logging
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 from clusterra_gateway.http.api_description import describe
+from clusterra_gateway.http.connection import Connection
+from clusterra_gateway.http.cross_origin import ORIGINS, preflight
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.http.middleware import ENCRYPTED, LEAVING, STREAMS, add_headers, problems
 from clusterra_gateway.http.representation import representation
@@ -17,19 +20,26 @@ from clusterra_gateway.http.sse import STOPPING
 
 SHUTDOWN_SECONDS = 10.0
 """Time for open requests to finish when the process stops."""
+_NO_LOG = logging.Logger("access", logging.CRITICAL)
+"""Requests are counted and traced, and not logged one by one."""
 _PARAMETER = re.compile(r"\{(\w+)\}")
 """A last segment of a path that is a parameter without a syntax of its own."""
 
 
 def application(
-    routes: Sequence[Route], leaving: asyncio.Event | None = None, *, encrypted: bool = False
+    routes: Sequence[Route],
+    leaving: asyncio.Event | None = None,
+    *,
+    encrypted: bool = False,
+    origins: Collection[str] = (),
 ) -> web.Application:
     """The application that serves these routes. Once `leaving` is set, each answer ends its connection.
 
-    `encrypted`: whether browsers reach it over HTTPS only.
+    `encrypted`: whether browsers reach it over HTTPS only. `origins`: the other origins whose pages may use it.
     """
-    app = web.Application(middlewares=[problems, representation], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(middlewares=[problems, preflight, representation], client_max_size=MAX_BODY_BYTES)
     app[ENCRYPTED] = encrypted
+    app[ORIGINS] = frozenset(origins)
     app[STOPPING] = asyncio.Event()
     app[LEAVING] = leaving or asyncio.Event()
     app[STREAMS] = frozenset(route.name for route in routes if route.stream)
@@ -76,18 +86,23 @@ async def serving(
     *,
     leaving: asyncio.Event | None = None,
     encrypted: bool = False,
+    origins: Collection[str] = (),
 ) -> AsyncIterator[int]:
     """Listens until the block ends, and yields the port. At the end: takes no new requests, ends the streams, and
     lets open requests finish. While `leaving` is set before that, clients are made to use new connections, which load
     balancers lead to other replicas.
     """
-    app = application(routes, leaving, encrypted=encrypted)
+    app = application(routes, leaving, encrypted=encrypted, origins=origins)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
+    server, loop = runner.server, asyncio.get_running_loop()
+    assert server is not None  # noqa: S101 - there is one after `setup`
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        yield site.port
+        listening = await loop.create_server(lambda: Connection(server, loop=loop, access_log=_NO_LOG), host, port)
+        try:
+            yield listening.sockets[0].getsockname()[1]
+        finally:
+            listening.close()
     finally:
         app[STOPPING].set()
         await runner.cleanup()

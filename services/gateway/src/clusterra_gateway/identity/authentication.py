@@ -79,10 +79,10 @@ class Caller:
 class Authentication:
     """Verifies credentials, and trusts a verified one for 15 s without another check."""
 
-    def __init__(self, directory: Directory, keys: SessionKeys, own_origin: str) -> None:
+    def __init__(self, directory: Directory, keys: SessionKeys, origins: frozenset[str]) -> None:
         self._directory = directory
         self._keys = keys
-        self._own_origin = own_origin
+        self.origins = origins
         self._verified: CredentialCache[Caller] = CredentialCache()
 
     async def caller(self, request: web.Request) -> Caller:
@@ -100,7 +100,7 @@ class Authentication:
 
     def reject_cross_site(self, request: web.Request) -> None:
         """Raises Forbidden for a request that another site's page made."""
-        reject_cross_site(request.method, request.headers, self._own_origin)
+        reject_cross_site(request.method, request.headers, self.origins)
 
     async def sign_out(self, caller: Caller) -> None:
         """Ends the caller's session, on all replicas, before it expires.

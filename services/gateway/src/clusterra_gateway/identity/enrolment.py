@@ -68,6 +68,18 @@ class Enrolment:
         """The open invitation with this token. Raises Forbidden."""
         return await presented(self._directory, token)
 
+    async def issuers_of(self, domain: str) -> tuple[str, ...]:
+        """The issuers that may assert addresses of a domain; empty for the platform's default one."""
+        known = await self._directory.domain(domain)
+        return () if known is None else known.issuers
+
+    async def invited_domain(self, invitation: InvitationId) -> str:
+        """The domain of the address that an open invitation is for. Raises Forbidden."""
+        sent = await self._directory.sent_invitation(invitation.tenant, invitation.id)
+        if sent is None:
+            raise no_longer_open()
+        return sent.email.rpartition("@")[2]
+
     async def member(self, identity: Identity, accepted: InvitationId | None = None) -> Member:
         """The person's member record; their first sign-in enrols them. Raises Forbidden for a stranger, Conflict."""
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
@@ -96,8 +108,7 @@ class Enrolment:
         """
         if identity.email_verified is False or "@" not in identity.email:
             return False
-        domain = await self._directory.domain(identity.email.rpartition("@")[2])
-        bound = () if domain is None else domain.issuers
+        bound = await self.issuers_of(identity.email.rpartition("@")[2])
         if identity.email_verified is None:
             return identity.issuer in bound
         return identity.issuer in (bound or (self._default_issuer,))

@@ -10,36 +10,64 @@ from clusterra_contracts.identity import Moment
 from pydantic import ConfigDict, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.http.errors import Forbidden, Unauthenticated
-from clusterra_gateway.http.parameters import Body, Query, body, query
+from clusterra_gateway.http.errors import Forbidden, InvalidRequest, Unauthenticated
+from clusterra_gateway.http.parameters import Body, Parameter, Query, body, query
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content, redirect
 from clusterra_gateway.identity import invitation_token
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import InvitationId
+from clusterra_gateway.identity.origin import origin_of
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import LoginState
+from clusterra_gateway.issuers.choice import ServedIssuers
+from clusterra_gateway.issuers.given import DEFAULT, NAME_PATTERN, IssuerName
 from clusterra_gateway.issuers.oidc import Issuer, new_secret
+from clusterra_gateway.settings import IssuerKind
 
 log = structlog.get_logger()
 
 
-ReturnTo = Annotated[str, StringConstraints(pattern=r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$", max_length=1024)]
+_ORIGIN = r"https?://[a-z0-9.-]+(:[0-9]{1,5})?"
+ReturnTo = Annotated[str, StringConstraints(pattern=rf"^({_ORIGIN})?/([!-.0-\[\]-~][!-\[\]-~]*)?$", max_length=1024)]
 PROFILE = "/v1/users/me"
+DOMAIN_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$"
+ISSUER_NAME = Parameter("issuer_name", "path", NAME_PATTERN, "An issuer of `GET /v1/auth/issuers`.")
 
 
 class LoginQuery(Query):
-    """The path of our own origin to go to after the login."""
+    """The path of our own origin, or the address at a console's, to go to after the login, and where to sign in.
+
+    That is the issuer with this name; otherwise the one of an address's domain; otherwise the default one.
+    """
 
     return_to: ReturnTo = PROFILE
+    issuer: IssuerName | None = None
+    domain: Annotated[str, StringConstraints(to_lower=True, pattern=DOMAIN_PATTERN, max_length=253)] | None = None
 
 
 class AcceptInvitation(Body):
-    """The token of an invitation, and the path of our own origin to go to after the login."""
+    """The token of an invitation, and where to go after the login."""
 
     token: Annotated[str, StringConstraints(pattern=invitation_token.PATTERN)]
     return_to: ReturnTo = PROFILE
+    issuer: IssuerName | None = None
+
+
+class ServedIssuer(ResponseBody):
+    """An issuer that people may sign in at."""
+
+    name: str
+    issuer: str
+    kind: IssuerKind
+    default: bool
+
+
+class ServedIssuerList(ResponseBody):
+    """All of them, the default first."""
+
+    issuers: tuple[ServedIssuer, ...]
 
 
 class LoginAddress(ResponseBody):
@@ -73,21 +101,36 @@ class Login:
 
     def __init__(
         self,
-        issuer: Issuer,
+        issuers: ServedIssuers,
         enrolment: Enrolment,
         cookies: Cookies,
         authentication: Authentication,
         revocations: Revocations,
     ) -> None:
         self._revocations = revocations
-        self._issuer = issuer
+        self._issuers = issuers
         self._enrolment = enrolment
         self._cookies = cookies
         self._authentication = authentication
 
+    async def issuers(self, _request: web.Request) -> web.StreamResponse:
+        """Lists the issuers that people may sign in at, for `issuer` of a login."""
+        served = [
+            ServedIssuer(
+                name=each.given.name,
+                issuer=each.identifier,
+                kind=each.given.kind,
+                default=each.given.name == DEFAULT,
+            )
+            for each in self._issuers.all
+        ]
+        return json_response(ServedIssuerList(issuers=tuple(served)))
+
     async def begin(self, request: web.Request) -> web.StreamResponse:
-        """Begins a login: sends the browser to the OIDC issuer, with a cookie that binds the login to this browser."""
-        address, state = await self._begun(query(request, LoginQuery).return_to)
+        """Begins a login: sends the browser to an OIDC issuer, with a cookie that binds the login to this browser."""
+        wanted = query(request, LoginQuery)
+        issuer = await self._chosen(wanted.issuer, wanted.domain)
+        address, state = await self._begun(issuer, wanted.return_to)
         response = redirect(HTTPStatus.FOUND, address)
         self._cookies.set_login(response, state)
         return response
@@ -95,19 +138,21 @@ class Login:
     async def begin_invited(self, request: web.Request) -> web.StreamResponse:
         """Begins a login that accepts an invitation: whoever signs in with its address joins its tenant.
 
-        Each invitation is accepted once. The token travels in the body, so that no address has it.
+        Each invitation is accepted once. The token travels in the body, so that no address has it. Without `issuer`,
+        the login is at the issuer of the invited address's domain.
         """
         self._authentication.reject_cross_site(request)
         wanted = await body(request, AcceptInvitation)
         invitation = await self._enrolment.presented(wanted.token)
-        address, state = await self._begun(wanted.return_to, invitation)
+        issuer = await self._chosen(wanted.issuer, await self._enrolment.invited_domain(invitation))
+        address, state = await self._begun(issuer, wanted.return_to, invitation)
         response = json_response(LoginAddress(location=address))
         self._cookies.set_login(response, state)
         return response
 
     async def callback_redirect(self, request: web.Request) -> web.StreamResponse:
-        """Finishes a login when the issuer redirects the browser here, and sends it on to `return_to`."""
-        member, state = await self._finish(request, query(request, Callback))
+        """Finishes a login when an issuer redirects the browser here, and sends it on to `return_to`."""
+        member, state = await self._finish(request, query(request, Callback), came_from=_named(request))
         response = redirect(HTTPStatus.SEE_OTHER, state.return_to)
         self._cookies.set_session(response, self._cookies.new_session(member.id))
         return response
@@ -133,28 +178,50 @@ class Login:
         self._cookies.delete_session(response)
         return response
 
-    async def _begun(self, return_to: str, invitation: InvitationId | None = None) -> tuple[str, LoginState]:
+    async def _chosen(self, name: IssuerName | None, domain: str | None) -> Issuer:
+        """The issuer with this name; otherwise that of the domain; otherwise the default one. Raises NotFound."""
+        if name is not None:
+            return self._issuers.named(name)
+        if domain is None:
+            return self._issuers.default
+        return self._issuers.of_domain(domain, await self._enrolment.issuers_of(domain))
+
+    async def _begun(
+        self, issuer: Issuer, return_to: str, invitation: InvitationId | None = None
+    ) -> tuple[str, LoginState]:
+        if not return_to.startswith("/") and origin_of(return_to) not in self._authentication.origins:
+            raise InvalidRequest(
+                "return_to leads to another site", hint="give a path, or an address in CLUSTERRA_CONSOLE_ORIGINS"
+            )
         state = LoginState(
             state=new_secret(),
             nonce=new_secret(),
             verifier=new_secret(),
             return_to=return_to,
             invitation="" if invitation is None else str(invitation),
-            issuer=self._issuer.name,
+            issuer=issuer.identifier,
         )
-        address = await self._issuer.authorization_url(state=state.state, nonce=state.nonce, verifier=state.verifier)
+        address = await issuer.authorization_url(state=state.state, nonce=state.nonce, verifier=state.verifier)
         return address, state
 
-    async def _finish(self, request: web.Request, answer: Callback) -> tuple[Member, LoginState]:
+    async def _finish(
+        self, request: web.Request, answer: Callback, *, came_from: str | None = None
+    ) -> tuple[Member, LoginState]:
         state = self._cookies.login_state(request)
         if not hmac.compare_digest(state.state.encode(), answer.state.encode()):
             raise Unauthenticated("this answer belongs to another login", hint="begin again at /v1/auth/login")
-        if state.issuer not in ("", self._issuer.name) or answer.iss not in (None, self._issuer.name):
+        issuer = self._issuers.begun_at(state.issuer)
+        if came_from not in (None, issuer.given.name) or not await issuer.answers_as(answer.iss):
             raise Unauthenticated("this answer comes from another issuer", hint="begin again at /v1/auth/login")
         if answer.error or not answer.code:
             raise Unauthenticated("the sign-in was not completed", hint="begin again at /v1/auth/login")
-        identity = await self._issuer.identity(code=answer.code, verifier=state.verifier, nonce=state.nonce)
+        identity = await issuer.identity(code=answer.code, verifier=state.verifier, nonce=state.nonce)
         invited = InvitationId.parse(state.invitation) if state.invitation else None
         member = await self._enrolment.member(identity, invited)
         log.info("signed_in", tenant=member.tenant, user=member.user)
         return member, state
+
+
+def _named(request: web.Request) -> str:
+    """The name of the issuer whose own address the browser was sent back to."""
+    return request.match_info.get("issuer_name", DEFAULT)

@@ -1,29 +1,37 @@
 """Protects against cross-site request forgery: a browser sends our cookie even when another site's page made the
 request."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
 
 from clusterra_gateway.http.errors import Forbidden
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def reject_cross_site(method: str, headers: Mapping[str, str], own_origin: str) -> None:
-    """Raises Forbidden when a browser made this changing request for another site's page.
+def reject_cross_site(method: str, headers: Mapping[str, str], origins: Collection[str]) -> None:
+    """Raises Forbidden when a browser made this changing request for a page of none of these origins.
 
     Browsers send `Origin` with every such request, and `Sec-Fetch-Site` on trustworthy origins. A request without
     both comes from a program, which has no cookies of a victim to abuse. This is the rule of Go's
     `http.CrossOriginProtection`. Requests with a bearer token need no check: browsers never add one on their own.
+    The GET that opens a WebSocket counts as a change: CORS does not protect what is sent and read there.
     """
-    if method in SAFE_METHODS:
+    if method in SAFE_METHODS and headers.get("Upgrade", "").lower() != "websocket":
         return
     origin = headers.get("Origin")
-    if origin == own_origin:
+    if origin in origins:
         return
     site = headers.get("Sec-Fetch-Site")
     if site in ("same-origin", "none") or (site is None and origin is None):
         return
     raise Forbidden(
         "this request was made by a page of another site",
-        hint=f"send it from {own_origin}, or with a bearer token instead of the cookie",
+        hint=f"send it from {' or '.join(sorted(origins))}, or with a bearer token instead of the cookie",
     )
+
+
+def origin_of(address: str) -> str:
+    """The origin of an http(s) address, as browsers write it."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -3,7 +3,16 @@
 from clusterra_gateway.http.route import PublicRoute, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.login import AcceptInvitation, Callback, Login, LoginAddress, LoginQuery, SignedIn
+from clusterra_gateway.identity.login import (
+    ISSUER_NAME,
+    AcceptInvitation,
+    Callback,
+    Login,
+    LoginAddress,
+    LoginQuery,
+    ServedIssuerList,
+    SignedIn,
+)
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity.profile import Profile, Profiles
 from clusterra_gateway.identity.tokens import TOKEN_ID, ApiTokens, MadeToken, NewToken, Tokens
@@ -27,6 +36,16 @@ def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiToke
         PublicRoute(
             "auth_callback_redirect", "GET", "/v1/auth/callback", login.callback_redirect, status=303, query=Callback
         ),
+        PublicRoute(
+            "auth_callback_of_issuer",
+            "GET",
+            "/v1/auth/callback/{issuer_name}",
+            login.callback_redirect,
+            status=303,
+            parameters=(ISSUER_NAME,),
+            query=Callback,
+        ),
+        PublicRoute("auth_issuers", "GET", "/v1/auth/issuers", login.issuers, result=ServedIssuerList),
         PublicRoute("auth_callback", "POST", "/v1/auth/callback", login.callback, body=Callback, result=SignedIn),
         CallerRoute("auth_logout", "POST", "/v1/auth/logout", login.logout, access=access, scope="profile", status=204),
         CallerRoute("users_me", "GET", ME, profiles.me, access=access, scope="profile", result=Profile),

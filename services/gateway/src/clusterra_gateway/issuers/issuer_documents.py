@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_
 
 from clusterra_gateway.http.errors import Unavailable
 from clusterra_gateway.issuers.cached_document import CachedDocument
-from clusterra_gateway.settings import is_loopback
+from clusterra_gateway.issuers.kinds import may_publish
+from clusterra_gateway.settings import IssuerKind, is_loopback
 
 KEYS_REFETCH_SECONDS = 10.0
 """An unknown key id makes the gateway fetch the issuer's keys again, but no more often than this."""
@@ -32,6 +33,8 @@ class Metadata(BaseModel):
     jwks_uri: str
     userinfo_endpoint: str | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+    """Whether the issuer names itself where it sends the browser back (RFC 9207)."""
 
     @model_validator(mode="after")
     def _encrypted_unless_local(self) -> Self:
@@ -45,9 +48,10 @@ class Metadata(BaseModel):
 class IssuerDocuments:
     """The discovery document and the keys of one issuer, fetched when first needed and then kept."""
 
-    def __init__(self, http: aiohttp.ClientSession, issuer: str) -> None:
+    def __init__(self, http: aiohttp.ClientSession, issuer: str, kind: IssuerKind) -> None:
         self._http = http
         self._issuer = issuer
+        self._kind = kind
         self._metadata = CachedDocument(self._fetch_metadata)
         self._keys = CachedDocument(self._fetch_keys)
 
@@ -71,8 +75,7 @@ class IssuerDocuments:
             raise Unavailable(
                 "the sign-in service's discovery document is invalid", hint="contact the operators"
             ) from error
-        if metadata.issuer != self._issuer:
-            # OpenID Connect Discovery 4.3: the document of another issuer must not be used.
+        if not may_publish(self._kind, self._issuer, metadata.issuer):
             raise Unavailable(
                 "the sign-in service's discovery document is another issuer's", hint="contact the operators"
             )

@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 import aiohttp
 import structlog
+from clusterra_runtime.secrets.reference import SecretUnavailable
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yarl import URL
 
 from clusterra_gateway.http.errors import Unauthenticated, Unavailable
+from clusterra_gateway.issuers.given import GivenIssuer
 from clusterra_gateway.issuers.issuer_documents import (
     TIMEOUT,
     IssuerDocuments,
@@ -21,6 +23,7 @@ from clusterra_gateway.issuers.issuer_documents import (
     bounded_body,
     fetch_json,
 )
+from clusterra_gateway.issuers.kinds import issuer_of, may_issue, verified
 
 log = structlog.get_logger()
 
@@ -69,6 +72,8 @@ class UserInfo(BaseModel):
     email_verified: bool | None = None
     preferred_username: Annotated[str | None, Field(max_length=320)] = None
     name: str | None = None
+    hd: Annotated[str | None, Field(max_length=255)] = None
+    """The domain of a Google Workspace."""
 
     @property
     def address(self) -> str:
@@ -101,20 +106,28 @@ def code_challenge(verifier: str) -> str:
 class Issuer:
     """One issuer, as its client sees it."""
 
-    def __init__(
-        self, http: aiohttp.ClientSession, issuer: str, client_id: str, client_secret: str | None, redirect_uri: str
-    ) -> None:
+    def __init__(self, http: aiohttp.ClientSession, given: GivenIssuer, redirect_uri: str) -> None:
         self._http = http
-        self._issuer = issuer
-        self._client_id = client_id
-        self._client_secret = client_secret
+        self.given = given
+        self._client_id = given.client_id
         self._redirect_uri = redirect_uri
-        self._documents = IssuerDocuments(http, issuer)
+        self._documents = IssuerDocuments(http, given.issuer, given.kind)
 
     @property
-    def name(self) -> str:
-        """The issuer identifier (`iss`)."""
-        return self._issuer
+    def identifier(self) -> str:
+        """The issuer identifier, as it is configured."""
+        return self.given.issuer
+
+    def may_issue(self, issuer: str) -> bool:
+        """Whether id_tokens of this issuer (`iss`) may come from here."""
+        return may_issue(self.given.kind, self.identifier, issuer)
+
+    async def answers_as(self, named: str | None) -> bool:
+        """Whether an answer in which the issuer is named so comes from here (RFC 9207, 2.4). Raises Unavailable."""
+        metadata = await self._documents.metadata()
+        if named is None:
+            return not metadata.authorization_response_iss_parameter_supported
+        return named == metadata.issuer or self.may_issue(named)
 
     async def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
         """The address to send the browser to. Raises Unavailable."""
@@ -136,7 +149,7 @@ class Issuer:
         """Redeems a code and verifies the id_token. Raises Unauthenticated, Unavailable."""
         metadata = await self._documents.metadata()
         tokens = await self._redeem(metadata, code, verifier)
-        claims = await self._verify(tokens.id_token, nonce)
+        issuer, claims = await self._verify(metadata, tokens.id_token, nonce)
         incomplete = claims.email is None or claims.email_verified is None
         if incomplete and metadata.userinfo_endpoint and tokens.access_token:
             # OpenID Connect Core 5.4: the issuer may return the scopes' claims there only.
@@ -144,7 +157,8 @@ class Issuer:
             if user_info.sub != claims.sub:
                 raise Unauthenticated("the sign-in service answered about two different people", hint="sign in again")
             claims = user_info.model_copy(update=claims.model_dump(exclude_none=True))
-        return Identity(self._issuer, claims.sub, claims.address, claims.email_verified, claims.name or "")
+        is_verified = verified(self.given.kind, claims.address, claims.email_verified, claims.hd)
+        return Identity(issuer, claims.sub, claims.address, is_verified, claims.name or "")
 
     async def _user_info(self, address: str, access_token: str) -> UserInfo:
         headers = {"Authorization": f"Bearer {access_token}"}
@@ -163,12 +177,13 @@ class Issuer:
             "code_verifier": verifier,
         }
         headers = {}
-        if self._client_secret is None:
+        client_secret = self._secret()
+        if client_secret is None:
             form["client_id"] = self._client_id
         elif "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
-            headers["Authorization"] = aiohttp.encode_basic_auth(self._client_id, self._client_secret)
+            headers["Authorization"] = aiohttp.encode_basic_auth(self._client_id, client_secret)
         else:
-            form |= {"client_id": self._client_id, "client_secret": self._client_secret}
+            form |= {"client_id": self._client_id, "client_secret": client_secret}
         try:
             async with self._http.post(
                 metadata.token_endpoint, data=form, headers=headers, timeout=TIMEOUT, allow_redirects=False
@@ -185,10 +200,20 @@ class Issuer:
         except ValidationError:
             raise Unauthenticated("the sign-in service answered without an id_token", hint="sign in again") from None
 
-    async def _verify(self, id_token: str, nonce: str) -> UserInfo:
+    def _secret(self) -> str | None:
+        try:
+            return self.given.secret()
+        except SecretUnavailable as error:
+            log.error("client_secret_unavailable", issuer=self.given.name, reason=str(error))  # noqa: TRY400
+            raise Unavailable(
+                "the sign-in service's client secret cannot be read", hint="contact the operators"
+            ) from None
+
+    async def _verify(self, metadata: Metadata, id_token: str, nonce: str) -> tuple[str, UserInfo]:
+        """The issuer that signed, and the claims."""
         registry = jwt.JWTClaimsRegistry(
             leeway=CLOCK_SKEW_SECONDS,
-            iss={"essential": True, "value": self._issuer},
+            iss={"essential": True},
             aud={"essential": True, "value": self._client_id},
             sub={"essential": True},
             exp={"essential": True},
@@ -198,9 +223,11 @@ class Issuer:
         try:
             claims = await self._decode(id_token)
             registry.validate(claims)
+            if claims["iss"] != issuer_of(self.given.kind, metadata.issuer, claims):
+                raise Unauthenticated("the id_token comes from another issuer", hint="sign in again")
             if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != self._client_id:
                 raise Unauthenticated("the id_token was made for another application", hint="sign in again")
-            return UserInfo.model_validate(claims)
+            return claims["iss"], UserInfo.model_validate(claims)
         except (JoseError, ValidationError, ValueError) as error:
             log.warning("id_token_refused", reason=type(error).__name__)
             raise Unauthenticated(

@@ -15,6 +15,7 @@ from clusterra_gateway.oauth.route import DECISION
 _MEANINGS: Mapping[Scope, str] = {
     "profile": "read your profile, list and revoke your tokens",
     "clusters:read": "read clusters and their queues",
+    "clusters:write": "pause and resume clusters, make new agent keys",
     "jobs:read": "read jobs and their output",
     "jobs:write": "submit, change and cancel jobs",
     "events:read": "read events",

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import SCOPES, Role, Scope
-from clusterra_gateway.http.parameters import Body
+from clusterra_gateway.http.parameters import Body, NotBoolean
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.identity.tokens import DAY, NewToken, Token
 
@@ -72,7 +72,7 @@ class NewKey(NewToken):
 class RotateKey(Body):
     """How long the old key still works beside the new one, and how long the new one is valid."""
 
-    overlap_seconds: Annotated[int, Field(ge=0, le=MAX_OVERLAP_DAYS * DAY)] = DAY
+    overlap_seconds: Annotated[int, NotBoolean, Field(ge=0, le=MAX_OVERLAP_DAYS * DAY)] = DAY
     expires_in_seconds: Lifetime = DEFAULT_KEY_DAYS * DAY
 
 

@@ -1,0 +1,72 @@
+"""What admins change of a cluster: its state."""
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.nats.bus import BusUnavailable
+
+from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.http.parameters import Body, body
+from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+
+log = structlog.get_logger()
+
+
+class ChangeCluster(Body):
+    """The state that the cluster is to have."""
+
+    state: ClusterState
+
+
+class ChangedCluster(ResponseBody):
+    """A cluster's state in the record. `changed` is false where it was so before."""
+
+    id: str
+    state: ClusterState
+    changed: bool
+
+
+class ClusterManagement:
+    """The handlers of changes."""
+
+    def __init__(self, directory: Directory, projection: Projection) -> None:
+        self._directory = directory
+        self._projection = projection
+
+    async def change(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Pauses or resumes a cluster.
+
+        A paused cluster buys no workers: its jobs wait, those that run go on, and idle workers go.
+        """
+        wanted = await body(request, ChangeCluster)
+        changed = await set_cluster_state(self._directory, ref, wanted.state, actor=caller.member.user)
+        try:
+            await self._projection.project()
+        except BusUnavailable as error:
+            log.warning("cluster_not_projected", cluster=ref.cluster, reason=str(error))  # it is soon repeated
+        return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))
+
+
+def routes(access: Access, directory: Directory, projection: Projection) -> tuple[Route, ...]:
+    """The routes of changes."""
+    management = ClusterManagement(directory, projection)
+    return (
+        ClusterRoute(
+            "clusters_change",
+            "PATCH",
+            CLUSTER,
+            management.change,
+            access=access,
+            scope="clusters:write",
+            role="admin",
+            parameters=(CLUSTER_ID,),
+            body=ChangeCluster,
+            result=ChangedCluster,
+        ),
+    )

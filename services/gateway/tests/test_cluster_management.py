@@ -1,0 +1,76 @@
+"""Admins pause and resume a cluster over HTTP: the other services learn of it, and the audit names who did it."""
+
+import pytest
+from clusterra_lab.machine.process import until
+from gateway_world import World
+
+CLUSTER = "/v1/clusters/main"
+
+
+async def test_an_admin_pauses_and_resumes_a_cluster(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+
+    for state, changed in (("paused", True), ("paused", False), ("active", True)):
+        async with boss.patch(CLUSTER, json={"state": state}) as answer:
+            assert answer.status == 200, await answer.text()
+            assert await answer.json() == {"id": "main", "state": state, "changed": changed}
+
+        async def shown(wanted: str = state) -> bool:
+            async with boss.get(CLUSTER) as answer:
+                return bool((await answer.json())["state"] == wanted)
+
+        await until(shown, seconds=10, what=f"a cluster that is {state}", every=0.05)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [({"state": "removed"}, 400), ({}, 400), ({"state": "paused", "name": "x"}, 400)]
+)
+async def test_a_wrong_change_is_rejected(world: World, body: dict[str, str], status: int) -> None:
+    boss = await world.login("boss@acme.example")
+
+    async with boss.patch(CLUSTER, json=body) as answer:
+        assert answer.status == status
+
+
+@pytest.mark.parametrize("overlap", [False, True, -1, 8 * 86_400, "1h", 1.5])
+async def test_a_wrong_overlap_makes_no_key(world: World, overlap: object) -> None:
+    boss = await world.login("boss@acme.example")
+
+    async with boss.post(f"{CLUSTER}/agent-keys", json={"overlap_seconds": overlap}) as answer:
+        assert answer.status == 400
+
+
+async def test_only_admins_of_the_tenant_change_a_cluster(world: World) -> None:
+    ada, chief = await world.login("ada@acme.example"), await world.login("chief@rival.example")
+
+    for browser, status in ((ada, 403), (chief, 404)):
+        async with browser.patch(CLUSTER, json={"state": "paused"}) as answer:
+            assert answer.status == status
+        async with browser.post(f"{CLUSTER}/agent-keys", json={}) as answer:
+            assert answer.status == status
+
+
+async def test_a_token_needs_the_scope(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    for scope, status in (("clusters:read", 403), ("clusters:write", 200)):
+        async with boss.post("/v1/users/me/tokens", json={"name": scope, "scopes": [scope]}) as answer:
+            token = (await answer.json())["token"]
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (await world.browser()).patch(CLUSTER, json={"state": "paused"}, headers=headers) as answer:
+            assert answer.status == status
+
+
+async def test_the_events_name_who_acted(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    async with boss.get(f"{CLUSTER}/events/stream") as stream:
+        async with boss.patch(CLUSTER, json={"state": "paused"}) as answer:
+            assert answer.status == 200
+        async with boss.post(f"{CLUSTER}/agent-keys", json={}) as answer:
+            key = (await answer.json())["agent_key"]
+        received = b""
+        while b"cluster.agent_key_rotated" not in received:
+            received += await stream.content.readany()
+
+    assert b"cluster.paused" in received
+    assert b'"actor":"boss"' in received.replace(b" ", b"")
+    assert key.encode() not in received
