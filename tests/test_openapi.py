@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ LEFT_OUT = (
 )
 """Checks of Schemathesis that do not hold here."""
 HOOKS = Path(__file__).with_name("openapi_hooks.py")
+CONFIGURATION = Path(__file__).with_name("openapi.toml")
 
 
 async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada: User, tmp_path: Path) -> None:
@@ -46,20 +48,28 @@ async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada:
         document = await answer.json()
     tested = [operation for operation in _operations(document) if _may_test(operation)]
 
-    status, output = await _schemathesis(
-        lab,
-        ada,
-        tmp_path,
-        {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"], "run_id": [run_id]},
-        f"--max-examples={max(CASES // len(tested), 1)}",
-        *(f"--include-operation-id={operation['operationId']}" for operation in tested),
-    )
+    try:
+        status, output = await _schemathesis(
+            lab,
+            ada,
+            tmp_path,
+            {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"], "run_id": [run_id]},
+            f"--max-examples={max(CASES // len(tested), 1)}",
+            *(f"--include-operation-id={operation['operationId']}" for operation in tested),
+        )
+    finally:  # the cases pause the cluster, which other tests use
+        await _resume(ada)
 
     assert status == 0, output
     generated = re.search(r"(\d+) generated", output)
     assert generated is not None, output
     print(f"\n{generated[1]} cases, {len(tested)} operations, no failure")
     assert int(generated[1]) >= CASES
+
+
+async def _resume(user: User) -> None:
+    async with user.session.patch(f"/v1/clusters/{user.cluster}", json={"state": "active"}) as answer:
+        assert answer.status == HTTPStatus.OK, await answer.text()
 
 
 def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -76,7 +86,15 @@ async def _schemathesis(
 ) -> tuple[int, str]:
     cookies = "; ".join(f"{cookie.key}={cookie.value}" for cookie in user.session.cookie_jar)
     command = [
-        *(sys.executable, "-m", "schemathesis.cli", "run", f"{lab.gateway_url}/v1/openapi.json"),
+        *(
+            sys.executable,
+            "-m",
+            "schemathesis.cli",
+            "--config-file",
+            str(CONFIGURATION),
+            "run",
+            f"{lab.gateway_url}/v1/openapi.json",
+        ),
         *("--header", f"Cookie: {cookies}", "--workers=2", "--no-color", "--continue-on-failure"),
         *("--checks=all", f"--exclude-checks={','.join(LEFT_OUT)}", "--request-timeout=60", *options),
     ]
