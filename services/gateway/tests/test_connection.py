@@ -60,3 +60,22 @@ async def test_requests_of_one_connection_may_repeat_it_but_not_contradict(world
         assert [await sent(form), await sent(form, form), await sent(form, form)] == [1, 1, 1]
         assert await sent(form, "application/json") == 0
     writer.close()
+
+
+async def test_a_body_that_comes_after_the_answer_takes_nothing_of_the_next_request(world: World) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.settings.http_port)
+    body = b"POST / HTTP/1.1\r\n" + SAME + SAME + b"\r\n"
+
+    async def status() -> bytes:
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+        return head.split()[1]
+
+    async with asyncio.timeout(20):
+        writer.write(b"POST /v1/clusters/main/runs HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body))
+        assert await status() == b"401"
+        writer.write(body)
+        await asyncio.sleep(0)  # a segment of its own
+        writer.write(b"GET /v1/auth/issuers HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await status() == b"200"
+    writer.close()

@@ -4,8 +4,9 @@ SchedMD's client for Go (github.com/SlinkyProject/slurm-client, in all versions)
 """
 
 import re
+from typing import Any, override
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 _REQUEST_LINE = re.compile(rb"[A-Z]{1,16} [^\r\n]+ HTTP/1\.[01]\r\n")
 _CONTENT_TYPE = re.compile(rb"\r\n(content-type:[^\r\n]*)(?=\r\n)", re.IGNORECASE)
@@ -31,8 +32,25 @@ def without_repeated_content_type(data: bytes) -> bytes:
 class Connection(web.RequestHandler):
     """aiohttp's own, except for that header."""
 
-    __slots__ = ()
+    __slots__ = ("_last_body",)
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._last_body: StreamReader | None = None
+
+    @override
+    async def _handle_request(self, request: web.BaseRequest, *rest: Any) -> tuple[web.StreamResponse, bool]:
+        self._last_body = request.content
+        return await super()._handle_request(request, *rest)
+
+    @override
     def data_received(self, data: bytes) -> None:
-        """Takes the next bytes of a client. While no request is handled, they may begin with one."""
-        super().data_received(without_repeated_content_type(data) if self._current_request is None else data)
+        """Takes the next bytes of a client. Between two requests, they may begin with one.
+
+        A request may be answered before its body is here. If its body lost bytes, it would take as many of the next
+        request, which another client may have sent: a load balancer uses one connection for all.
+        """
+        within_a_request = self._current_request is not None or bool(self._messages)
+        if not within_a_request and (self._last_body is None or self._last_body.is_eof()):
+            data = without_repeated_content_type(data)
+        super().data_received(data)
