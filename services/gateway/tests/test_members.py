@@ -8,7 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_contracts.identity import now
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, tenant_key
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, member_key, tenant_key
 from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant
 from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
 from clusterra_gateway.app import gateway_on
@@ -210,6 +211,25 @@ async def test_a_disabled_member_cannot_sign_in(world: World) -> None:
 
     assert answer.status == 401
     assert "disabled" in problem["detail"]
+
+
+async def test_a_sign_in_undoes_nothing_that_an_admin_does_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    ada_id, read = (await me(ada))["id"], Directory.invitation
+
+    async def read_meanwhile(directory: Directory, email: str) -> Invitation | None:
+        if email == "ada@acme.example":
+            assert await change(boss, ada_id, role="viewer", disabled=True) == 200
+        return await read(directory, email)
+
+    monkeypatch.setattr(Directory, "invitation", read_meanwhile)
+    await world.login("ada@acme.example")
+
+    found = await world.store.get(ACCOUNTS, member_key(ada_id))
+    assert found is not None
+    assert (Member.of(found).role, Member.of(found).disabled) == ("viewer", True)
 
 
 async def test_the_last_who_manages_the_tenant_stays(world: World) -> None:

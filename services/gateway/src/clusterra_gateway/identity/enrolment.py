@@ -8,9 +8,9 @@ import structlog
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent, Present
+from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.outbox_item import with_messages
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import MAX_FURTHER, Directory
@@ -160,6 +160,12 @@ class Enrolment:
         return _Joining(domain.tenant, "member")
 
     async def _update(self, known: Member, identity: Identity, invitation: Invitation | None) -> Member:
+        key = member_key(known.id)
+        item = await self._directory.store.get(ACCOUNTS, key)
+        if item is None:
+            return known
+        # As they are now: an admin may have disabled them since this sign-in began, and this write must not undo it.
+        known = Member.of(item)
         changes: dict[str, str] = {"display_name": identity.name}
         if identity.email_verified:
             changes["email"] = identity.email
@@ -167,9 +173,11 @@ class Enrolment:
         if invitation is not None and invitation.tenant == known.tenant and known.role_given_at is None:
             updated = updated.with_role(_invited_as(invitation))
         try:
-            await self._directory.replace(member_key(known.id), updated)
+            if updated != known:
+                write = Update(ACCOUNTS, key, set=updated.attributes(), condition=VersionIs(item.version))
+                await self._directory.store.write(write)
         except ConditionFailed:
-            log.info("member_renewed_twice", member=known.id)  # a parallel sign-in wrote the same
+            log.info("member_not_renewed", member=known.id)  # the next sign-in does it
         return updated
 
     async def _enrol(self, identity: Identity, joining: _Joining) -> Member:
