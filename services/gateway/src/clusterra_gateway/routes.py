@@ -113,7 +113,7 @@ def gateway_routes(
         *device_flow.routes(access, flows, program_tokens, device),
         *loopback.routes(access, codes, program_tokens, settings.own_issuer),
         *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
-        *memberships.routes(access, directory, cookies, authentication),
+        *memberships.routes(access, directory, cookies, authentication, revocations),
         *invitations.routes(access, Invitations(directory, bus.registry), once),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations, once),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),

@@ -15,6 +15,7 @@ from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity.profile import Workspace
+from clusterra_gateway.identity.revocations import Revocations
 
 MEMBERSHIPS = "/v1/users/me/memberships"
 TENANT_ID = Parameter("tenant_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
@@ -48,10 +49,13 @@ class ChosenMembership(MembershipView):
 class MembershipHandlers:
     """The handlers of memberships."""
 
-    def __init__(self, directory: Directory, cookies: Cookies, authentication: Authentication) -> None:
+    def __init__(
+        self, directory: Directory, cookies: Cookies, authentication: Authentication, revocations: Revocations
+    ) -> None:
         self._directory = directory
         self._cookies = cookies
         self._authentication = authentication
+        self._revocations = revocations
 
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the tenants that the caller belongs to, without those where they are disabled."""
@@ -73,6 +77,7 @@ class MembershipHandlers:
         view = await self._view(member, member)
         response = json_response(ChosenMembership(**view.model_dump(), session_expires_at=session.expires_at))
         await self._authentication.sign_out(caller)
+        await self._revocations.signed_out(caller.member.tenant, caller.credential_id)
         self._cookies.set_session(response, session)
         return response
 
@@ -92,9 +97,11 @@ class MembershipHandlers:
         )
 
 
-def routes(access: Access, directory: Directory, cookies: Cookies, authentication: Authentication) -> tuple[Route, ...]:
+def routes(
+    access: Access, directory: Directory, cookies: Cookies, authentication: Authentication, revocations: Revocations
+) -> tuple[Route, ...]:
     """All routes of this room."""
-    handlers = MembershipHandlers(directory, cookies, authentication)
+    handlers = MembershipHandlers(directory, cookies, authentication, revocations)
     return (
         CallerRoute(
             "memberships_list",
