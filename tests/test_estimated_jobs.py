@@ -7,7 +7,7 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_proxy.requests.prepare import pending_of
-from clusterra_proxy.sbatch import directives
+from clusterra_sbatch.applying import apply
 from clusterra_scaler.planner.requests.demand import Demand, startable
 from job_cases import CASES, UID, JobCase
 from job_site import fits
@@ -35,7 +35,7 @@ def demands_of(case: JobCase) -> list[Demand]:
     words = shlex.split(case.options.replace("{fill}", "7"))
     quoted = " ".join(f'"{word}"' for word in words)
     script = f"#!/bin/sh\n#SBATCH {quoted}\n" if words else "#!/bin/sh\n"
-    job = directives.apply(script, JobDescription(environment=("A=b",)), now=AT).job
+    job = apply(script, JobDescription(environment=("A=b",)), now=AT).job
     pending = pending_of(job, ADA, "main", AT)
     if pending.memory_per_node_mib is None and not (pending.memory_per_cpu_mib or pending.memory_per_gpu_mib):
         pending = pending.model_copy(update={"memory_per_cpu_mib": DEFAULT_MEMORY})

@@ -14,13 +14,13 @@ BASE = "python:3.13-slim"
 LIMIT_BYTES = 200_000_000
 PACKAGES = {
     "gateway": {"gateway"},
-    "proxy": {"proxy"},
+    "proxy": {"proxy", "sbatch"},
     "scaler": {"scaler"},
     "edge-agent": {"edge_agent"},
     "events": {"events"},
     "admin": {"admin", "gateway", "scaler", "events"},
 }
-"""Image -> our packages besides the libraries. `clusterra-admin` imports three services."""
+"""Image -> our packages besides the libraries that all have. `clusterra-admin` imports three services."""
 SITE = re.compile(r"/opt/clusterra/lib/python[\d.]+/site-packages/([^/]+)")
 UNWANTED = (
     *("*/.git", "*/.env", "*.creds", "*.key", "*.nk", "*/id_rsa", "*/.netrc", "*/.aws", "*/.ssh"),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.slurm import JobDescription
-from clusterra_proxy.sbatch import directives
-from clusterra_proxy.sbatch.job_variables import add_job_variables, tres_per_task
-from clusterra_proxy.sbatch.script_job import ScriptJob
+from clusterra_proxy.requests.job_variables import add_job_variables, tres_per_task
+from clusterra_sbatch.applying import apply
+from clusterra_sbatch.script_job import ScriptJob
 from hypothesis import given
 from hypothesis import strategies as st
 from proxy_world import ProxyWorld, find_node
@@ -154,7 +154,7 @@ COUNTS = st.none() | st.integers(1, 64)
 def variables(environment: tuple[str, ...], line: str = "", **fields: object) -> dict[str, str]:
     """A job's environment, by name; each name once."""
     job = JobDescription.model_validate({"environment": environment, **fields})
-    applied = directives.apply(f"#!/bin/sh\n#SBATCH {line}\n", job, now=datetime.now(UTC))
+    applied = apply(f"#!/bin/sh\n#SBATCH {line}\n", job, now=datetime.now(UTC))
     items = add_job_variables(applied.job.environment, applied, directory="/data", host="rest")
     pairs = [item.partition("=") for item in items]
     return {name: value for name, _, value in pairs}

@@ -11,10 +11,10 @@ import pytest
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_proxy.sbatch import directives
-from clusterra_proxy.sbatch.options import LONG
-from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.versions import VERSIONS
+from clusterra_sbatch.applying import apply
+from clusterra_sbatch.options import LONG
+from clusterra_sbatch.problems import InvalidScript
 from slurm_world import SlurmWorld
 
 DOCUMENT = Path(__file__).parents[3] / "docs/concepts/sbatch-options.md"
@@ -109,7 +109,7 @@ async def test_directives_create_the_same_job_as_sbatch(slurm: SlurmWorld, worke
 
         async def compare(line: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
             script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
-            job = directives.apply(
+            job = apply(
                 script, JobDescription(environment=("PATH=/usr/bin:/bin",), hold=True), now=now()
             ).job.model_dump(exclude_none=True)
             job.setdefault("current_working_directory", slurm.shared_path)
@@ -165,5 +165,5 @@ async def test_what_sbatch_rejects_is_rejected(slurm: SlurmWorld, workers: None,
     script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
     with pytest.raises(CommandFailed):
         await slurm.cluster.sbatch(alice, script, "--hold")
-    with pytest.raises((Invalid, Rejected)):
-        directives.apply(script, JobDescription(environment=("PATH=/usr/bin:/bin",)), now=now())
+    with pytest.raises(InvalidScript):
+        apply(script, JobDescription(environment=("PATH=/usr/bin:/bin",)), now=now())

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.estimate import ESTIMATED_JOB_ID, Prepare, Prepared
+from clusterra_sbatch.script_job import ScriptJob
 
 from clusterra_proxy.admission.job_limits import PerGpu, node_range
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.translation import translate
-from clusterra_proxy.sbatch.script_job import ScriptJob
 from clusterra_proxy.slurmrestd import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import parse_gres

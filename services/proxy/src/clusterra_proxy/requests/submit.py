@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime import trace
+from clusterra_sbatch.applying import Applied
+from clusterra_sbatch.checking import with_flags
+from clusterra_sbatch.environment import DEFAULT_PATH
 
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.cluster.cluster import Cluster
@@ -24,10 +27,8 @@ from clusterra_proxy.requests.claim import (
     settle,
     unclaimed,
 )
+from clusterra_proxy.requests.job_variables import add_job_variables, tres_per_task
 from clusterra_proxy.requests.translation import translate
-from clusterra_proxy.sbatch.directives import Applied, with_flags
-from clusterra_proxy.sbatch.environment import DEFAULT_PATH
-from clusterra_proxy.sbatch.job_variables import add_job_variables, tres_per_task
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR

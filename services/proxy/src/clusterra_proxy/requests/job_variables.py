@@ -7,9 +7,9 @@ with the real sbatch.
 import re
 from collections.abc import Iterable, Iterator
 
-from clusterra_proxy.sbatch.directives import Applied
-from clusterra_proxy.sbatch.options import MULTITHREAD
-from clusterra_proxy.sbatch.script_job import ScriptJob
+from clusterra_sbatch.applying import Applied
+from clusterra_sbatch.options import MULTITHREAD
+from clusterra_sbatch.script_job import ScriptJob
 
 UMASK = "0022"
 """The umask of jobs: there is no shell from which it could be taken."""

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clusterra_proxy.sbatch.environment import Export
-from clusterra_proxy.sbatch.values import OptionValue, Untranslatable
+from clusterra_sbatch.environment import Export
+from clusterra_sbatch.values import OptionValue, Untranslatable
 
 type Fields = dict[str, Any]
-"""Fields of ScriptJob, and these four keys, which `directives.apply` takes out again."""
+"""Fields of ScriptJob, and these four keys, which `applying.apply` takes out again."""
 EXPORT = "--export"
 HINT = "--hint"
 MULTITHREAD = "multithread"

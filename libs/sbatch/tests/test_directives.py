@@ -3,9 +3,11 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.rpc.slurm import JobDescription
-from clusterra_proxy.sbatch import directives
-from clusterra_proxy.sbatch.options import LONG, SHORT
-from clusterra_proxy.slurmrestd.errors import Invalid
+from clusterra_sbatch.applying import apply
+from clusterra_sbatch.checking import check, check_denied, with_flags
+from clusterra_sbatch.options import LONG, SHORT
+from clusterra_sbatch.parsing import parse
+from clusterra_sbatch.problems import MAX_FINDINGS, InvalidScript
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ ENVIRONMENT = ("PATH=/usr/bin:/bin", "LANG=C")
 def translate(*lines: str, **fields: Any) -> dict[str, Any]:
     """The fields that directives set in an otherwise empty job."""
     script = "\n".join(["#!/bin/sh", *(f"#SBATCH {line}" for line in lines), "true"])
-    job = directives.apply(script, JobDescription(environment=ENVIRONMENT, **fields), now=NOW).job
+    job = apply(script, JobDescription(environment=ENVIRONMENT, **fields), now=NOW).job
     described = job.model_dump(exclude_defaults=True)
     if described["environment"] == ENVIRONMENT:
         del described["environment"]
@@ -175,16 +177,16 @@ def test_a_directive_sets_these_fields(line: str, fields: dict[str, Any]) -> Non
     ],
 )
 def test_an_untranslatable_directive_is_rejected_with_its_line(line: str, text: str) -> None:
-    with pytest.raises(Invalid) as rejected:
+    with pytest.raises(InvalidScript) as rejected:
         translate("-p main", line)
-    assert "line 3 of the script" in rejected.value.error.detail
-    assert text in rejected.value.error.detail
+    assert "line 3 of the script" in str(rejected.value)
+    assert text in str(rejected.value)
 
 
 def test_an_option_without_its_effect_warns_with_its_line() -> None:
     script = "#!/bin/sh\n#SBATCH -n 2\n#SBATCH --comment=mine --mail-type=END\n"
 
-    applied = directives.apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
+    applied = apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
 
     assert [text.partition(" is ")[0] for text in applied.warnings] == [
         "line 3 of the script: --comment",
@@ -213,21 +215,21 @@ def test_a_later_directive_wins_over_an_earlier_one() -> None:
 
 def test_directives_after_the_first_command_are_ignored() -> None:
     script = "#!/bin/sh\n#SBATCH -n 2\n\n# a comment\n   # another\n#SBATCH -c 3\necho\n#SBATCH -N 4\n"
-    found = directives.parse(script)
+    found = parse(script)
     assert [(directive.line, directive.option.long) for directive in found] == [(2, "ntasks"), (6, "cpus-per-task")]
 
 
 @pytest.mark.parametrize("line", ["##SBATCH -n 2", " #SBATCH -n 2", "#SBATCHED -n 2", "#sbatch -n 2", "# SBATCH -n 2"])
 def test_a_line_that_only_resembles_a_directive_is_a_comment(line: str) -> None:
-    assert directives.parse(f"#!/bin/sh\n{line}\n") == ()
+    assert parse(f"#!/bin/sh\n{line}\n") == ()
 
 
 def error_detail(script: str) -> str | None:
     """The error of a script; None for a valid one."""
     try:
-        directives.apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
-    except Invalid as error:
-        return error.error.detail
+        apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
+    except InvalidScript as error:
+        return str(error)
     return None
 
 
@@ -272,7 +274,7 @@ def test_every_short_option_has_a_long_name() -> None:
 def test_an_option_without_effect_is_accepted_with_a_warning_that_names_it(option: str) -> None:
     job = JobDescription(environment=("A=b",))
 
-    applied = directives.apply(f"#!/bin/sh\n#SBATCH --{option}\n", job, now=NOW)
+    applied = apply(f"#!/bin/sh\n#SBATCH --{option}\n", job, now=NOW)
 
     assert applied.job.model_dump(exclude_none=True) == job.model_dump(exclude_none=True)
     (warning,) = applied.warnings
@@ -289,7 +291,7 @@ def test_flags_of_several_options_add_up_and_the_later_of_two_opposites_counts()
         )
     )
 
-    applied = directives.apply(script, JobDescription(environment=("A=b",)), now=NOW)
+    applied = apply(script, JobDescription(environment=("A=b",)), now=NOW)
 
     assert applied.job.flags == ("SPREAD_JOB", "NO_KILL_INVALID_DEPENDENCY", "GRES_BINDING_DISABLED")
 
@@ -297,6 +299,74 @@ def test_flags_of_several_options_add_up_and_the_later_of_two_opposites_counts()
 def test_a_request_to_end_on_an_invalid_dependency_leaves_the_scripts_other_flags() -> None:
     before = {"flags": ["SPREAD_JOB", "NO_KILL_INVALID_DEPENDENCY"]}
 
-    added = directives.with_flags(before, {"flags": ("KILL_INVALID_DEPENDENCY",)})
+    added = with_flags(before, {"flags": ("KILL_INVALID_DEPENDENCY",)})
 
     assert added == {"flags": ("SPREAD_JOB", "KILL_INVALID_DEPENDENCY")}
+
+
+def test_a_check_tells_every_problem_with_its_line_and_reason() -> None:
+    script = "#!/bin/sh\n#SBATCH -n 0\n#SBATCH --frobnicate\n#SBATCH --mail-type=END -t 5\n#SBATCH --wrap=ls\ntrue\n"
+
+    checked = check(script, now=NOW)
+
+    assert [(problem.line, problem.reason.partition(":")[0]) for problem in checked.problems] == [
+        (2, "--ntasks=0"),
+        (3, "sbatch has no option --frobnicate"),
+        (5, "--wrap=ls"),
+    ]
+    assert [directive.option.long for directive in checked.directives] == ["mail-type", "time"]
+    assert [text.partition(" is ")[0] for text in checked.warnings] == ["line 4 of the script: --mail-type"]
+
+
+def test_an_invalid_script_names_all_its_lines() -> None:
+    with pytest.raises(InvalidScript) as rejected:
+        translate("-n 0", "-t 5", "--par=main")
+
+    assert [problem.line for problem in rejected.value.problems] == [2, 4]
+    assert str(rejected.value) == "; ".join(map(str, rejected.value.problems))
+
+
+@pytest.mark.parametrize("line", ["-p gpu", "-pgpu", "--partition=gpu", "--partit gpu", "-HJ sim -p gpu"])
+def test_a_denied_option_is_a_problem_however_it_is_written(line: str) -> None:
+    script = f"#!/bin/sh\n#SBATCH {line}\n"
+
+    checked = check(script, now=NOW, denied={"partition"})
+
+    assert [str(problem) for problem in checked.problems] == ["line 2 of the script: --partition is not allowed here"]
+    assert "partition" not in checked.fields
+    assert check(script, now=NOW).problems == ()
+
+
+def test_a_deny_list_names_only_options_of_sbatch() -> None:
+    check_denied({"partition", "time"})
+
+    with pytest.raises(ValueError, match="no option --p, --tiem"):
+        check_denied({"p", "tiem", "time"})
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("", "line 1 of the script: it must name an interpreter"),
+        ("#SBATCH -n 2\n", "line 1 of the script: it must name an interpreter"),
+        ("#!/bin/sh\ntrue\r\n", "line 2 of the script: it has a DOS line ending"),
+        ("#!/bin/sh\n\ntrue\0\n", "line 3 of the script: it contains a NUL byte"),
+    ],
+)
+def test_a_text_that_is_no_script_is_rejected_with_its_line(script: str, text: str) -> None:
+    (problem,) = check(script, now=NOW).problems
+
+    assert str(problem) == text
+    assert problem.hint
+
+
+def test_what_is_told_of_one_script_is_bounded() -> None:
+    script = "#!/bin/sh\n" + f"#SBATCH --{'x' * 5000}\n" * 500 + "#SBATCH --comment=mine\n" * 500
+
+    checked = check(script, now=NOW)
+
+    assert len(checked.problems) == MAX_FINDINGS
+    with pytest.raises(InvalidScript) as rejected:
+        apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
+    assert len(str(rejected.value)) < 10_000
+    assert str(rejected.value).endswith("; and 90 more")

@@ -1,1 +1,0 @@
-"""`#SBATCH` directives, parsed as sbatch parses them."""
