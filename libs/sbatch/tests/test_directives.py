@@ -370,3 +370,12 @@ def test_what_is_told_of_one_script_is_bounded() -> None:
         apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
     assert len(str(rejected.value)) < 10_000
     assert str(rejected.value).endswith("; and 90 more")
+
+
+def test_a_line_of_two_megabytes_is_read() -> None:
+    """A second. A word that is built anew at each character would take an hour, which the suite does not wait."""
+    name = "a" * 2_000_000
+
+    found = parse(f"#!/bin/sh\n#SBATCH --job-name={name}\n")
+
+    assert [each.value for each in found] == [name]

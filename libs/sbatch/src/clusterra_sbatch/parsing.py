@@ -55,29 +55,34 @@ class _Malformed(ValueError):
 
 def _split_words(text: str) -> Iterator[str]:
     """Split a line by sbatch's rules: quotes, backslashes, and a comment starts at any unquoted `#`, even in a word."""
-    word: list[str] | None = None
+    word: list[str] | None = None  # appended to in place: a line may have half a million characters
     quote = ""
     escaped = False
     for character in text:
+        if not (escaped or quote):
+            if character == "#":
+                break
+            if character.isspace():
+                if word is not None:
+                    yield "".join(word)
+                word = None
+                continue
+        if word is None:
+            word = []
         if escaped:
-            word, escaped = [*(word or []), character], False
+            word.append(character)
+            escaped = False
         elif character == "\\":
-            word, escaped = word or [], True
+            escaped = True
         elif quote:
             if character == quote:
                 quote = ""
             else:
-                word = [*(word or []), character]
+                word.append(character)
         elif character in "\"'":
-            word, quote = word or [], character
-        elif character == "#":
-            break
-        elif character.isspace():
-            if word is not None:
-                yield "".join(word)
-            word = None
+            quote = character
         else:
-            word = [*(word or []), character]
+            word.append(character)
     if quote:
         raise _Malformed(f"the quote {quote} is not closed")
     if word is not None:
