@@ -10,11 +10,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from agent_process import REF
-from clusterra_admin.provision.given import Given
-from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.agent_http import new_key
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus

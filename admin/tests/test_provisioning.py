@@ -11,8 +11,7 @@ import yaml
 from admin_command import admin
 from aiohttp.test_utils import make_mocked_request
 from clusterra_admin.provision.changes import change_of
-from clusterra_admin.provision.given import Given, read
-from clusterra_admin.provision.provisioning import Provisioning
+from clusterra_admin.provision.file import read
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import CHANGE_ATTEMPTS, Directory
@@ -20,6 +19,8 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_gateway.agents.key_rotation import rotate_agent_key
 from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
+from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox

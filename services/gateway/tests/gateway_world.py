@@ -9,14 +9,14 @@ from urllib.parse import quote
 
 import aiohttp
 from cluster_stand_in import ClusterStandIn
-from clusterra_admin.provision.given import Given
-from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import TABLES
+from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client

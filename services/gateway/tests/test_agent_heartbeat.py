@@ -13,8 +13,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_admin.provision.given import Given
-from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.agent_http import KEY_HEADER, PATH, new_key
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import MESSAGE_ID, pack
@@ -30,6 +28,8 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.agents.central_state import version_of
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from clusterra_admin.provision.given import Given
 from clusterra_gateway.accounts.budget import cluster_caps
+from clusterra_gateway.tenants.given import Given
 from gateway_world import provisioned
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from functools import partial
 
-from clusterra_admin.provision.given import Given
-from clusterra_admin.provision.provisioning import Provisioning
 from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import MAX_TOLD_AT_ONCE, KeptEvents, kept_fact
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
+from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.direct import replay

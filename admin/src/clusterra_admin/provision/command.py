@@ -115,7 +115,7 @@ def remove(
 @command.command()
 def schema() -> None:
     """Print the JSON Schema of the provision file."""
-    from clusterra_admin.provision.given import schema as of_file
+    from clusterra_admin.provision.file import schema as of_file
 
     print_json(of_file())
 

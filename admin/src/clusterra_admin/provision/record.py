@@ -23,6 +23,8 @@ from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.bus.connection import connected, followed_registry
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
+from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
 from clusterra_runtime import catalogue
 from clusterra_runtime.nats import bus, direct
 from clusterra_runtime.nats.bus import Client
@@ -34,8 +36,7 @@ from clusterra_runtime.store.store import Delete, TableMissing
 
 from clusterra_admin.provision.changes import Change, change_of
 from clusterra_admin.provision.draft import Draft
-from clusterra_admin.provision.given import Given, read
-from clusterra_admin.provision.provisioning import ACTOR, Provisioning
+from clusterra_admin.provision.file import read
 
 log = structlog.get_logger()
 

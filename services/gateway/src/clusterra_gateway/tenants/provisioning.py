@@ -11,6 +11,10 @@ from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue
+from clusterra_runtime.secrets.reader import Secrets
+from clusterra_runtime.secrets.reference import SecretUnavailable
+from clusterra_runtime.store.item import Key
+
 from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, tenant_key, user_name_key
@@ -19,11 +23,7 @@ from clusterra_gateway.accounts.uids import FIRST_UID
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.http.errors import Conflict, InvalidRequest
 from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_runtime.secrets.reader import Secrets
-from clusterra_runtime.secrets.reference import SecretUnavailable
-from clusterra_runtime.store.item import Key
-
-from clusterra_admin.provision.given import Given, GivenCluster
+from clusterra_gateway.tenants.given import Given, GivenCluster
 
 ACTOR = "provision"
 
