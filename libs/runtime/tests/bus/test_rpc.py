@@ -39,6 +39,22 @@ async def failure(
     return failed.value.error
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3])
+async def test_a_server_that_is_cancelled_while_it_begins_leaves_no_subscription(
+    client: Client, ref: ClusterRef, turns: int
+) -> None:
+    subject = subjects.slurm(ref, "delete-node")
+    beginning = asyncio.create_task(rpc.serve(client, subject, DeleteNode, done))
+    for _ in range(turns):
+        await asyncio.sleep(0)  # the server answers the flush no sooner than after these
+
+    beginning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await beginning
+
+    assert (await failure(client, subject)).effect == "none"
+
+
 async def test_a_request_is_answered_in_the_trace_of_the_caller(client: Client, ref: ClusterRef) -> None:
     received: list[tuple[ClusterRef, str, str | None]] = []
 

@@ -74,7 +74,7 @@ class Clusters:
     ) -> None:
         """Serve a cluster as long as this binding holds, whatever fails."""
         if previous is not None:
-            await asyncio.wait([previous])
+            await _ended(previous)
         condition = Condition(ref)
         supervisor = Supervisor(condition)
         usable, problem = _usable(binding, unreadable)
@@ -122,6 +122,15 @@ class Clusters:
         async with handlers.serve_watched(self._client, cluster, rest):
             with CLUSTERS.track_inprogress(), self._pace.watched():
                 await watcher.run()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Wait for the end of a task, also when cancelled: whoever replaces the waiting one counts on it."""
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _usable(binding: ClusterBinding | None, unreadable: str) -> tuple[ClusterBinding | None, str]:

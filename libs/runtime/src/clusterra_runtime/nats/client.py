@@ -36,10 +36,16 @@ class Client(Connection):
         """Subscribe. The server knows the subscription on return; `drain` ends it and waits for its handlers."""
         subscription = await self.subscribe(subject, queue, cb=receive)
         self._subscriptions = [*(known for known in self._subscriptions if not known._closed), subscription]
-        # Without a connection, the reconnect registers it at the server.
-        with suppress(nats.errors.Error, TimeoutError):
-            async with self.while_connected(FLUSH_SECONDS):
-                await self.flush()
+        try:
+            # Without a connection, the reconnect registers it at the server.
+            with suppress(nats.errors.Error, TimeoutError):
+                async with self.while_connected(FLUSH_SECONDS):
+                    await self.flush()
+        except asyncio.CancelledError:
+            # The caller never gets the subscription, and so could not end it.
+            with suppress(nats.errors.Error):
+                await subscription.drain()  # type: ignore[no-untyped-call]
+            raise
         return subscription
 
     def work(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

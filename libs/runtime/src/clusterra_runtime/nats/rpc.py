@@ -38,14 +38,18 @@ class RpcFailed(Exception):
         self.error = error
 
 
+class NotServed(RpcFailed):
+    """Nobody serves the subject at the moment, so that nobody got the request."""
+
+
 async def call[T: Wire](
     client: Client, subject: str, request: Message, result: type[T], *, timeout_seconds: float = 5.0
 ) -> T:
     """Send a request and wait for its result.
 
-    Raises RpcFailed with the answered error; with the kind `unavailable` if nobody serves the subject, no answer comes
-    in time or there is no connection; with the kind `invalid` if the request is too large. An answer that is not a
-    reply is `unavailable` and `internal`.
+    Raises RpcFailed with the answered error; with the kind `unavailable` if no answer comes in time or there is no
+    connection, and then NotServed if nobody serves the subject; with the kind `invalid` if the request is too large. An
+    answer that is not a reply is `unavailable` and `internal`.
     """
     with spans.requesting(subject) as span:
         try:
@@ -66,7 +70,7 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
         async with client.while_connected(deadline - time.monotonic()):
             answer = await client.request(subject, body, timeout=timeout_seconds, headers=headers)
     except nats.errors.NoRespondersError:
-        raise RpcFailed(_not_sent(f"{subject}: no service answers it at the moment")) from None
+        raise NotServed(_not_sent(f"{subject}: no service answers it at the moment")) from None
     except TimeoutError:
         raise RpcFailed(_unavailable(f"{subject}: no answer within {timeout_seconds:g} s")) from None
     except nats.errors.MaxPayloadError:

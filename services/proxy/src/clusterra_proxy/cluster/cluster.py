@@ -193,6 +193,7 @@ class Cluster:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self.slurmctld.close()
 
     def owner_name(self, record: JobRecord) -> str:
         """Return the name of a job's owner; without a uid, the name in the record."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import nats.errors
 from clusterra_contracts.bus import subjects
@@ -80,23 +81,24 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
     """Answer all operations of a cluster within the block. At its end, requests in flight are finished."""
     in_flight = InFlight()
     cluster.find_watched = partial(find_watched, client, cluster)
-    subscriptions = (
-        await Route("submit", Submit, submit).serve(client, cluster, in_flight),
-        await Route("prepare", Prepare, prepare).serve(client, cluster, in_flight),
-        await Route("get", GetJob, get_job).serve(client, cluster, in_flight),
-        await Route("list", ListJobs, partial(list_watched, client)).serve(client, cluster, in_flight),
-        await Route("cancel", Cancel, partial(cancel, actions)).serve(client, cluster, in_flight),
-        await Route("change", ChangeJob, partial(change_job, actions)).serve(client, cluster, in_flight),
-        await Route("nodes", ListNodes, list_nodes).serve(client, cluster, in_flight),
-        await Route("drain", Drain, drain).serve(client, cluster, in_flight),
-        await Route("undrain", Undrain, undrain).serve(client, cluster, in_flight),
-        await Route("down", Down, down).serve(client, cluster, in_flight),
-        await Route("delete-node", DeleteNode, delete_node).serve(client, cluster, in_flight),
-        await Route("set-extra", SetExtra, set_extra).serve(client, cluster, in_flight),
-        await Route("diag", Diagnose, diagnose).serve(client, cluster, in_flight),
-        await Route("rest", ReadRest, rest.read).serve(client, cluster, in_flight),
+    routes: tuple[Route[Any, Any], ...] = (
+        Route("submit", Submit, submit),
+        Route("prepare", Prepare, prepare),
+        Route("get", GetJob, get_job),
+        Route("list", ListJobs, partial(list_watched, client)),
+        Route("cancel", Cancel, partial(cancel, actions)),
+        Route("change", ChangeJob, partial(change_job, actions)),
+        Route("nodes", ListNodes, list_nodes),
+        Route("drain", Drain, drain),
+        Route("undrain", Undrain, undrain),
+        Route("down", Down, down),
+        Route("delete-node", DeleteNode, delete_node),
+        Route("set-extra", SetExtra, set_extra),
+        Route("diag", Diagnose, diagnose),
+        Route("rest", ReadRest, rest.read),
     )
-    async with _draining(subscriptions, in_flight, None):
+    subscribing = (partial(route.serve, client, cluster, in_flight) for route in routes)
+    async with _draining(subscribing, in_flight, None):
         yield
 
 
@@ -108,21 +110,29 @@ async def serve_watched(client: Client, cluster: Cluster, rest: RestReads) -> As
     lost its lease.
     """
     in_flight = InFlight()
-    subscriptions = (
-        await Route("get-watched", GetJob, get_job).serve(client, cluster, in_flight, queue=""),
-        await Route("find-key", FindKey, find_here).serve(client, cluster, in_flight, queue=""),
-        await Route("list-watched", ListWatched, list_here).serve(client, cluster, in_flight, queue=""),
-        await Route("rest-watched", ReadRest, rest.read).serve(client, cluster, in_flight, queue=""),
+    routes: tuple[Route[Any, Any], ...] = (
+        Route("get-watched", GetJob, get_job),
+        Route("find-key", FindKey, find_here),
+        Route("list-watched", ListWatched, list_here),
+        Route("rest-watched", ReadRest, rest.read),
     )
-    async with _draining(subscriptions, in_flight, HANDOVER_SECONDS):
+    subscribing = (partial(route.serve, client, cluster, in_flight, queue="") for route in routes)
+    async with _draining(subscribing, in_flight, HANDOVER_SECONDS):
         yield
 
 
 @asynccontextmanager
 async def _draining(
-    subscriptions: Iterable[Subscription], in_flight: InFlight, seconds: float | None
+    subscribing: Iterable[Callable[[], Awaitable[Subscription]]], in_flight: InFlight, seconds: float | None
 ) -> AsyncIterator[None]:
+    """Subscribe, and end all subscriptions after the block, also when cancelled before all of them are there.
+
+    One that is left would take requests for a cluster that is closed.
+    """
+    subscriptions: list[Subscription] = []
     try:
+        for subscribe in subscribing:
+            subscriptions.append(await subscribe())
         yield
     finally:
         for subscription in subscriptions:

@@ -146,6 +146,13 @@ class Slurmctld:
             listing.add_done_callback(lambda _: self._listings.pop(changed_after))
         return await asyncio.shield(listing)
 
+    async def close(self) -> None:
+        """Cancel the lists in flight: those who asked may be gone already."""
+        listings = list(self._listings.values())
+        for listing in listings:
+            listing.cancel()
+        await asyncio.gather(*listings, return_exceptions=True)
+
     async def _list(self, token: str, changed_after: int | None) -> JobList | None:
         began = now()
         version = await self.version(token)
