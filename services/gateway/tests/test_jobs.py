@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import stamina
 from clusterra_contracts.events import JobFact, event_of
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.reply import ErrorKind
@@ -274,6 +275,29 @@ async def test_a_cluster_without_a_proxy_is_unavailable(world: World) -> None:
         assert answer.status == 503
         assert answer.headers["Retry-After"]
         assert answer.headers["X-Request-Id"] == (await answer.json())["request_id"] != "not plain!"
+
+
+async def test_a_submit_waits_for_a_proxy_that_is_about_to_serve(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    await world.acme.stop_serving()
+    sent_in_vain, hooks = asyncio.Event(), stamina.instrumentation.get_on_retry_hooks()
+    stamina.instrumentation.set_on_retry_hooks([lambda _details: sent_in_vain.set()])
+
+    try:
+        submitting = asyncio.create_task(post_job(browser))
+        async with asyncio.timeout(10):
+            await sent_in_vain.wait()
+    finally:
+        stamina.instrumentation.set_on_retry_hooks(hooks)
+    await world.acme.serve(world.client)
+
+    assert await submitting == 201
+    assert len(world.acme.submits) == 1
+
+
+async def post_job(browser: aiohttp.ClientSession) -> int:
+    async with browser.post("/v1/clusters/main/jobs/submit", json=SUBMISSION) as answer:
+        return answer.status
 
 
 async def test_filters_reach_slurm(world: World) -> None:

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Literal
 
+import stamina
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
@@ -28,7 +29,7 @@ from clusterra_contracts.rpc.slurm_rest import ReadRest, RestPart
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.rpc import RpcFailed, call
+from clusterra_runtime.nats.rpc import NotServed, RpcFailed, call
 
 from clusterra_gateway.bus.repeated_reads import repeated
 
@@ -37,12 +38,19 @@ OutputStream = Literal["stdout", "stderr"]
 USAGE_SECONDS = 1.0
 """Timeout for usage. A profile is also useful without it."""
 
+HANDOVER_SECONDS = 2.0
+"""How long a request to a cluster's Slurm waits for somebody who serves it. Nobody does for a moment while its binding
+changes, as by a pause, or its last proxy is replaced."""
+
 ESTIMATE_SECONDS = 20.0
 """Timeout for an estimate, which takes as long as one or two decisions of the scaler, after those in flight."""
 
 
 class SlurmRequests:
-    """Requests to the proxy of a cluster's Slurm. A read that has no answer is repeated, a change never is."""
+    """Requests to the proxy of a cluster's Slurm. A read that has no answer is repeated, a change never is.
+
+    What nobody serves was not sent. It is sent again for `HANDOVER_SECONDS`, also a change.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -59,12 +67,12 @@ class SlurmRequests:
         """One job. A job that the viewer may not see is `not_found`."""
         request = GetJob(viewer=viewer, job_id=job_id)
         read = partial(self._call, ref, "get", request, Job)
-        return await repeated(read, partial(self._call, ref, "get-watched", request, Job), REPEAT_READ_SECONDS)
+        return await repeated(read, partial(self._call_once, ref, "get-watched", request, Job), REPEAT_READ_SECONDS)
 
     async def jobs(self, ref: ClusterRef, request: ListJobs) -> JobPage:
         """A page of jobs."""
         read = partial(self._call, ref, "list", request, JobPage)
-        again = partial(self._call, ref, "list-watched", ListWatched(request=request), JobPage)
+        again = partial(self._call_once, ref, "list-watched", ListWatched(request=request), JobPage)
         return await repeated(read, again, REPEAT_READ_SECONDS)
 
     async def cancel(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> None:
@@ -86,13 +94,22 @@ class SlurmRequests:
         While none watches, any replica answers.
         """
         try:
-            return await self._call(ref, "rest-watched", request, RestPart)
+            return await self._call_once(ref, "rest-watched", request, RestPart)
         except RpcFailed as failed:
             if failed.error.kind != "unavailable" or failed.error.effect != "none":
                 raise
         return await self.rest(ref, request)
 
     async def _call[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
+        send = partial(self._call_once, ref, operation, request, result)
+        async for attempt in stamina.retry_context(
+            on=NotServed, attempts=None, timeout=HANDOVER_SECONDS, wait_initial=0.02, wait_max=0.2, wait_jitter=0.05
+        ):
+            with attempt:
+                return await send()
+        raise AssertionError("unreachable: the last attempt raises")
+
+    async def _call_once[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
         seconds = BUDGETS[operation].gateway
         return await call(self._client, subjects.slurm(ref, operation), request, result, timeout_seconds=seconds)
 
