@@ -67,3 +67,72 @@ def test_every_reference_in_the_document_can_be_resolved() -> None:
 
     for schema in whole["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_every_link_leads_to_an_operation_and_gives_its_parameters() -> None:
+    operations = {
+        each["operationId"]: (path, each)
+        for path, item in document(route_table())["paths"].items()
+        for each in item.values()
+    }
+
+    walked = 0
+    for path, operation in operations.values():
+        for response in operation["responses"].values():
+            for link in response.get("links", {}).values():
+                target, linked = operations[link["operationId"]]
+                taken = {f"path.{each['name']}" for each in linked["parameters"] if each["in"] == "path"}
+                asked = {name.removeprefix("$request.path.") for name in link["parameters"].values()}
+                assert taken >= link["parameters"].keys(), (path, target)
+                assert all(f"{{{name}}}" in path for name in asked if not name.startswith("$")), (path, target)
+                walked += 1
+
+    assert walked > 50
+
+
+async def test_the_links_of_lists_lead_to_what_they_list(world: World) -> None:
+    reads = {path: item["get"] for path, item in document(route_table())["paths"].items() if "get" in item}
+    path_of = {operation["operationId"]: path for path, operation in reads.items()}
+    given = {"cluster_id": "main", "name": "ci"}
+    world.acme.add_job("7")
+    world.acme.write_output("7", b"hello\n")
+    boss = await world.login("boss@acme.example")
+    for made, content in (
+        ("/v1/users/me/tokens", {"name": "ci"}),
+        ("/v1/service-accounts", {"name": "ci"}),
+        ("/v1/service-accounts/ci/keys", {"name": "runner"}),
+        ("/v1/invitations", {"email": "ada@acme.example"}),
+    ):
+        async with boss.post(made, json=content) as answer:
+            assert answer.status == 201, await answer.text()
+
+    followed = set()
+    for path, operation in reads.items():
+        links = operation["responses"].get("200", {}).get("links", {})
+        if not links or path.endswith("/runs") or not given.keys() >= set(re.findall(r"\{(\w+)\}", path)):
+            continue
+        async with boss.get(path.format(**given)) as answer:
+            listed = await answer.json()
+        for link in links.values():
+            values = {
+                name.removeprefix("path."): _value(expression, given, listed)
+                for name, expression in link["parameters"].items()
+            }
+            assert all(values.values()), (path, link)
+            target = path_of.get(link["operationId"], "")
+            if set(re.findall(r"\{(\w+)\}", target)) == values.keys() and "stream" not in target:
+                async with boss.get(target.format(**values)) as answer:
+                    assert answer.status == 200, (target, await answer.text())
+                followed.add(link["operationId"])
+
+    assert {"clusters_get", "jobs_get", "members_get", "service_accounts_get", "problem_type"} <= followed
+
+
+def _value(expression: str, path: dict[str, str], answer: Any) -> str:
+    """The value of a link's parameter: of the request's path, or at a JSON pointer in the answer."""
+    place, _, pointer = expression.partition("#")
+    if place != "$response.body":
+        return path[place.removeprefix("$request.path.")]
+    for part in pointer.split("/")[1:]:
+        answer = answer[int(part) if part.isdigit() else part]
+    return str(answer)

@@ -16,7 +16,7 @@ from clusterra_gateway.bus.edge_connections import ConnectionState, EdgeConnecti
 from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummary
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, CallerRoute, ClusterRoute
@@ -145,6 +145,7 @@ def routes(
             access=access,
             scope="clusters:read",
             result=Clusters,
+            names=(Named(CLUSTER, "/clusters/0/id"),),
         ),
         ClusterRoute(
             "clusters_get",

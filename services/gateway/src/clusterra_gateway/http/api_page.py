@@ -4,6 +4,7 @@ The gateway serves all of it from an installed package, so that the page also wo
 """
 
 import gzip
+import re
 from dataclasses import dataclass
 from hashlib import blake2b
 from http import HTTPStatus
@@ -30,7 +31,6 @@ _CONTENT_SECURITY_POLICY = "; ".join(
         "form-action 'none'",
     )
 )
-_NAME = Parameter("name", "path", "^[a-z.-]{1,40}$")
 _HTML = f"""<!doctype html>
 <html lang="en">
 <head>
@@ -82,6 +82,9 @@ _FILES = {
     "swagger-ui-bundle.js": _File.of((_SWAGGER_UI / "swagger-ui-bundle.js").read_bytes(), "text/javascript"),
     "start.js": _File.of(_START.encode(), "text/javascript"),
 }
+
+
+_NAME = Parameter("name", "path", f"^({'|'.join(map(re.escape, _FILES))})$")
 
 
 async def api_page(request: web.Request) -> web.StreamResponse:

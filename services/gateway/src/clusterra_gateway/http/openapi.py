@@ -1,12 +1,12 @@
 """The OpenAPI 3.1 document, made from a table of routes and the models in it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from clusterra_gateway.http.links import links, path_parameters
 from clusterra_gateway.http.parameters import Parameter
 from clusterra_gateway.http.problems import MEDIA_TYPE, REQUEST_ID, Problem
 from clusterra_gateway.http.route import Route
@@ -15,7 +15,6 @@ TITLE = "Clusterra"
 VERSION = "1"
 
 _SCHEMAS = "#/components/schemas/{model}"
-_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
 type _Schemas = Mapping[tuple[Any, JsonSchemaMode], dict[str, Any]]
 
@@ -25,7 +24,10 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     schemas, definitions = _schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+        operation = _operation(route, schemas)
+        if linked := links(route, routes):
+            operation["responses"][str(route.status)]["links"] = linked
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     security_schemes = {scheme.name: dict(scheme.definition) for route in routes for scheme in route.security}
     return {
         "openapi": "3.1.0",
@@ -121,7 +123,7 @@ def _declared(route: Route, place: Literal["path", "header"]) -> dict[str, Param
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
     declared = _declared(route, "path")
-    return [_described(declared[name], required=True) for name in _PATH_PARAMETER.findall(route.path)]
+    return [_described(declared[name], required=True) for name in path_parameters(route.path)]
 
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:

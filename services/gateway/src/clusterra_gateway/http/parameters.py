@@ -26,6 +26,8 @@ class Parameter:
     place: Literal["path", "header"]
     pattern: str
     description: str = ""
+    chosen: bool = False
+    """Whether callers choose it from the values of `pattern`, and take it from no answer."""
 
 
 JOB_ID = Parameter("job_id", "path", "^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")

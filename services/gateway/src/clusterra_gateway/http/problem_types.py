@@ -9,8 +9,9 @@ from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.parameters import Parameter, path_id
 from clusterra_gateway.http.problems import INTERNAL, STATUS, TYPES, type_name
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import PublicRoute, Route
+from clusterra_gateway.http.route import Named, PublicRoute, Route
 
+TYPE = f"{TYPES}/{{name}}"
 NAME = Parameter("name", "path", "^[a-z-]{1,40}$")
 
 
@@ -18,6 +19,8 @@ class ProblemType(ResponseBody):
     """A type of problem, and the status of the responses with it."""
 
     type: str
+    name: str
+    """The last part of `type`."""
     title: str
     status: int
     description: str
@@ -31,6 +34,7 @@ class ProblemTypes(ResponseBody):
 
 _INTERNAL = ProblemType(
     type=f"{TYPES}/{INTERNAL}",
+    name=INTERNAL,
     title=HTTPStatus.INTERNAL_SERVER_ERROR.phrase,
     status=HTTPStatus.INTERNAL_SERVER_ERROR,
     description="The gateway failed to handle the request. The operators find the reason by the id of the request.",
@@ -40,6 +44,7 @@ _ALL = {
     **{
         type_name(error): ProblemType(
             type=f"{TYPES}/{type_name(error)}",
+            name=type_name(error),
             title=status.phrase,
             status=status,
             description=inspect.cleandoc(error.__doc__ or ""),
@@ -63,6 +68,13 @@ async def problem_type(request: web.Request) -> web.StreamResponse:
 
 
 ROUTES: tuple[Route, ...] = (
-    PublicRoute("problem_types", "GET", TYPES, problem_types, result=ProblemTypes),
-    PublicRoute("problem_type", "GET", f"{TYPES}/{{name}}", problem_type, parameters=(NAME,), result=ProblemType),
+    PublicRoute(
+        "problem_types",
+        "GET",
+        TYPES,
+        problem_types,
+        result=ProblemTypes,
+        names=(Named(TYPE, "/types/0/name"),),
+    ),
+    PublicRoute("problem_type", "GET", TYPE, problem_type, parameters=(NAME,), result=ProblemType),
 )

@@ -27,6 +27,14 @@ class SecurityScheme:
     definition: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A resource that an answer names: its path, which ends with its id, and the id's JSON pointer in the answer."""
+
+    path: str
+    pointer: str
+
+
 @dataclass(frozen=True)
 class Route(ABC):
     """One route. The docstring of its handler is its public description.
@@ -61,6 +69,8 @@ class Route(ABC):
     """The least role that may call the route; None for one that is open, or for other callers than people."""
     scope: str | None = None
     """What a limited token needs for it."""
+    names: tuple[Named, ...] = ()
+    """What its answer names: the OpenAPI document links from there to the operations on it."""
     aliases: tuple[str, ...] = ()
     """Other spellings of the path, which the OpenAPI document leaves out."""
 

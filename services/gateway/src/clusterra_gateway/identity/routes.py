@@ -1,6 +1,6 @@
 """The routes of sign-in, the caller's profile and their API tokens."""
 
-from clusterra_gateway.http.route import PublicRoute, Route
+from clusterra_gateway.http.route import Named, PublicRoute, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.login import (
@@ -19,6 +19,7 @@ from clusterra_gateway.identity.tokens import TOKEN_ID, ApiTokens, MadeToken, Ne
 
 ME = "/v1/users/me"
 TOKENS = f"{ME}/tokens"
+TOKEN = f"{TOKENS}/{{token_id}}"
 
 
 def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiTokens) -> tuple[Route, ...]:
@@ -49,7 +50,16 @@ def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiToke
         PublicRoute("auth_callback", "POST", "/v1/auth/callback", login.callback, body=Callback, result=SignedIn),
         CallerRoute("auth_logout", "POST", "/v1/auth/logout", login.logout, access=access, scope="profile", status=204),
         CallerRoute("users_me", "GET", ME, profiles.me, access=access, scope="profile", result=Profile),
-        CallerRoute("tokens_list", "GET", TOKENS, api_tokens.list, access=access, scope="profile", result=Tokens),
+        CallerRoute(
+            "tokens_list",
+            "GET",
+            TOKENS,
+            api_tokens.list,
+            access=access,
+            scope="profile",
+            result=Tokens,
+            names=(Named(TOKEN, "/tokens/0/id"),),
+        ),
         CallerRoute(
             "tokens_make",
             "POST",
@@ -61,11 +71,12 @@ def routes(access: Access, login: Login, profiles: Profiles, api_tokens: ApiToke
             parameters=(IDEMPOTENCY_KEY,),
             body=NewToken,
             result=MadeToken,
+            names=(Named(TOKEN, "/id"),),
         ),
         CallerRoute(
             "tokens_revoke",
             "DELETE",
-            f"{TOKENS}/{{token_id}}",
+            TOKEN,
             api_tokens.revoke,
             access=access,
             scope="profile",

@@ -12,7 +12,7 @@ from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
@@ -22,6 +22,7 @@ from clusterra_gateway.identity.tokens import DAY
 from clusterra_gateway.invitations.invitations import Invitations
 
 INVITATIONS = "/v1/invitations"
+INVITATION = f"{INVITATIONS}/{{invitation_id}}"
 INVITATION_ID = Parameter("invitation_id", "path", "^[0-9a-f]{16}$")
 
 
@@ -124,6 +125,7 @@ def routes(access: Access, invitations: Invitations, once: AnswerOnce) -> tuple[
             parameters=(IDEMPOTENCY_KEY,),
             body=Invite,
             result=MadeInvitation,
+            names=(Named(INVITATION, "/id"),),
         ),
         CallerRoute(
             "invitations_list",
@@ -134,11 +136,12 @@ def routes(access: Access, invitations: Invitations, once: AnswerOnce) -> tuple[
             scope="members:read",
             role="admin",
             result=InvitationList,
+            names=(Named(INVITATION, "/invitations/0/id"),),
         ),
         CallerRoute(
             "invitations_revoke",
             "DELETE",
-            f"{INVITATIONS}/{{invitation_id}}",
+            INVITATION,
             handlers.revoke,
             access=access,
             scope="members:write",

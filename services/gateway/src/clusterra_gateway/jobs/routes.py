@@ -13,7 +13,7 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.http.sse import EVENT_POSITION
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED
 from clusterra_gateway.identity.access import Access
@@ -151,6 +151,7 @@ def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
             query=SubmitQuery,
             body=Submission,
             result=Submitted,
+            names=(Named(JOB, "/job_id"),),
             dry_result=JobEstimate,
         ),
         ClusterRoute(
@@ -163,6 +164,7 @@ def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
             parameters=of_cluster,
             query=JobsQuery,
             result=JobPage,
+            names=(Named(JOB, "/jobs/0/job_id"),),
         ),
         ClusterRoute("jobs_get", "GET", JOB, jobs.get, access=access, scope="jobs:read", parameters=of_job, result=Job),
         ClusterRoute(

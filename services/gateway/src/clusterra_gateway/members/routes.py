@@ -10,7 +10,7 @@ from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.parameters import Body, Query, body, path_id, query
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
@@ -23,6 +23,7 @@ from clusterra_gateway.members.tokens import MEMBER_ID, TokenHandlers, TokenPage
 MEMBERS = "/v1/members"
 MEMBER = f"{MEMBERS}/{{member_id}}"
 TOKENS = f"{MEMBER}/tokens"
+TOKEN = f"{TOKENS}/{{token_id}}"
 
 
 class MembersQuery(Query):
@@ -124,6 +125,7 @@ def routes(
             role="admin",
             query=MembersQuery,
             result=MemberPage,
+            names=(Named(MEMBER, "/members/0/id"),),
         ),
         CallerRoute(
             "members_get",
@@ -158,11 +160,12 @@ def routes(
             role="admin",
             parameters=of_member,
             result=Tokens,
+            names=(Named(TOKEN, "/tokens/0/id"),),
         ),
         CallerRoute(
             "members_tokens_revoke",
             "DELETE",
-            f"{TOKENS}/{{token_id}}",
+            TOKEN,
             tokens.revoke,
             access=access,
             scope="members:write",

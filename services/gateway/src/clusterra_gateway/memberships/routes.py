@@ -9,7 +9,7 @@ from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.errors import Forbidden, NotFound
 from clusterra_gateway.http.parameters import Parameter, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
@@ -18,6 +18,7 @@ from clusterra_gateway.identity.profile import Workspace
 from clusterra_gateway.identity.revocations import Revocations
 
 MEMBERSHIPS = "/v1/users/me/memberships"
+MEMBERSHIP = f"{MEMBERSHIPS}/{{tenant_id}}"
 TENANT_ID = Parameter("tenant_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
 
 
@@ -111,11 +112,12 @@ def routes(
             access=access,
             scope="profile",
             result=MembershipList,
+            names=(Named(MEMBERSHIP, "/memberships/0/tenant/id"),),
         ),
         CallerRoute(
             "memberships_choose",
             "POST",
-            f"{MEMBERSHIPS}/{{tenant_id}}/session",
+            f"{MEMBERSHIP}/session",
             handlers.choose,
             access=access,
             scope="profile",

@@ -15,7 +15,7 @@ from pydantic import Field
 from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, KeyReused, NotFound, Unavailable
 from clusterra_gateway.http.parameters import Parameter, Query, body, path_id, query
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
@@ -179,6 +179,7 @@ def routes(access: Access, records: RunRecords, work: RunWork) -> tuple[Route, .
             parameters=(*of_cluster, IDEMPOTENCY_KEY),
             body=RunRequest,
             result=RunView,
+            names=(Named(RUN, "/run_id"),),
         ),
         ClusterRoute(
             "runs_list",
@@ -190,6 +191,7 @@ def routes(access: Access, records: RunRecords, work: RunWork) -> tuple[Route, .
             parameters=of_cluster,
             query=RunsQuery,
             result=RunList,
+            names=(Named(RUN, "/runs/0/run_id"),),
         ),
         ClusterRoute(
             "runs_get", "GET", RUN, runs.get, access=access, scope="jobs:read", parameters=of_run, result=RunView

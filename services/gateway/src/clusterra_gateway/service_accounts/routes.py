@@ -1,6 +1,6 @@
 """The routes of service accounts and their keys, for admins and owners."""
 
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
@@ -44,6 +44,7 @@ def routes(
             parameters=(IDEMPOTENCY_KEY,),
             body=CreateServiceAccount,
             result=ServiceAccount,
+            names=(Named(SERVICE_ACCOUNT, "/name"),),
         ),
         CallerRoute(
             "service_accounts_list",
@@ -54,6 +55,7 @@ def routes(
             scope="members:read",
             role="admin",
             result=ServiceAccountList,
+            names=(Named(SERVICE_ACCOUNT, "/service_accounts/0/name"),),
         ),
         CallerRoute(
             "service_accounts_get",
@@ -89,6 +91,7 @@ def routes(
             status=201,
             body=NewKey,
             result=MadeToken,
+            names=(Named(KEY, "/id"),),
         ),
         CallerRoute(
             "service_accounts_keys_list",
@@ -100,6 +103,7 @@ def routes(
             role="admin",
             parameters=(NAME,),
             result=Keys,
+            names=(Named(KEY, "/keys/0/id"),),
         ),
         CallerRoute(
             "service_accounts_keys_revoke",
@@ -124,5 +128,6 @@ def routes(
             status=201,
             body=RotateKey,
             result=MadeToken,
+            names=(Named(KEY, "/id"),),
         ),
     )

@@ -24,7 +24,9 @@ SLURM = f"{CLUSTER}/slurm/{{version}}"
 SLURMDB = f"{CLUSTER}/slurmdb/{{version}}"
 VERSIONS = ("v0.0.42", "v0.0.43", "v0.0.44", "v0.0.45")
 """The versions of slurmrestd's API that pass. A cluster serves those of its Slurm."""
-VERSION = Parameter("version", "path", r"^v0\.0\.4[2-5]$", "A version of slurmrestd's API that the cluster serves.")
+VERSION = Parameter(
+    "version", "path", r"^v0\.0\.4[2-5]$", "A version of slurmrestd's API that the cluster serves.", chosen=True
+)
 
 
 @dataclass(frozen=True)

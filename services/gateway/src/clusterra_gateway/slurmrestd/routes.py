@@ -7,7 +7,7 @@ from typing import Any
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, Parameter, Query
-from clusterra_gateway.http.route import Method, Route
+from clusterra_gateway.http.route import Method, Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
@@ -21,6 +21,10 @@ from clusterra_gateway.slurmrestd.route import SLURM, SLURMDB, VERSION, RestRout
 
 NODE_NAME = Parameter("node_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
 PARTITION_NAME = Parameter("partition_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+JOB = f"{SLURM}/job/{{job_id}}"
+NODE = f"{SLURM}/node/{{node_name}}"
+PARTITION = f"{SLURM}/partition/{{partition_name}}"
+PAST_JOB = f"{SLURMDB}/job/{{job_id}}"
 _JOBS_EMPTY = {"jobs": [], "last_backfill": UNSET, "last_update": UNSET}
 
 
@@ -78,6 +82,7 @@ class _Read:
     filters: type[Query] = Query
     parameter: Parameter | None = None
     many: bool = False
+    names: tuple[Named, ...] = ()
 
     @property
     def resource(self) -> str:
@@ -97,6 +102,7 @@ class _Read:
             parameters=(CLUSTER_ID, VERSION, *((self.parameter,) if self.parameter else ())),
             query=None if self.filters is Query else self.filters,
             result=RestAnswer,
+            names=self.names,
             aliases=spellings(self.path),
             empty=self.empty,
             text=self.description,
@@ -112,18 +118,35 @@ _READS: tuple[_Read, ...] = (
     _Read("slurm_ping", f"{SLURM}/ping/", _CLUSTERS, {"pings": []}, "Returns whether slurmctld responds."),
     _Read("slurm_diag", f"{SLURM}/diag/", _CLUSTERS, {"statistics": {}}, "Returns slurmctld's statistics."),
     _Read("slurm_licenses", f"{SLURM}/licenses/", _CLUSTERS, _LICENSES, "Lists licenses."),
-    _Read("slurm_partitions", f"{SLURM}/partitions/", _CLUSTERS, _PARTITIONS, "Lists partitions.", UpdatedQuery),
+    _Read(
+        "slurm_partitions",
+        f"{SLURM}/partitions/",
+        _CLUSTERS,
+        _PARTITIONS,
+        "Lists partitions.",
+        UpdatedQuery,
+        names=(Named(PARTITION, "/partitions/0/name"),),
+    ),
     _Read(
         "slurm_partition",
-        f"{SLURM}/partition/{{partition_name}}",
+        PARTITION,
         _CLUSTERS,
         _PARTITIONS,
         "Returns one partition.",
         UpdatedQuery,
         PARTITION_NAME,
     ),
-    _Read("slurm_nodes", f"{SLURM}/nodes/", _CLUSTERS, _NODES, "Lists nodes.", UpdatedQuery, many=True),
-    _Read("slurm_node", f"{SLURM}/node/{{node_name}}", _CLUSTERS, _NODES, "Returns one node.", UpdatedQuery, NODE_NAME),
+    _Read(
+        "slurm_nodes",
+        f"{SLURM}/nodes/",
+        _CLUSTERS,
+        _NODES,
+        "Lists nodes.",
+        UpdatedQuery,
+        many=True,
+        names=(Named(NODE, "/nodes/0/name"),),
+    ),
+    _Read("slurm_node", NODE, _CLUSTERS, _NODES, "Returns one node.", UpdatedQuery, NODE_NAME),
     _Read(
         "slurm_jobs",
         f"{SLURM}/jobs/",
@@ -132,10 +155,11 @@ _READS: tuple[_Read, ...] = (
         "Lists the caller's jobs; an admin's list has those of the whole tenant. It may be some seconds old.",
         UpdatedQuery,
         many=True,
+        names=(Named(JOB, "/jobs/0/job_id"),),
     ),
     _Read(
         "slurm_job",
-        f"{SLURM}/job/{{job_id}}",
+        JOB,
         "jobs:read",
         _JOBS_EMPTY,
         "Returns one job, or all records of an array.",
@@ -152,10 +176,11 @@ _READS: tuple[_Read, ...] = (
         "those of the last 7 days.",
         HistoryQuery,
         many=True,
+        names=(Named(PAST_JOB, "/jobs/0/job_id"),),
     ),
     _Read(
         "slurmdb_job",
-        f"{SLURMDB}/job/{{job_id}}",
+        PAST_JOB,
         "jobs:read",
         {"jobs": []},
         "Returns one job from accounting.",
@@ -212,17 +237,16 @@ def routes(access: Access, slurm: SlurmRequests, submits: Submits) -> tuple[Rout
             handlers.submit,
             parameters=(IDEMPOTENCY_KEY,),
             body=Submission,
+            names=(Named(JOB, "/job_id"), Named(PAST_JOB, "/job_id")),
         ),
         change("slurm_requeue", "POST", f"{SLURM}/jobs/requeue", handlers.requeue, empty=_STATUS, body=RequeueJobs),
         change("slurm_kill_jobs", "DELETE", f"{SLURM}/jobs/", handlers.kill_jobs, empty=_STATUS, body=KillJobs),
         change("slurm_allocate", "POST", f"{SLURM}/job/allocate", Refusal("slurm", "job/allocate")),
-        change(
-            "slurm_update", "POST", f"{SLURM}/job/{{job_id}}", handlers.update, parameters=(JOBS,), body=RestJobChanges
-        ),
+        change("slurm_update", "POST", JOB, handlers.update, parameters=(JOBS,), body=RestJobChanges),
         change(
             "slurm_kill",
             "DELETE",
-            f"{SLURM}/job/{{job_id}}",
+            JOB,
             handlers.kill,
             empty=_STATUS,
             parameters=(JOBS,),
