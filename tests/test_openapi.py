@@ -1,6 +1,7 @@
 """Schemathesis, a client made by others, on the whole running product: no 5xx, and every answer as documented.
 
-`make test-openapi CASES=20000` sends that many generated requests at least.
+`make test-openapi CASES=20000` sends that many generated requests at least. They pause the cluster, change its agent's
+keys, submit jobs, and fill lists up to their limits: so they go to a lab of their own.
 """
 
 import asyncio
@@ -8,12 +9,13 @@ import json
 import os
 import re
 import sys
-from http import HTTPStatus
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import Stack
+from clusterra_lab.stack.stack import Stack, stack
 
 CASES = int(os.environ.get("OPENAPI_CASES", "600"))
 ENDING = (
@@ -38,6 +40,15 @@ HOOKS = Path(__file__).with_name("openapi_hooks.py")
 CONFIGURATION = Path(__file__).with_name("openapi.toml")
 
 
+@pytest.fixture(scope="module")
+async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """A lab that no other test uses."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
+    async with stack(tmp_path_factory.mktemp("openapi-lab")) as running:
+        yield running
+
+
 async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada: User, tmp_path: Path) -> None:
     job = await ada.submit("#!/bin/bash\necho hello\n", {"name": "seen"})
     step = {"step_id": "seen", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
@@ -48,28 +59,22 @@ async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada:
         document = await answer.json()
     tested = [operation for operation in _operations(document) if _may_test(operation)]
 
-    try:
-        status, output = await _schemathesis(
-            lab,
-            ada,
-            tmp_path,
-            {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"], "run_id": [run_id]},
-            f"--max-examples={max(CASES // len(tested), 1)}",
-            *(f"--include-operation-id={operation['operationId']}" for operation in tested),
-        )
-    finally:  # the cases pause the cluster, which other tests use
-        await _resume(ada)
+    status, output = await _schemathesis(
+        lab,
+        ada,
+        tmp_path,
+        {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"], "run_id": [run_id]},
+        f"--max-examples={max(CASES // len(tested), 1)}",
+        *(f"--include-operation-id={operation['operationId']}" for operation in tested),
+    )
 
     assert status == 0, output
     generated = re.search(r"(\d+) generated", output)
     assert generated is not None, output
-    print(f"\n{generated[1]} cases, {len(tested)} operations, no failure")
+    # What Schemathesis could not get at: operations that always refused, or to which no link leads.
+    print(output.partition(" WARNINGS ")[2].partition(" SUMMARY ")[0])
+    print(f"{generated[1]} cases, {len(tested)} operations, no failure")
     assert int(generated[1]) >= CASES
-
-
-async def _resume(user: User) -> None:
-    async with user.session.patch(f"/v1/clusters/{user.cluster}", json={"state": "active"}) as answer:
-        assert answer.status == HTTPStatus.OK, await answer.text()
 
 
 def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
