@@ -134,7 +134,12 @@ async def test_a_token_revoked_on_another_replica_stops_working_within_15_second
 def test_only_pages_of_our_own_origin_may_change_things(headers: dict[str, str], allowed: bool) -> None:
     origins = {OURS, "https://console.example"}
     reject_cross_site("GET", headers, origins)
-    for method, more in (("POST", {}), ("DELETE", {}), ("GET", {"Upgrade": "WebSocket"})):
+    for method, more in (
+        ("POST", {}),
+        ("DELETE", {}),
+        ("GET", {"Upgrade": "WebSocket"}),
+        ("GET", {"Upgrade": "h2c, websocket"}),
+    ):
         if allowed:
             reject_cross_site(method, headers | more, origins)
         else:

@@ -3,15 +3,18 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.settings import Settings
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
 from pydantic import ValidationError
+from route_table import example_path, route_table
 from yarl import URL
 
 CONSOLE = "https://console.example"
 FOREIGN = "https://console.example.evil.example"
 ALLOW = "Access-Control-Allow-Origin"
+KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 
 
 @pytest.fixture
@@ -71,6 +74,48 @@ async def test_a_login_returns_to_the_console_alone(world: World, return_to: str
 
     async with browser.get(URL("/v1/auth/login").with_query(return_to=return_to), allow_redirects=False) as answer:
         assert answer.status == status, await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("headers", "opens"),
+    [
+        ({"Origin": FOREIGN}, False),
+        ({"Origin": "null"}, False),
+        ({"Origin": FOREIGN, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "websocket"}, False),
+        ({"Sec-Fetch-Site": "same-site"}, False),
+        ({"Origin": CONSOLE, "Sec-Fetch-Site": "same-site"}, True),
+        ({}, True),
+    ],
+)
+async def test_a_web_socket_with_a_cookie_opens_for_pages_of_our_origins_alone(
+    world: World, headers: dict[str, str], opens: bool
+) -> None:
+    """No route has WebSockets yet: the check comes before each handler of a GET."""
+    world.acme.add_job("7")
+    browser = await world.login("boss@acme.example")
+    handshake = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": KEY,
+    }
+    routes = [route for route in route_table() if isinstance(route, PrivateRoute) and route.method == "GET"]
+    assert len(routes) > 30
+
+    for route in routes:
+        async with browser.get(example_path(route), headers=handshake | headers) as answer:
+            refused = answer.status == 403 and "a page of another site" in await answer.text()
+            assert refused != opens, route.name
+
+
+async def test_a_web_socket_with_a_bearer_token_needs_no_origin(world: World) -> None:
+    browser, program = await world.login("ada@acme.example"), await world.browser()
+    async with browser.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
+        bearer = {"Authorization": f"Bearer {(await answer.json())['token']}"}
+
+    handshake = {"Connection": "Upgrade", "Upgrade": "websocket", "Origin": FOREIGN}
+    async with program.get("/v1/users/me", headers=handshake | bearer) as answer:
+        assert answer.status == 200
 
 
 async def test_without_consoles_nobody_is_allowed(settings: Settings, issuer: IssuerStandIn) -> None:

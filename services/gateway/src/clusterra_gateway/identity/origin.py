@@ -17,7 +17,7 @@ def reject_cross_site(method: str, headers: Mapping[str, str], origins: Collecti
     `http.CrossOriginProtection`. Requests with a bearer token need no check: browsers never add one on their own.
     The GET that opens a WebSocket counts as a change: CORS does not protect what is sent and read there.
     """
-    if method in SAFE_METHODS and headers.get("Upgrade", "").lower() != "websocket":
+    if method in SAFE_METHODS and not _opens_web_socket(headers):
         return
     origin = headers.get("Origin")
     if origin in origins:
@@ -29,6 +29,11 @@ def reject_cross_site(method: str, headers: Mapping[str, str], origins: Collecti
         "this request was made by a page of another site",
         hint=f"send it from {' or '.join(sorted(origins))}, or with a bearer token instead of the cookie",
     )
+
+
+def _opens_web_socket(headers: Mapping[str, str]) -> bool:
+    """Whether the request asks for a WebSocket, perhaps among other protocols (RFC 9110, 7.8)."""
+    return "websocket" in (each.strip().lower() for each in headers.get("Upgrade", "").split(","))
 
 
 def origin_of(address: str) -> str:
