@@ -371,6 +371,17 @@ async def test_a_new_key_of_the_issuer_is_fetched(world: World, monkeypatch: pyt
     assert world.issuer.calls.count("discovery") == 1
 
 
+async def test_a_new_key_without_an_id_is_fetched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.login("ada@acme.example")
+    monkeypatch.setattr("clusterra_gateway.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
+
+    world.issuer.key = RSAKey.generate_key(2048, private=True)
+    world.issuer.published = [world.issuer.key]
+    world.issuer.tamper = lambda header, _claims: header.pop("kid")
+
+    await world.login("ada@acme.example")
+
+
 @pytest.mark.parametrize(
     "return_to", ["//evil.example", "/\\evil.example", "https://evil.example", "evil", "/a\r\nb", "/a b"]
 )

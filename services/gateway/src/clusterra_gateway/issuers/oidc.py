@@ -10,7 +10,7 @@ import aiohttp
 import structlog
 from clusterra_runtime.secrets.reference import SecretUnavailable
 from joserfc import jwt
-from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yarl import URL
 
@@ -237,7 +237,8 @@ class Issuer:
     async def _decode(self, id_token: str) -> dict[str, Any]:
         try:
             return jwt.decode(id_token, await self._documents.keys(), algorithms=ALGORITHMS).claims
-        except InvalidKeyIdError:
+        except (InvalidKeyIdError, BadSignatureError):
+            # An issuer with one key need not give it an id, and a new one then looks like the one before.
             return jwt.decode(id_token, await self._documents.newer_keys(), algorithms=ALGORITHMS).claims
 
 
