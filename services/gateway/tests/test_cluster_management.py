@@ -1,7 +1,9 @@
 """Admins pause and resume a cluster over HTTP: the other services learn of it, and the audit names who did it."""
 
 import pytest
+from clusterra_gateway.accounts.directory import Directory
 from clusterra_lab.machine.process import until
+from clusterra_runtime.store.store import StoreUnavailable
 from gateway_world import World
 
 CLUSTER = "/v1/clusters/main"
@@ -20,6 +22,18 @@ async def test_an_admin_pauses_and_resumes_a_cluster(world: World) -> None:
                 return bool((await answer.json())["state"] == wanted)
 
         await until(shown, seconds=10, what=f"a cluster that is {state}", every=0.05)
+
+
+async def test_a_change_of_a_cluster_reads_no_other_tenant_s(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    boss = await world.login("boss@acme.example")
+
+    async def all_clusters(_directory: Directory) -> None:
+        raise StoreUnavailable("thousands of clusters")
+
+    monkeypatch.setattr(Directory, "clusters", all_clusters)
+
+    async with boss.patch(CLUSTER, json={"state": "paused"}) as answer:
+        assert answer.status == 200, await answer.text()
 
 
 @pytest.mark.parametrize(

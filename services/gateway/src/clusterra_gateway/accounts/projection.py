@@ -5,6 +5,7 @@ import random
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.binding import InvalidBinding
 from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
 from clusterra_runtime.nats.registry import Registry, put_binding
@@ -25,10 +26,13 @@ class Projection:
         self._client = client
         self._registry = registry
 
-    async def project(self) -> list[ClusterRef]:
-        """Puts what is missing, unreadable or older. Returns those clusters. Raises StoreError, BusUnavailable."""
+    async def project(self, only: ClusterRef | None = None) -> list[ClusterRef]:
+        """Puts what is missing, unreadable or older, of all clusters or of `only` one, and returns those.
+
+        Raises StoreError, BusUnavailable.
+        """
         outdated = []
-        for ref, binding in (await self._directory.clusters()).items():
+        for ref, binding in (await self._recorded(only)).items():
             projected = self._registry.get(ref)
             unreadable = ref in self._registry.unreadable
             if projected is None or unreadable or projected.version < binding.version:
@@ -43,6 +47,12 @@ class Projection:
                 outdated.append(ref)
                 log.info("cluster_projected", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
         return outdated
+
+    async def _recorded(self, only: ClusterRef | None) -> dict[ClusterRef, ClusterBinding]:
+        if only is None:
+            return await self._directory.clusters()
+        binding = await self._directory.cluster(only)
+        return {} if binding is None else {only: binding}
 
     async def run(self) -> None:
         """Projects every 30 s."""
