@@ -1,0 +1,175 @@
+"""Every route of the router, asked about what exists and belongs to another user or another tenant."""
+
+import re
+from collections.abc import Mapping, Set
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_gateway.identity.private_route import PrivateRoute
+from gateway_world import World
+from route_table import route_table
+
+SECRET = "only-for-its-owner"
+JOB = {"environment": ["PATH=/bin"]}
+BODIES: Mapping[str, dict[str, Any]] = {
+    "clusters_agent_key": {},
+    "clusters_change": {"state": "paused"},
+    "invitations_create": {"email": "new@acme.example"},
+    "jobs_cancel_many": {"name": "hello"},
+    "jobs_estimate": {"script": "#!/bin/sh\n", "job": JOB},
+    "jobs_signal": {"signal": "TERM"},
+    "jobs_submit": {"script": "#!/bin/sh\n", "job": JOB},
+    "jobs_update": {"name": "mine"},
+    "members_change": {"disabled": True},
+    "runs_start": {"run_name": "mine", "steps": [{"step_id": "a", "script": "#!/bin/sh\n", "job": JOB}]},
+    "service_accounts_create": {"name": "mine"},
+    "service_accounts_keys_make": {"name": "mine"},
+    "service_accounts_keys_rotate": {},
+    "slurm_kill_jobs": {"jobs": ["7"]},
+    "slurm_requeue": {"jobs": ["7"]},
+    "slurm_submit": {"script": "#!/bin/sh\n", "job": JOB},
+    "slurm_update": {"name": "mine"},
+    "tokens_make": {"name": "mine"},
+}
+"""A body that is right, by the name of the route, so that nothing is refused for its shape."""
+ENDS_THE_SESSION = {"auth_logout"}
+OF_NOBODY = {
+    "version": "v0.0.45",
+    "node_name": "w1",
+    "partition_name": "main",
+    "operation": "reconfigure",
+}
+"""Path parameters that name nothing of a person. Any other one names what belongs to somebody."""
+SHARED = frozenset({*OF_NOBODY, "cluster_id"})
+
+type Json = dict[str, Any]
+
+
+async def made(browser: aiohttp.ClientSession, path: str, content: Json) -> Json:
+    async with browser.post(path, json=content) as answer:
+        assert answer.status == 201, await answer.text()
+        result: Json = await answer.json()
+        return result
+
+
+async def all_that_is_theirs(
+    owner: aiohttp.ClientSession, cluster: str, admin: aiohttp.ClientSession
+) -> dict[str, str]:
+    """What the owner and their tenant's admin make, by the path parameter that names it."""
+    async with owner.get("/v1/users/me") as answer:
+        me = await answer.json()
+    step = {"step_id": "a", "script": f"#!/bin/sh\n# {SECRET}\n", "job": JOB | {"hold": True}}
+    run = await made(owner, f"/v1/clusters/{cluster}/runs", {"run_name": SECRET, "steps": [step]})
+    token = await made(owner, "/v1/users/me/tokens", {"name": SECRET})
+    account = await made(admin, "/v1/service-accounts", {"name": "vault", "description": SECRET})
+    key = await made(admin, f"/v1/service-accounts/{account['name']}/keys", {"name": SECRET})
+    invitation = await made(admin, "/v1/invitations", {"email": f"{SECRET}@partner.example"})
+    return {
+        "member_id": me["id"],
+        "tenant_id": me["tenant"]["id"],
+        "run_id": run["run_id"],
+        "token_id": token["id"],
+        "name": account["name"],
+        "key_id": key["id"],
+        "invitation_id": invitation["id"],
+        "job_id": "7",
+    }
+
+
+def private_routes() -> list[PrivateRoute]:
+    return [route for route in route_table() if isinstance(route, PrivateRoute)]
+
+
+def named(route: PrivateRoute) -> set[str]:
+    """The path parameters of a route that name what belongs to somebody."""
+    return set(re.findall(r"\{(\w+)\}", route.path)) - SHARED
+
+
+async def ask_all(
+    browser: aiohttp.ClientSession, cluster: str, theirs: Mapping[str, str], without: Set[str] = ENDS_THE_SESSION
+) -> dict[str, int]:
+    """The status of each route, none of which tells the secret. A path parameter that is not known is a KeyError."""
+    statuses = {}
+    for route in private_routes():
+        if route.name in without:
+            continue
+        path = route.path.format(cluster_id=cluster, **OF_NOBODY, **theirs)
+        async with browser.request(route.method, path, json=BODIES.get(route.name)) as answer:
+            if not route.stream or answer.status != 200:
+                assert SECRET not in await answer.text(), route.name
+            assert SECRET not in str(answer.headers), route.name
+            statuses[route.name] = answer.status
+    return statuses
+
+
+def test_every_route_with_a_body_has_a_row() -> None:
+    without = {route.name for route in private_routes() if route.body is not None and route.name not in BODIES}
+    optional = {"jobs_hold", "jobs_release", "jobs_requeue"}
+
+    assert without - optional == set()
+
+
+@pytest.mark.parametrize("who", ["bob", "viewer"])
+async def test_another_user_of_the_tenant_gets_nothing_of_it(world: World, who: str) -> None:
+    ada, boss, other = [await world.login(f"{name}@acme.example") for name in ("ada", "boss", who)]
+    theirs = await all_that_is_theirs(ada, "main", boss)
+    async with ada.get("/v1/users/me") as answer:
+        uid = (await answer.json())["uid"]
+    world.acme.add_job("7", user=SECRET, uid=uid)
+    world.acme.write_output("7", SECRET.encode())
+    if who == "viewer":
+        async with other.get("/v1/users/me") as answer:
+            member = (await answer.json())["id"]
+        async with boss.patch(f"/v1/members/{member}", json={"role": "viewer"}) as answer:
+            assert answer.status == 200
+
+    # Of the tenant, which is their own, they may choose the membership.
+    statuses = await ask_all(other, "main", theirs, ENDS_THE_SESSION | {"memberships_choose"})
+
+    told = {route.name: statuses[route.name] for route in private_routes() if named(route) - {"tenant_id"}}
+    assert len(told) > 25
+    assert {name: status for name, status in told.items() if status not in (403, 404)} == {}
+    assert "7" not in world.acme.cancelled
+    assert world.acme.changes == []
+    assert await all_is_there(ada, boss, theirs)
+
+
+@pytest.mark.parametrize("cluster", ["main", "secret"])
+async def test_an_admin_of_another_tenant_gets_nothing_of_it(world: World, cluster: str) -> None:
+    eve, chief, boss = [await world.login(f"{email}.example") for email in ("eve@rival", "chief@rival", "boss@acme")]
+    theirs = await all_that_is_theirs(eve, "secret", chief)
+    world.rival.add_job("7", user=SECRET)
+    world.rival.write_output("7", SECRET.encode())
+
+    submitted = len(world.rival.submits)
+
+    statuses = await ask_all(boss, cluster, theirs)
+
+    outside = {
+        route.name: statuses[route.name]
+        for route in private_routes()
+        if route.name in statuses and (named(route) or ("{cluster_id}" in route.path and cluster == "secret"))
+    }
+    assert {name: status for name, status in outside.items() if status not in (403, 404)} == {}
+    assert (world.rival.cancelled, world.rival.changes, world.rival.reads, world.rival.rests) == ([], [], [], [])
+    assert len(world.rival.submits) == submitted
+    assert await all_is_there(eve, chief, theirs, cluster="secret")
+
+
+async def all_is_there(
+    owner: aiohttp.ClientSession, admin: aiohttp.ClientSession, theirs: Mapping[str, str], *, cluster: str = "main"
+) -> bool:
+    """Whether nothing of it was taken away: so the requests were about what exists."""
+    for browser, path, shown in (
+        (owner, f"/v1/clusters/{cluster}/runs/{theirs['run_id']}", SECRET),
+        (owner, f"/v1/clusters/{cluster}/jobs/7/output", SECRET),
+        (owner, "/v1/users/me/tokens", theirs["token_id"]),
+        (admin, f"/v1/service-accounts/{theirs['name']}", SECRET),
+        (admin, f"/v1/service-accounts/{theirs['name']}/keys", theirs["key_id"]),
+        (admin, "/v1/invitations", theirs["invitation_id"]),
+    ):
+        async with browser.get(path) as answer:
+            if shown not in await answer.text():
+                return False
+    return True
