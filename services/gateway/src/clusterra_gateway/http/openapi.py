@@ -140,10 +140,13 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     if route.query is None:
         return []
     properties = route.query.model_json_schema()["properties"]
-    return [
-        {"name": name, "in": "query", "required": False, "style": "form", "explode": False, "schema": _not_null(schema)}
-        for name, schema in properties.items()
-    ]
+    return [_query_parameter(name, _not_null(schema)) for name, schema in properties.items()]
+
+
+def _query_parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    parameter = {"name": name, "in": "query", "required": False, "style": "form", "explode": False, "schema": schema}
+    # `state=` is a list without values, which counts as not given.
+    return parameter | ({"allowEmptyValue": True} if schema.get("type") == "array" else {})
 
 
 def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
